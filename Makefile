@@ -1,0 +1,79 @@
+# What the README names: make demo, make test, make check, make bench.
+#
+# Each target sets up its own virtual environment first, once: a stamp file in it says for which
+# extras that is done, and pyproject.toml being newer undoes it. `make clean` starts over.
+
+SHELL := bash
+VENV := .venv
+PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
+	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
+ARGS ?=
+
+# PySpark is most of the size, so that what only runs the demo leaves the rest away.
+DEMO_EXTRAS := cli,spark
+TEST_EXTRAS := $(DEMO_EXTRAS),test,dev
+BENCH_EXTRAS := $(TEST_EXTRAS),bench
+
+.PHONY: help demo test check check-lint check-format check-types check-imports bench clean
+.NOTPARALLEL:
+
+help:
+	@echo 'make demo   run the main job (ARGS="..." are passed on)'
+	@echo 'make test   run the tests (ARGS="..." go to pytest)'
+	@echo 'make check  lint, format, types, and the direction of imports'
+	@echo 'make bench  run the benchmarks (ARGS="..." are passed on)'
+	@echo 'make clean  remove the virtual environment and all caches'
+
+demo: $(VENV)/.ready-demo
+	@$(VENV)/bin/peermesh demo $(ARGS)
+
+test: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m pytest $(ARGS)
+
+# Four targets, so that "make --keep-going check" shows all that is wrong at once.
+check: check-lint check-format check-types check-imports
+
+check-lint: $(VENV)/.ready-test
+	$(VENV)/bin/ruff check .
+
+check-format: $(VENV)/.ready-test
+	$(VENV)/bin/ruff format --check .
+
+check-types: $(VENV)/.ready-test
+	$(VENV)/bin/mypy
+
+check-imports: $(VENV)/.ready-test
+	$(VENV)/bin/lint-imports
+
+bench: $(VENV)/.ready-bench
+	@$(VENV)/bin/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The larger environment serves the smaller targets too, so it leaves their stamps as well.
+$(VENV)/.ready-demo: pyproject.toml
+	$(call install,$(DEMO_EXTRAS))
+	@touch $@
+
+$(VENV)/.ready-test: pyproject.toml
+	$(call install,$(TEST_EXTRAS))
+	@touch $@ $(VENV)/.ready-demo
+
+$(VENV)/.ready-bench: pyproject.toml
+	$(call install,$(BENCH_EXTRAS))
+	@touch $@ $(VENV)/.ready-test $(VENV)/.ready-demo
+
+# An environment whose pip does not run was interrupted, or its Python is gone: it is made anew.
+# pip is quiet but for the name of each package that it fetches.
+define install
+	@[ -n '$(PYTHON)' ] && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'peermesh needs Python 3.11 or newer: install it, or name it with "make PYTHON=/path/to/python3.11".' >&2; \
+		exit 1; }
+	@echo 'Setting up $(VENV) for peermesh[$(1)], which takes a minute or two, once:'
+	@$(VENV)/bin/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv --clear $(VENV)
+	@set -o pipefail; PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 \
+		$(VENV)/bin/python -m pip install --editable '.[$(1)]' \
+		| sed -n -e 's/^Collecting \([^ ]*\).*/  \1/p' -e 's/^Building wheels.*/  building/p'
+endef

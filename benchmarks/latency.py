@@ -1,0 +1,92 @@
+"""Request and reply: the time of a round trip of 100 bytes, on one core and on any."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+import peermesh
+from benchmarks.harness import Benchmark, Goal, Variant, round_trip
+from benchmarks.role import Task
+from benchmarks.workload import TOPIC, Disorder, messages
+from peermesh import EndpointId
+
+REQUEST: Final = f"{TOPIC}/request"
+REPLY: Final = f"{TOPIC}/reply"
+
+
+async def reply(task: Task) -> None:
+    """Answer each request with itself."""
+    async with peermesh.Endpoint() as endpoint:
+        with endpoint.subscribe(REQUEST) as requests:
+            port = await endpoint.listen()
+            task.introduce(port=port, node_id=str(endpoint.node_id()))
+            for _ in range(task.count):
+                _, data = await requests.get()
+                await endpoint.publish(REPLY, data)
+            task.report()
+            await task.dismissed_async()
+
+
+async def request(task: Task) -> None:
+    """Time each round trip."""
+    async with peermesh.Endpoint() as endpoint:
+        with endpoint.subscribe(REPLY) as replies:
+            assert await endpoint.peer("127.0.0.1", task.last_met["port"])
+            assert await endpoint.await_peer(EndpointId.parse(task.last_met["node_id"]))
+            task.introduce()
+            trips = []
+            for payload in messages(task.count, task.size):
+                began = time.monotonic_ns()
+                await endpoint.publish(REQUEST, payload)
+                _, data = await replies.get()
+                trips.append(time.monotonic_ns() - began)
+                if data != payload:
+                    raise Disorder(len(trips) - 1, data)
+            task.report(trips_ns=trips)
+            await task.dismissed_async()
+
+
+KINDS: Final = {
+    "bare loop": ("benchmarks.floors:echo_bare", "benchmarks.floors:ask_bare", None),
+    "trio socket": ("benchmarks.floors:echo_socket", "benchmarks.floors:ask_socket", None),
+    "peermesh": ("benchmarks.latency:reply", "benchmarks.latency:request", None),
+    "zmq REQ/REP": ("benchmarks.peers:reply_zmq", "benchmarks.peers:request_zmq", "zmq"),
+    "zenoh": ("benchmarks.peers:reply_zenoh", "benchmarks.peers:request_zenoh", "zenoh"),
+}
+PLACES: Final = {"one core": {"core": 0}, "any core": {}}
+
+
+def _variants() -> tuple[Variant, ...]:
+    return tuple(
+        Variant(
+            f"{kind}, {place}",
+            (first, second),
+            round_trip,
+            "µs",
+            count=5_000,
+            size=100,
+            options=options,
+            needs=needs,
+        )
+        for place, options in PLACES.items()
+        for kind, (first, second, needs) in KINDS.items()
+    )
+
+
+def _goals(place: str) -> tuple[Goal, ...]:
+    mesh = f"peermesh, {place}"
+    return (
+        Goal(mesh, f"trio socket, {place}", at_most=1.5),
+        Goal(mesh, f"bare loop, {place}"),
+        Goal(mesh, f"zmq REQ/REP, {place}"),
+        Goal(mesh, f"zenoh, {place}"),
+    )
+
+
+BENCHMARK: Final = Benchmark(
+    "latency",
+    "Request and reply of 100 bytes, two processes",
+    _variants(),
+    (*_goals("one core"), *_goals("any core")),
+)

@@ -1,0 +1,30 @@
+"""The endpoint: a pure core that decides, a trio loop that carries out, and what users hold."""
+
+from endpoint.endpoint import Endpoint
+from endpoint.mailbox import Message, Missed
+from endpoint.outbox import OutboxStatistics, OverflowPolicy
+from endpoint.outcome import Outcome
+from endpoint.publisher import Publisher
+from endpoint.settings import Settings, SettingsError
+from endpoint.statistics import EndpointStatistics, PeerInfo
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.stream import StatusSubscriber
+from endpoint.subscriber import Subscriber
+
+__all__ = [
+    "Endpoint",
+    "EndpointStatistics",
+    "Message",
+    "Missed",
+    "OutboxStatistics",
+    "Outcome",
+    "OverflowPolicy",
+    "PeerInfo",
+    "Publisher",
+    "Settings",
+    "SettingsError",
+    "StatusCode",
+    "StatusEvent",
+    "StatusSubscriber",
+    "Subscriber",
+]

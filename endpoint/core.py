@@ -1,0 +1,392 @@
+"""All decisions of an endpoint about the mesh: who is there, who wants what, where things go. Pure.
+
+Announcements flow in and out, routes follow from them (design section 6). The rule that makes a
+publish arrive that follows ``peer()`` or ``await_peer`` directly: on every link announcements
+precede data, so that a message never overtakes the knowledge that routed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from wire.codec import decode_header
+
+from endpoint.duplicates import SequenceWindow
+from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.topology import Topology
+from wire.clocks import LamportTime, VectorTime
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId
+from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
+from wire.topics import SubscriptionCounts
+
+ENDPOINTS_MAX: Final = 10_000
+"""Endpoints remembered: ten times the largest mesh that flooding suits. Announcements of more are
+ignored, so that a hostile peer cannot fill the memory with endpoints that do not exist."""
+
+ROUTES_MAX: Final = 8_192
+"""Routes remembered by header; the cache begins anew beyond, so that topics may come and go."""
+
+WINDOWS_MAX: Final = 2 * ENDPOINTS_MAX
+"""Sequence windows remembered: both kinds of messages of every endpoint."""
+
+UNREACHABLE_GRACE_SECONDS: Final = 60.0
+"""How long an announcement of somebody who is not reachable is kept: news of a new endpoint may
+overtake the news of the link that leads to it."""
+
+DIGEST_MISMATCHES_MAX: Final = 2
+"""Keep-alives in a row with another digest before knowledge is compared: news takes time."""
+
+_NOTHING: Final = LamportTime(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where messages with one header go from here."""
+
+    header: NodeHeader
+    window: SequenceWindow
+    receivers: tuple[object, ...]
+    """The local subscribers, or the local stores, that want it."""
+    next_hops: tuple[EndpointId, ...]
+
+
+class EndpointCore:
+    """One endpoint's view of the mesh. Events in, effects out; it never waits."""
+
+    def __init__(self, local: EndpointId, *, forwarding: bool = True) -> None:
+        """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through."""
+        self.local = local
+        self.forwarding = forwarding
+        self.topology = Topology(local)
+        self._clock = _NOTHING
+        self._counts = SubscriptionCounts()
+        self._subscribers: dict[object, tuple[str, ...]] = {}
+        self._stores: dict[str, object] = {}
+        self._reachable: dict[EndpointId, None] = {}
+        self._unreachable_since: dict[EndpointId, float] = {}
+        self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
+        self._routes: dict[bytes, Route] = {}
+        self._mismatches: dict[EndpointId, int] = {}
+        self._knowledge: VectorTime | None = None
+        self._announce_here()
+
+    # What the handshake asks for.
+
+    def knowledge(self) -> VectorTime:
+        """Say how much is known of every endpoint."""
+        if self._knowledge is None:
+            known = self.topology.announcements.items()
+            self._knowledge = VectorTime({origin: news.time for origin, news in known})
+        return self._knowledge
+
+    def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
+        """Give every announcement that is newer than what somebody knows, nearest origin first."""
+        announcements = self.topology.announcements
+        nearest = [self.local, *self.topology.reachable()]
+        rest = [origin for origin in announcements if origin not in self._reachable]
+        news = []
+        for origin in dict.fromkeys(nearest + rest):
+            announcement = announcements.get(origin)
+            if announcement and announcement.time > knowledge.get(origin, _NOTHING):
+                news.append(announcement)
+        return tuple(news)
+
+    # Peers come and go.
+
+    def connect(
+        self,
+        peer: EndpointId,
+        knowledge: VectorTime,
+        announcements: Sequence[Announcement],
+        address: tuple[str, int] | None,
+    ) -> list[Effect]:
+        """A peering stands; ``knowledge`` is all that the peer has heard."""
+        effects: list[Effect] = []
+        self.topology.connect(peer)
+        fresh = self._learn(announcements)
+        mine = self._announce_here()
+        lacking = self.news_for(knowledge)
+        self._send(effects, [peer], lacking)
+        self._send(effects, [hop for hop in self.topology.direct if hop != peer], (*fresh, mine))
+        self._refresh(effects)
+        reason = "handshake successful"
+        self._emit(effects, StatusCode.PEER_ADDED, peer, address, reason)
+        return effects
+
+    def disconnect(
+        self,
+        peer: EndpointId,
+        address: tuple[str, int] | None,
+        *,
+        status: StatusCode,
+        code: ErrorCode,
+        reason: str,
+    ) -> list[Effect]:
+        """A peering ended: ``status`` says who ended it."""
+        effects: list[Effect] = []
+        self.topology.disconnect(peer)
+        self._mismatches.pop(peer, None)
+        mine = self._announce_here()
+        self._send(effects, list(self.topology.direct), (mine,))
+        effects.append(EmitStatus(StatusEvent(status, peer, address, code, reason)))
+        self._refresh(effects)
+        return effects
+
+    # News.
+
+    def receive_announcements(
+        self, peer: EndpointId, announcements: Sequence[Announcement]
+    ) -> list[Effect]:
+        """Take in what a peer passed on, and pass on what was new to us."""
+        effects: list[Effect] = []
+        fresh = (*self._learn(announcements), *self._reclaim(announcements))
+        if fresh:
+            self._send(effects, [hop for hop in self.topology.direct if hop != peer], fresh)
+            self._refresh(effects)
+        return effects
+
+    def receive_knowledge(self, peer: EndpointId, knowledge: VectorTime) -> list[Effect]:
+        """Answer what a peer has heard with what it lacks."""
+        effects: list[Effect] = []
+        self._send(effects, [peer], self.news_for(knowledge))
+        return effects
+
+    def receive_digest(self, peer: EndpointId, digest: int) -> list[Effect]:
+        """Compare notes: flooding is reliable while links stand, and this mends what it missed."""
+        if digest == self.digest():
+            self._mismatches.pop(peer, None)
+            return []
+        count = self._mismatches[peer] = self._mismatches.get(peer, 0) + 1
+        if count < DIGEST_MISMATCHES_MAX:
+            return []
+        del self._mismatches[peer]
+        return [SendControl(peer, Knowledge(self.knowledge()))]
+
+    def digest(self) -> int:
+        """Sum up in 64 bits what is known of every endpoint."""
+        return self.knowledge().digest()
+
+    def tick(self, now: float) -> list[Effect]:
+        """Forget who has not been reachable for the grace time. ``now`` is in seconds."""
+        for origin in list(self.topology.announcements):
+            if origin == self.local or origin in self._reachable:
+                self._unreachable_since.pop(origin, None)
+            elif now - self._unreachable_since.setdefault(origin, now) > UNREACHABLE_GRACE_SECONDS:
+                del self._unreachable_since[origin]
+                self._forget(origin)
+        return []
+
+    # Local wishes.
+
+    def subscribe(self, subscriber: object, topics: Iterable[str]) -> list[Effect]:
+        """A local subscriber wants these topics, besides what it wanted before."""
+        wanted = self._subscribers.get(subscriber, ())
+        added = tuple(topic for topic in dict.fromkeys(topics) if topic not in wanted)
+        self._subscribers[subscriber] = (*wanted, *added)
+        self._counts.add(added)
+        return self._announce_wishes()
+
+    def unsubscribe(self, subscriber: object, topics: Iterable[str] | None = None) -> list[Effect]:
+        """A local subscriber no longer wants these topics; ``None`` means that it is gone."""
+        wanted = self._subscribers.get(subscriber, ())
+        removed = wanted if topics is None else tuple(t for t in wanted if t in set(topics))
+        if topics is None:
+            self._subscribers.pop(subscriber, None)
+        else:
+            self._subscribers[subscriber] = tuple(t for t in wanted if t not in removed)
+        self._counts.remove(removed)
+        return self._announce_wishes()
+
+    def forward(self, topics: Iterable[str]) -> list[Effect]:
+        """Have these topics sent here, for nobody in particular."""
+        self._counts.add(tuple(topics))
+        return self._announce_wishes()
+
+    def attach_store(self, topic: str, store: object) -> list[Effect]:
+        """A local store hears commands on exactly this topic."""
+        self._stores[topic] = store
+        return self._announce_wishes(always=True)
+
+    def detach_store(self, topic: str) -> list[Effect]:
+        """A local store is gone."""
+        del self._stores[topic]
+        return self._announce_wishes(always=True)
+
+    # Routes.
+
+    def route(self, encoded: bytes) -> Route:
+        """Say where a frame with this header goes; raises ``DecodeError``."""
+        route = self._routes.get(encoded)
+        if route is None:
+            if len(self._routes) >= ROUTES_MAX:
+                self._routes.clear()
+            route = self._routes[encoded] = self._resolve(decode_header(encoded))
+        return route
+
+    def _resolve(self, header: NodeHeader) -> Route:
+        hops: tuple[EndpointId, ...] = ()
+        receivers: tuple[object, ...] = ()
+        if header.sender != self.local and header.receiver in (None, self.local):
+            receivers = self._receivers(header)
+        if header.receiver != self.local and (header.sender == self.local or self.forwarding):
+            tree = self.topology.tree(header.sender)
+            hops = tree.next_hops(self.local, self._targets(header, tree.parents))
+        return Route(header, self._window(header), receivers, hops)
+
+    def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
+        topic = header.topic
+        if header.type is PackedType.COMMAND:
+            store = self._stores.get(topic)
+            return () if store is None else (store,)
+        wishes = self._subscribers.items()
+        return tuple(subscriber for subscriber, topics in wishes if topic.startswith(topics))
+
+    def _targets(
+        self, header: NodeHeader, candidates: Iterable[EndpointId]
+    ) -> Iterable[EndpointId]:
+        if header.receiver is not None:
+            return (header.receiver,)
+        return [origin for origin in candidates if self._wants(origin, header)]
+
+    def _wants(self, origin: EndpointId, header: NodeHeader) -> bool:
+        announcement = self.topology.announcements.get(origin)
+        if announcement is None:
+            return False
+        if header.type is PackedType.COMMAND:
+            return header.topic in announcement.stores
+        return header.topic.startswith(announcement.subscriptions)
+
+    def _window(self, header: NodeHeader) -> SequenceWindow:
+        # Commands overtake data in the outboxes, so the two count apart.
+        key = (header.sender, header.type is PackedType.COMMAND)
+        window = self._windows.get(key)
+        if window is None:
+            if len(self._windows) >= WINDOWS_MAX:
+                del self._windows[next(iter(self._windows))]
+            window = self._windows[key] = SequenceWindow()
+        return window
+
+    # Questions.
+
+    def is_reachable(self, endpoint: EndpointId) -> bool:
+        """Tell whether there is a path to the endpoint and its announcement has come."""
+        return endpoint in self._reachable and endpoint in self.topology.announcements
+
+    def find_store(self, topic: str) -> EndpointId | None:
+        """Say which endpoint hears commands on a store topic, if one is known."""
+        if topic in self._stores:
+            return self.local
+        for origin in self._reachable:
+            announcement = self.topology.announcements.get(origin)
+            if announcement and topic in announcement.stores:
+                return origin
+        return None
+
+    def explain_unreachable(self, endpoint: EndpointId) -> str:
+        """Say in a sentence why ``await_peer`` does not come true."""
+        if endpoint in self.topology.announcements:
+            return f"endpoint {endpoint} has been heard of, but no path to it is known"
+        if not self.topology.direct:
+            return f"endpoint {endpoint} is unknown: this endpoint has no peers; call peer() first"
+        known = ", ".join(str(origin) for origin in self._reachable)
+        return f"endpoint {endpoint} is unknown; reachable are: {known}"
+
+    # Announcing.
+
+    def _announce_here(self) -> Announcement:
+        self._clock = self._clock.next()
+        announcement = Announcement(
+            origin=self.local,
+            time=self._clock,
+            links=tuple(sorted(self.topology.direct)),
+            subscriptions=self._counts.minimal(),
+            stores=tuple(sorted(self._stores)),
+            forwarding=self.forwarding,
+        )
+        self.topology.learn(announcement)
+        self._forget_knowledge()
+        return announcement
+
+    def _announce_wishes(self, *, always: bool = False) -> list[Effect]:
+        effects: list[Effect] = [RoutesChanged()]
+        self._routes.clear()
+        known = self.topology.announcements[self.local]
+        if always or known.subscriptions != self._counts.minimal():
+            self._send(effects, list(self.topology.direct), (self._announce_here(),))
+        return effects
+
+    def _learn(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
+        fresh = []
+        for announcement in announcements:
+            origin = announcement.origin
+            is_full = len(self.topology.announcements) >= ENDPOINTS_MAX
+            if origin == self.local or (is_full and origin not in self.topology.announcements):
+                continue
+            if self.topology.learn(announcement):
+                self._clock = max(self._clock, announcement.time)
+                fresh.append(announcement)
+        if fresh:
+            self._forget_knowledge()
+        return tuple(fresh)
+
+    def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
+        """Speak up when somebody passes on newer word of us than ours: it is forged, ours must win.
+
+        Our own words come back in every cycle of the mesh, and mean nothing.
+        """
+        times = [news.time for news in announcements if news.origin == self.local]
+        if not times or max(times) <= self.topology.announcements[self.local].time:
+            return ()
+        self._clock = max(self._clock, *times)
+        return (self._announce_here(),)
+
+    def _send(
+        self,
+        effects: list[Effect],
+        peers: Sequence[EndpointId],
+        announcements: tuple[Announcement, ...],
+    ) -> None:
+        if announcements:
+            effects += [SendControl(peer, Announcements(announcements)) for peer in peers]
+
+    def _forget_knowledge(self) -> None:
+        self._knowledge = None
+        self._routes.clear()
+
+    def _forget(self, origin: EndpointId) -> None:
+        # Its sequence windows stay: what it sent before may still be on the way.
+        self.topology.forget(origin)
+        self._forget_knowledge()
+
+    # Events.
+
+    def _refresh(self, effects: list[Effect]) -> None:
+        """Compare who is reachable with who was, and tell."""
+        before, after = self._reachable, self.topology.reachable()
+        self._reachable = dict.fromkeys(after)
+        for endpoint in after:
+            if endpoint not in before:
+                reason = "found a new endpoint in the mesh"
+                self._emit(effects, StatusCode.ENDPOINT_DISCOVERED, endpoint, None, reason)
+        for endpoint in before:
+            if endpoint not in after:
+                reason = "lost the last path"
+                self._emit(effects, StatusCode.ENDPOINT_UNREACHABLE, endpoint, None, reason)
+                if endpoint in self.topology.announcements:
+                    self._forget(endpoint)
+        effects.append(RoutesChanged())
+
+    @staticmethod
+    def _emit(
+        effects: list[Effect],
+        status: StatusCode,
+        endpoint: EndpointId,
+        address: tuple[str, int] | None,
+        reason: str,
+    ) -> None:
+        event = StatusEvent(status, endpoint, address, ErrorCode.NONE, reason)
+        effects.append(EmitStatus(event))

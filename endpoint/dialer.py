@@ -1,0 +1,145 @@
+"""Keeps one peering that this endpoint asked for: dials, and dials again with back-off."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import trio
+
+from endpoint.greeting import Greeting
+from endpoint.loop import EndpointLoop
+from endpoint.outcome import Outcome
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.transport import Transport
+from handshake.directory import Standing
+from handshake.effects import Established, Failed, Redundant
+from wire.errors import ErrorCode, MeshError, PeerIncompatible, PeerUnavailable
+from wire.identifiers import EndpointId
+
+CONNECT_TIMEOUT_SECONDS: Final = 10.0
+"""From the first packet to a TCP connection: three of its repetitions."""
+
+BACKOFF_FIRST_SECONDS: Final = 0.1
+"""The first pause between two attempts: a peer that restarts is back soon."""
+
+Chance = Callable[[], float]
+"""Gives numbers from 0 to 1, for jitter."""
+
+_INCOMPATIBLE: Final = (ErrorCode.PEER_INCOMPATIBLE, ErrorCode.WRONG_MAGIC_NUMBER)
+
+
+class Dialer:
+    """One address that the user wants to be peered with."""
+
+    def __init__(
+        self,
+        loop: EndpointLoop,
+        connect: Callable[[], Awaitable[Transport]],
+        address: tuple[str, int],
+        *,
+        retry: float,
+        chance: Chance,
+    ) -> None:
+        """``retry`` is the longest pause between two attempts in seconds; 0 is one attempt."""
+        self.address = address
+        self.peer: EndpointId | None = None
+        self.first: Outcome | None = None
+        self.settled = trio.Event()
+        """Set when ``first``, the answer of ``peer()``, is known."""
+        self._loop = loop
+        self._connect = connect
+        self._retry = retry
+        self._chance = chance
+        self._scope = trio.CancelScope()
+
+    async def run(self, start: Callable[[Greeting], None]) -> None:
+        """Dial until the peering is no longer wanted; ``start`` runs connections elsewhere."""
+        pause = BACKOFF_FIRST_SECONDS
+        with self._scope:
+            while True:
+                outcome = await self._attempt(start)
+                if outcome or not self._retry:
+                    self._settle(outcome)
+                if outcome:
+                    pause = BACKOFF_FIRST_SECONDS
+                    await self._until_lost()
+                if not self._retry:
+                    return
+                await trio.sleep(min(pause, self._retry) * (0.5 + self._chance() / 2))
+                pause *= 2
+
+    def stop(self) -> None:
+        """The peering is no longer wanted."""
+        self._settle(Outcome(reached=False, reason="the peering is no longer wanted"))
+        self._scope.cancel()
+
+    def _settle(self, outcome: Outcome) -> None:
+        if self.first is None:
+            self.first = outcome
+            self.settled.set()
+
+    async def _attempt(self, start: Callable[[Greeting], None]) -> Outcome:
+        try:
+            with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
+                transport = await self._connect()
+        except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            return self._fail(self._unavailable(error))
+        greeting = self._loop.prepare(transport, self.address, dialled=True)
+        start(greeting)
+        try:
+            await greeting.decided.wait()
+        except trio.Cancelled:
+            greeting.connection.end()
+            raise
+        match greeting.verdict:
+            case Established(peer):
+                return self._succeed(peer)
+            case Redundant(peer):
+                return await self._join(peer, "another connection to it was lost at once")
+            case Failed(code, reason, peer):
+                if peer is not None:
+                    return await self._join(peer, reason)
+                return self._fail(self._refusal(code, reason))
+            case None:
+                raise AssertionError("a decided handshake has a verdict")
+
+    async def _join(self, peer: EndpointId, reason: str) -> Outcome:
+        """Another connection to the same peer is the peering, or may become it."""
+        directory = self._loop.greeter.directory
+        while directory.standing(peer) is Standing.DECIDING:
+            await self._loop.greeter.changed.park()
+        if directory.standing(peer) is Standing.PEERED:
+            return self._succeed(peer)
+        return self._fail(self._refusal(ErrorCode.PEER_UNAVAILABLE, reason), peer)
+
+    def _succeed(self, peer: EndpointId) -> Outcome:
+        self.peer = peer
+        return Outcome(reached=True, reason=f"peered with {peer}")
+
+    def _fail(self, error: MeshError, peer: EndpointId | None = None) -> Outcome:
+        event = StatusEvent(StatusCode.PEER_UNAVAILABLE, peer, self.address, error.code, str(error))
+        self._loop.emit(event)
+        return Outcome(reached=False, reason=str(error), error=error)
+
+    def _unavailable(self, error: BaseException) -> PeerUnavailable:
+        host, port = self.address
+        detail = str(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
+        return PeerUnavailable(
+            f"nobody answers at {host}:{port} ({detail}): check the address, and that the other "
+            "endpoint listens"
+        )
+
+    def _refusal(self, code: ErrorCode, reason: str) -> MeshError:
+        host, port = self.address
+        if code in _INCOMPATIBLE:
+            return PeerIncompatible(f"{host}:{port}: {reason}")
+        error = PeerUnavailable(f"no peering with {host}:{port}: {reason}")
+        error.code = code
+        return error
+
+    async def _until_lost(self) -> None:
+        assert self.peer is not None
+        while (peering := self._loop.peerings.get(self.peer)) is not None:
+            await peering.connection.ended.wait()
+            await trio.lowlevel.checkpoint()

@@ -1,0 +1,67 @@
+"""Which frames of a sender were seen already: at most once, whatever path they come by."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+RUNS_MAX: Final = 1024
+"""Runs of consecutive numbers remembered. A sender's frames come in order while its path stands, so
+that this covers the reordering of a thousand frames while the mesh finds new paths; what is older
+counts as seen, since a late message is a smaller evil than a double one."""
+
+
+class SequenceWindow:
+    """The sequence numbers of one sender that came in, as runs: exact, and small.
+
+    An endpoint sees only those frames of a sender that are routed through it, so that gaps are
+    normal and mean nothing.
+    """
+
+    __slots__ = ("_ends", "_starts", "end")
+
+    def __init__(self) -> None:
+        """Nothing was seen yet."""
+        self.end = -1
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def admit(self, sequence: int) -> bool:
+        """Take note of a frame; false if it was seen before, or is too old to tell."""
+        end = self.end
+        if sequence == end + 1 and self._ends:
+            self._ends[-1] = self.end = sequence
+            return True
+        if sequence > end:
+            self._append(sequence)
+            return True
+        return self._admit_late(sequence)
+
+    def _append(self, sequence: int) -> None:
+        self._starts.append(sequence)
+        self._ends.append(sequence)
+        self.end = sequence
+        if len(self._starts) > RUNS_MAX:
+            # What is forgotten counts as seen, so the oldest runs become one down to 0.
+            half = RUNS_MAX // 2
+            del self._starts[1 : half + 1]
+            del self._ends[:half]
+            self._starts[0] = 0
+
+    def _admit_late(self, sequence: int) -> bool:
+        run = bisect_right(self._starts, sequence) - 1
+        if run >= 0 and sequence <= self._ends[run]:
+            return False
+        joins_before = run >= 0 and self._ends[run] == sequence - 1
+        joins_after = self._starts[run + 1] == sequence + 1
+        if joins_before and joins_after:
+            self._ends[run] = self._ends[run + 1]
+            del self._starts[run + 1], self._ends[run + 1]
+        elif joins_before:
+            self._ends[run] = sequence
+        elif joins_after:
+            self._starts[run + 1] = sequence
+        else:
+            self._starts.insert(run + 1, sequence)
+            self._ends.insert(run + 1, sequence)
+        return True

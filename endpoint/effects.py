@@ -1,0 +1,32 @@
+"""What an endpoint's core asks its loop to do: a closed union."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endpoint.status import StatusEvent
+from wire.identifiers import EndpointId
+from wire.messages import PeerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class SendControl:
+    """Queue a control message for a peer, ahead of all its data."""
+
+    peer: EndpointId
+    message: PeerMessage
+
+
+@dataclass(frozen=True, slots=True)
+class EmitStatus:
+    """Tell the status subscribers."""
+
+    event: StatusEvent
+
+
+@dataclass(frozen=True, slots=True)
+class RoutesChanged:
+    """Routes that were handed out are void: seal what is open, and wake who waits for a peer."""
+
+
+Effect = SendControl | EmitStatus | RoutesChanged

@@ -1,0 +1,392 @@
+"""The endpoint: the one object that a user of the mesh holds, in trio (seed 7.1)."""
+
+from __future__ import annotations
+
+import os
+import random
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from endpoint.attaching import STALE_SECONDS, Attachments, Backend
+from endpoint.core import EndpointCore
+from endpoint.dialer import Dialer
+from endpoint.greeting import Greeting
+from endpoint.loop import EndpointLoop, Peering
+from endpoint.mailbox import Mailbox
+from endpoint.network import Network, remote_address
+from endpoint.outcome import Outcome
+from endpoint.publisher import Publisher
+from endpoint.settings import Settings
+from endpoint.statistics import EndpointStatistics, PeerInfo
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.store import Attaching
+from endpoint.stream import StatusSubscriber
+from endpoint.subscriber import Subscriber
+from handshake.credentials import Credentials
+from wire.errors import EndpointClosed, ErrorCode, MeshError
+from wire.identifiers import EndpointId
+from wire.topics import check_topic
+from wire.values import Value
+
+AWAIT_PEER_SECONDS: Final = 10.0
+"""Broker's own default for ``await_peer``."""
+
+RETRY_SECONDS: Final = 10.0
+"""The longest pause between two attempts to peer: Broker's own retry interval."""
+
+GRACE_SECONDS: Final = 3.0
+"""How long the end of a peering waits for what was published before: Broker's own."""
+
+HANDSHAKES_MAX: Final = 1_024
+"""Connections that may be in handshake at once. More are closed unheard, until some are done."""
+
+
+class Endpoint:
+    """One participant of the mesh: ``async with Endpoint() as endpoint``.
+
+    It listens, peers with others, publishes, subscribes, and holds stores. Leaving the block waits
+    until the peers have what was published before, for some seconds at most.
+    """
+
+    def __init__(
+        self,
+        *,
+        credentials: Credentials | None = None,
+        settings_file: str | os.PathLike[str] | None = None,
+        endpoint_id: EndpointId | None = None,
+        **settings: object,
+    ) -> None:
+        """Set up, doing nothing yet.
+
+        ``credentials`` turn TLS on. Keyword arguments are the fields of ``Settings``, and go before
+        ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
+        random unless a test wants a certain one: no two endpoints may ever share an id.
+        """
+        file = Path(settings_file) if settings_file is not None else None
+        self.settings = Settings.load(settings, os.environ, file)
+        self._id = endpoint_id or EndpointId(uuid.uuid4().bytes)
+        self._core = EndpointCore(self._id, forwarding=self.settings.forwarding)
+        self.loop = EndpointLoop(
+            self._core, ttl=self.settings.ttl, policy=self.settings.overflow_policy
+        )
+        self._attachments = Attachments(self.loop)
+        self._network = Network(credentials, allow_plain=self.settings.allow_plain)
+        self._nursery: trio.Nursery | None = None
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._listening: list[trio.CancelScope] = []
+        self._dialers: dict[tuple[str, int], Dialer] = {}
+        self._is_open = False
+        self.publish: Final = self.loop.publication.publish
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        """Start the endpoint's tasks."""
+        self._manager = trio.open_nursery()
+        self._nursery = await self._manager.__aenter__()
+        self.loop.nursery = self._nursery
+        self._is_open = self.loop.publication.is_open = True
+        self._nursery.start_soon(self.loop.tick_forever)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Shut down, and leave no task behind."""
+        assert self._nursery is not None
+        assert self._manager is not None
+        try:
+            await self.shutdown()
+        finally:
+            self._nursery.cancel_scope.cancel()
+            try:
+                suppressed = await self._manager.__aexit__(kind, value, traceback)
+            except BaseExceptionGroup as group:
+                if group.exceptions != (value,):
+                    raise
+                suppressed = False  # The body's own error goes on as itself.
+        return suppressed
+
+    async def shutdown(self, grace: float = GRACE_SECONDS) -> None:
+        """End: no new peers, then the stores, then all that was published leaves.
+
+        Waits for ``grace`` seconds at most for stores, and as long for peers that do not answer.
+        May be called twice.
+        """
+        if not self._is_open:
+            return
+        self._is_open = False
+        for scope in self._listening:
+            scope.cancel()
+        for dialer in list(self._dialers.values()):
+            dialer.stop()
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + grace):
+            async with trio.open_nursery() as nursery:
+                for topic in list(self.loop.stores):
+                    nursery.start_soon(self.loop.close_store, topic, grace / 2)
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + grace):
+            async with trio.open_nursery() as nursery:
+                for peering in self.loop.peerings.values():
+                    nursery.start_soon(self.loop.drain, peering)
+        self.loop.publication.is_open = False
+        for peering in list(self.loop.peerings.values()):
+            self._part(peering, "the endpoint shuts down", ErrorCode.SHUTTING_DOWN)
+        await self.loop.quiet()
+        self.loop.end()
+
+    def _part(self, peering: Peering, reason: str, code: ErrorCode = ErrorCode.NONE) -> None:
+        self.loop.part(peering, StatusCode.PEER_REMOVED, code, reason)
+
+    def _start(self, function: Callable[..., object], *arguments: object) -> None:
+        if self._nursery is None or not self._is_open:
+            raise EndpointClosed(
+                "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
+            )
+        self._nursery.start_soon(function, *arguments)  # type: ignore[arg-type]  # trio's own types are stricter than its use
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise EndpointClosed(
+                "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
+            )
+
+    # Who and where.
+
+    def node_id(self) -> EndpointId:
+        """Give the endpoint's id, which no other endpoint ever has."""
+        return self._id
+
+    async def listen(self, address: str = "127.0.0.1", port: int = 0) -> int:
+        """Accept peers at this address; give the port, which 0 lets the system choose.
+
+        Raises ``AddressInUse``, and ``InsecureAddress`` beyond loopback without credentials.
+        """
+        self._check_open()
+        listeners = await self._network.listen(address, port)
+        serve = partial(
+            trio.serve_listeners, self._accept, listeners, handler_nursery=self._nursery
+        )
+        self._start(self._listen, serve)
+        bound: int = listeners[0].socket.getsockname()[1]
+        return bound
+
+    async def _listen(self, serve: Callable[[], object]) -> None:
+        with trio.CancelScope() as scope:
+            self._listening.append(scope)
+            await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
+
+    async def _accept(self, stream: trio.SocketStream) -> None:
+        if len(self.loop.greeter) >= HANDSHAKES_MAX or not self._is_open:
+            stream.socket.close()
+            return
+        address = remote_address(stream)
+        try:
+            transport = await self._network.accept(stream)
+        except (MeshError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
+            self.loop.refused(address, error)
+            return
+        await self.loop.serve(transport, address)
+
+    async def peer(self, address: str, port: int, retry: float = RETRY_SECONDS) -> Outcome:
+        """Peer with the endpoint that listens there; true once messages can flow both ways.
+
+        ``retry`` is the longest pause between attempts in seconds, and lets the call wait until
+        one succeeds; the peering is then renewed whenever it is lost, until ``unpeer``. With 0
+        there is one attempt, and false with the reason when it fails.
+        """
+        self._check_open()
+        self._network.check(address)
+        key = (address, port)
+        dialer = self._dialers.get(key)
+        if dialer is not None and (peer := dialer.peer) in self.loop.peerings:
+            return Outcome(reached=True, reason=f"peered with {peer} already")
+        if dialer is None or dialer.first is not None:
+            dialer = self._renew(dialer, key, retry)
+        await dialer.settled.wait()
+        assert dialer.first is not None
+        return dialer.first
+
+    def _renew(self, dialer: Dialer | None, key: tuple[str, int], retry: float) -> Dialer:
+        if dialer is not None:
+            dialer.stop()
+        connect = partial(self._network.connect, *key)
+        dialer = Dialer(self.loop, connect, key, retry=retry, chance=random.random)
+        self._dialers[key] = dialer
+        self._start(self._dial, dialer)
+        return dialer
+
+    async def _dial(self, dialer: Dialer) -> None:
+        try:
+            await dialer.run(self._run)
+        finally:
+            if self._dialers.get(dialer.address) is dialer:
+                del self._dialers[dialer.address]
+
+    def _run(self, greeting: Greeting) -> None:
+        assert self._nursery is not None
+        self._nursery.start_soon(self.loop.run, greeting)
+
+    async def unpeer(self, address: str, port: int) -> Outcome:
+        """End the peering with that address; what was published before still arrives.
+
+        The address is the one given to ``peer``, or that of an inbound peer as ``peers`` shows it.
+        """
+        self._check_open()
+        key = (address, port)
+        dialer = self._dialers.get(key)
+        peering = self._find(key, dialer)
+        if dialer is not None:
+            dialer.stop()
+        if peering is None and dialer is None:
+            reason = f"cannot unpeer from {address}:{port}: it is no peer; see peers()"
+            event = StatusEvent(
+                StatusCode.CANNOT_REMOVE_PEER, None, key, ErrorCode.PEER_INVALID, reason
+            )
+            self.loop.emit(event)
+            return Outcome(reached=False, reason=reason)
+        if peering is not None:
+            with trio.move_on_after(GRACE_SECONDS):
+                await self.loop.drain(peering)
+            self._part(peering, "unpeered")
+        return Outcome(reached=True, reason=f"no longer peered with {address}:{port}")
+
+    def _find(self, key: tuple[str, int], dialer: Dialer | None) -> Peering | None:
+        if dialer is not None and dialer.peer is not None:
+            return self.loop.peerings.get(dialer.peer)
+        for peering in self.loop.peerings.values():
+            if peering.connection.address == key:
+                return peering
+        return None
+
+    def peers(self) -> list[PeerInfo]:
+        """List the peers, in the order of their ids, with what flows to and from them."""
+        return [
+            PeerInfo(
+                node_id=peer,
+                address=peering.connection.address,
+                is_outbound=peering.connection.dialled,
+                messages_received=peering.connection.messages_received,
+                bytes_received=peering.connection.bytes_received,
+                bytes_sent=peering.connection.bytes_sent,
+                outbox=peering.connection.outbox.statistics(),
+            )
+            for peer, peering in sorted(self.loop.peerings.items())
+        ]
+
+    async def await_peer(
+        self,
+        node_id: EndpointId,
+        callback: Callable[[Outcome], object] | None = None,
+        timeout: float = AWAIT_PEER_SECONDS,
+    ) -> Outcome:
+        """Wait until there is a path to an endpoint and its subscriptions are known here.
+
+        True over any number of hops; false after ``timeout`` seconds, or when the endpoint closes,
+        with the reason. It says nothing about the other direction: ask the other endpoint too.
+        With a ``callback`` it returns at once, and the callback is given the outcome later.
+        """
+        self._check_open()
+        if callback is not None:
+            self._start(self._call_back, callback, node_id, timeout)
+            return Outcome(reached=True, reason="the callback will be told")
+        with trio.move_on_after(timeout):
+            while not self._core.is_reachable(node_id) and self._is_open:
+                await self.loop.changed.park()
+        if self._core.is_reachable(node_id):
+            return Outcome(reached=True, reason=f"endpoint {node_id} is known here")
+        if not self._is_open:
+            return Outcome(reached=False, reason="the endpoint was shut down")
+        return Outcome(reached=False, reason=self._core.explain_unreachable(node_id))
+
+    async def _call_back(
+        self, callback: Callable[[Outcome], object], node_id: EndpointId, timeout: float
+    ) -> None:
+        callback(await self.await_peer(node_id, timeout=timeout))
+
+    # Messages.
+
+    def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
+        """Publish, or raise ``OutboxFull`` when somebody has to wait; then nobody got it."""
+        self._check_open()
+        self.loop.publication.publish_nowait(topic, data, to)
+
+    async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
+        """Publish many messages, in order, waiting for room between them."""
+        self._check_open()
+        await self.loop.publication.publish_batch(batch)
+
+    def publisher(self, topic: str) -> Publisher:
+        """Give a publisher for one topic."""
+        self._check_open()
+        return Publisher(self.loop.publication, topic)
+
+    def subscribe(self, *topics: str, queue_size: int | None = None) -> Subscriber:
+        """Subscribe to all topics that begin with one of these; ``""`` is every topic.
+
+        ``queue_size`` messages may wait before publishers do. Subscribe before you peer, or await
+        the peers: what was published before the subscription is known does not come.
+        """
+        self._check_open()
+        wanted = [check_topic(topic) for topic in topics]
+        mailbox = Mailbox(queue_size or self.settings.queue_size)
+        subscriber = Subscriber(self.loop, mailbox)
+        self.loop.add_reader(mailbox, subscriber, wanted)
+        return subscriber
+
+    def subscribe_status(self) -> StatusSubscriber:
+        """Follow what happens in the mesh from now on."""
+        self._check_open()
+        return self.loop.status.subscribe()
+
+    def forward(self, *topics: str) -> None:
+        """Have these topics sent here and passed on, as if somebody here had subscribed."""
+        self._check_open()
+        self.loop.apply(self._core.forward([check_topic(topic) for topic in topics]))
+
+    # Stores.
+
+    def attach_master(
+        self, name: str, backend: Backend = Backend.Memory, **options: object
+    ) -> Attaching:
+        """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
+
+        ``Backend.SQLite`` needs ``path``, and takes ``synchronous``. Raises ``MasterExists`` if a
+        master of that name is known, and ``BackendFailure``.
+        """
+        self._check_open()
+        return Attaching(partial(self._attachments.attach_master, name, backend, options))
+
+    def attach_clone(self, name: str, *, stale_interval: float | None = STALE_SECONDS) -> Attaching:
+        """Attach a clone of a store: ``async with endpoint.attach_clone("name") as store``.
+
+        Its master need not be known yet, nor be a direct peer. After ``stale_interval`` seconds
+        without it reads raise ``StaleData``; ``None`` means never. Raises ``NoSuchMaster`` where
+        the master itself lives.
+        """
+        self._check_open()
+        return Attaching(partial(self._attachments.attach_clone, name, stale_interval))
+
+    def statistics(self) -> EndpointStatistics:
+        """Give a frozen snapshot in numbers."""
+        peers = tuple(self.peers())
+        mailboxes = self.loop.mailboxes
+        return EndpointStatistics(
+            peers=peers,
+            endpoints_known=len(self._core.topology.reachable()),
+            messages_published=self.loop.publication.messages,
+            messages_waiting=sum(mailbox.waiting for mailbox in mailboxes),
+            messages_dropped=sum(mailbox.dropped for mailbox in mailboxes)
+            + sum(peer.outbox.dropped_messages for peer in peers),
+            messages_duplicate=self.loop.duplicates,
+            messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
+        )

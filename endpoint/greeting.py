@@ -1,0 +1,136 @@
+"""Runs the handshakes of one endpoint's connections: carries out the machine's effects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+from wire.codec import decode_control
+
+from endpoint.connection import Connection
+from handshake.directory import ConnectionId, PeerDirectory
+from handshake.effects import Effect, Established, Failed, Reconsider, Redundant, Send
+from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, Handshake, KnowledgeSource
+from wire.errors import ErrorCode
+from wire.framing import ControlFrame, Frame, encode_preamble
+from wire.messages import (
+    DropConn,
+    Hello,
+    OriginatorAck,
+    OriginatorSyn,
+    Preamble,
+    ResponderSynAck,
+)
+
+Verdict = Established | Redundant | Failed
+
+_HANDSHAKE_MESSAGES = Hello | OriginatorSyn | ResponderSynAck | OriginatorAck | DropConn
+
+
+class Greeting:
+    """One connection in handshake, and what becomes of it."""
+
+    def __init__(self, number: ConnectionId, connection: Connection, machine: Handshake) -> None:
+        """Begin undecided."""
+        self.number = number
+        self.connection = connection
+        self.machine = machine
+        self.deadline = trio.current_time() + HANDSHAKE_TIMEOUT_SECONDS
+        self.verdict: Verdict | None = None
+        self.decided = trio.Event()
+
+
+class Greeter:
+    """All handshakes of one endpoint. Its methods never wait: decision and effect are one step."""
+
+    def __init__(
+        self,
+        directory: PeerDirectory,
+        source: KnowledgeSource,
+        establish: Callable[[Greeting, Established], None],
+    ) -> None:
+        """Tell ``establish`` of every connection that becomes a peering."""
+        self.directory = directory
+        self._source = source
+        self._establish = establish
+        self._greetings: dict[ConnectionId, Greeting] = {}
+        self._count = 0
+        self.changed = trio.lowlevel.ParkingLot()
+        """Woken when a handshake is decided, for those who wait for another connection's."""
+
+    def __len__(self) -> int:
+        """Count the handshakes that are not decided."""
+        return len(self._greetings)
+
+    def begin(self, connection: Connection) -> Greeting:
+        """Say the first words on a fresh connection."""
+        self._count += 1
+        number = ConnectionId(self._count)
+        machine = Handshake(
+            connection=number,
+            dialled=connection.dialled,
+            directory=self.directory,
+            source=self._source,
+        )
+        greeting = self._greetings[number] = Greeting(number, connection, machine)
+        self._apply(greeting, machine.start())
+        return greeting
+
+    def receive(self, greeting: Greeting, frame: Frame) -> None:
+        """Take in one frame of a connection in handshake; raises ``DecodeError``."""
+        if isinstance(frame, Preamble):
+            self._apply(greeting, greeting.machine.receive(frame))
+            return
+        message = decode_control(frame.kind, frame.body) if type(frame) is ControlFrame else None
+        if isinstance(message, _HANDSHAKE_MESSAGES):
+            self._apply(greeting, greeting.machine.receive(message))
+        else:
+            code = ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE
+            reason = f"{type(message or frame).__name__} came before the handshake was over"
+            self.refuse(greeting, code, reason)
+
+    def refuse(self, greeting: Greeting, code: ErrorCode, reason: str) -> None:
+        """End a handshake, telling the other side why."""
+        if not greeting.machine.is_over:
+            self._apply(greeting, greeting.machine.refuse(code, reason))
+
+    def lost(self, greeting: Greeting) -> None:
+        """The connection ended; whether in handshake or not."""
+        if not greeting.machine.is_over:
+            self._apply(greeting, greeting.machine.connection_lost())
+
+    def tick(self, now: float) -> None:
+        """End the handshakes that have taken too long."""
+        for greeting in list(self._greetings.values()):
+            if now >= greeting.deadline and not greeting.machine.is_over:
+                self._apply(greeting, greeting.machine.timed_out())
+
+    def _apply(self, greeting: Greeting, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Send(message):
+                    self._send(greeting.connection, message)
+                case Reconsider(number):
+                    other = self._greetings.get(number)
+                    if other is not None:
+                        self._apply(other, other.machine.reconsider())
+                case Established():
+                    self._decide(greeting, effect)
+                    self._establish(greeting, effect)
+                case Redundant() | Failed():
+                    self._decide(greeting, effect)
+                    greeting.connection.end()
+
+    @staticmethod
+    def _send(connection: Connection, message: Preamble | _HANDSHAKE_MESSAGES) -> None:
+        if isinstance(message, Preamble):
+            connection.outbox.put_urgent(encode_preamble(message))
+            connection.wake()
+        else:
+            connection.send_control(message)
+
+    def _decide(self, greeting: Greeting, verdict: Verdict) -> None:
+        del self._greetings[greeting.number]
+        greeting.verdict = verdict
+        greeting.decided.set()
+        self.changed.unpark_all()

@@ -1,0 +1,477 @@
+"""The heart's driver: feeds the endpoint's core and carries out its effects. Decides nothing.
+
+Everything here that takes in a frame or an event is synchronous: no other task runs between a
+decision and its effects.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, assert_never
+
+import trio
+from wire.codec import decode_control
+
+from endpoint.connection import Connection
+from endpoint.core import EndpointCore, Route
+from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
+from endpoint.greeting import Greeter, Greeting
+from endpoint.holding import Holding
+from endpoint.mailbox import Mailbox
+from endpoint.outbox import Group, OverflowPolicy
+from endpoint.publishing import Publication
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.store_runner import StoreRunner
+from endpoint.stream import StatusHub
+from endpoint.transport import Transport
+from endpoint.vigil import PeerStalled, Progress, Vigil
+from handshake.directory import ConnectionId, PeerDirectory
+from handshake.effects import Established
+from handshake.keepalive import PeerSilent, PingDue
+from wire.errors import EndpointClosed, ErrorCode, MeshError, RemoteProtocolError
+from wire.framing import ControlFrame, Frame, NodeFrame
+from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MAX
+from wire.messages import (
+    Announcements,
+    ControlMessage,
+    Credit,
+    DropConn,
+    Knowledge,
+    PackedType,
+    Ping,
+    Pong,
+)
+from wire.topics import check_topic
+
+logger = logging.getLogger("peermesh.endpoint")
+
+TICK_SECONDS: Final = 0.1
+"""How often stores look at their timers: Broker's own interval."""
+
+STORE_GRACE_SECONDS: Final = 3.0
+"""How long the end of a store waits for the outcomes of what was asked, as peerings do."""
+
+TICKS_PER_WATCH: Final = 10
+"""Ticks between two looks at peers and subscribers: their times are counted in seconds."""
+
+
+class Reader(Protocol):
+    """Who reads a mailbox."""
+
+    def wake(self) -> None:
+        """There is something to read."""
+
+    def ready_count(self) -> int:
+        """Count what was taken from the mailbox and not handed out yet."""
+
+    def end(self) -> None:
+        """The endpoint ends."""
+
+
+class Peering:
+    """A connection that is a peering: its watch, and who ended it."""
+
+    def __init__(self, peer: EndpointId, greeting: Greeting) -> None:
+        """Begin with the connection that won the handshake."""
+        self.peer = peer
+        self.number: ConnectionId = greeting.number
+        self.connection = greeting.connection
+        self.vigil = Vigil(trio.current_time())
+        self.status = StatusCode.PEER_LOST
+        self.code = ErrorCode.NONE
+        self.reason = "the connection was lost"
+        self.pongs: dict[int, trio.Event] = {}
+
+
+class EndpointLoop:
+    """One endpoint at work. Its host for connections, its hands for the core."""
+
+    def __init__(self, core: EndpointCore, *, ttl: int, policy: OverflowPolicy) -> None:
+        """Carry out what ``core`` decides."""
+        self.core = core
+        self.turn = 0
+        self.peerings: dict[EndpointId, Peering] = {}
+        self.mailboxes: dict[Mailbox, Reader] = {}
+        self.stores: dict[str, StoreRunner] = {}
+        self.status = StatusHub()
+        self.changed = trio.lowlevel.ParkingLot()
+        """Woken when routes change, for those who wait for a peer."""
+        self.greeter = Greeter(PeerDirectory(core.local), core, self._establish)
+        self.publication = Publication(core, self.peerings, ttl)
+        self.duplicates = 0
+        self.nursery: trio.Nursery | None = None
+        """Where the endpoint's tasks live while it is open."""
+        self._policy = policy
+        self._holding = Holding()
+        self._connections: dict[Connection, None] = {}
+        self._dirty: dict[StoreRunner, None] = {}
+        self._pings = 0
+
+    # Connections.
+
+    async def serve(self, transport: Transport, address: tuple[str, int] | None) -> None:
+        """Run a connection that somebody else dialled, to its end."""
+        await self.run(self.prepare(transport, address, dialled=False))
+
+    def prepare(
+        self, transport: Transport, address: tuple[str, int] | None, *, dialled: bool
+    ) -> Greeting:
+        """Say the first words on a fresh connection; ``run`` has to follow."""
+        connection = Connection(
+            transport, self, address=address, dialled=dialled, policy=self._policy
+        )
+        greeting = self.greeter.begin(connection)
+        connection.owner = greeting
+        self._connections[connection] = None
+        return greeting
+
+    async def run(self, greeting: Greeting) -> None:
+        """Run a connection to its end, whatever becomes of it."""
+        connection = greeting.connection
+        try:
+            await connection.run()
+        except* RemoteProtocolError as group:
+            self._accuse(greeting, group.exceptions[0])
+        except* Exception:
+            logger.exception("a connection to %s failed; this is a bug", connection.address)
+        finally:
+            del self._connections[connection]
+            self.greeter.lost(greeting)
+            self._bury(connection)
+
+    def _establish(self, greeting: Greeting, established: Established) -> None:
+        peer, connection = established.peer, greeting.connection
+        if established.replaces is not None and peer in self.peerings:
+            self.part(
+                self.peerings[peer],
+                StatusCode.PEER_LOST,
+                ErrorCode.REDUNDANT_CONNECTION,
+                "the peer came anew",
+            )
+        connection.peer = peer
+        connection.decoder.size_max = FRAME_SIZE_MAX
+        connection.owner = self.peerings[peer] = Peering(peer, greeting)
+        knowledge = established.knowledge
+        for announcement in established.sent:
+            knowledge = knowledge.advance(announcement.origin, announcement.time)
+        self.apply(self.core.connect(peer, knowledge, established.received, connection.address))
+
+    def part(self, peering: Peering, status: StatusCode, code: ErrorCode, reason: str) -> None:
+        """End a peering, for this reason; a peer that we remove is told."""
+        connection = peering.connection
+        if connection.peer is None:
+            return
+        peering.status, peering.code, peering.reason = status, code, reason
+        if status is StatusCode.PEER_REMOVED:
+            connection.send_control(DropConn(code, reason))
+        connection.end()
+        self._bury(connection)
+
+    def _bury(self, connection: Connection) -> None:
+        """Take leave of a connection that ended, once."""
+        peering = connection.owner
+        if not isinstance(peering, Peering) or connection.peer is None:
+            return
+        connection.peer = None
+        self.greeter.directory.release(peering.peer, peering.number)
+        self._holding.forget(connection)
+        for released in self._holding.release(connection.outbox):
+            self._grant(released)
+        if self.peerings.get(peering.peer) is peering:
+            del self.peerings[peering.peer]
+        for event in peering.pongs.values():
+            event.set()
+        self.apply(
+            self.core.disconnect(
+                peering.peer,
+                connection.address,
+                status=peering.status,
+                code=peering.code,
+                reason=peering.reason,
+            )
+        )
+
+    def _accuse(self, greeting: Greeting, error: BaseException) -> None:
+        """A peer broke the protocol: tell it why, and remember."""
+        assert isinstance(error, RemoteProtocolError)
+        connection = greeting.connection
+        logger.warning("%s broke the protocol: %s", connection.address, error)
+        if isinstance(connection.owner, Peering):
+            connection.owner.code = error.code
+            connection.owner.reason = f"it broke the protocol: {error}"
+        else:
+            self.greeter.refuse(greeting, error.code, str(error))
+
+    def refused(self, address: tuple[str, int] | None, error: Exception) -> None:
+        """Somebody dialled and did not get as far as our handshake."""
+        code = error.code if isinstance(error, MeshError) else ErrorCode.UNSPECIFIED
+        self.emit(StatusEvent(StatusCode.PEER_UNAVAILABLE, None, address, code, str(error)))
+
+    # Subscribers.
+
+    def add_reader(self, mailbox: Mailbox, reader: Reader, topics: Iterable[str]) -> None:
+        """Somebody reads a mailbox from now on."""
+        self.mailboxes[mailbox] = reader
+        self.add_topics(mailbox, topics)
+
+    def add_topics(self, mailbox: Mailbox, topics: Iterable[str]) -> None:
+        """A subscriber wants more."""
+        self.apply(self.core.subscribe(mailbox, [check_topic(topic) for topic in topics]))
+
+    def remove_topics(self, mailbox: Mailbox, topics: Iterable[str] | None) -> None:
+        """A subscriber wants less; ``None`` is nothing any more."""
+        self.apply(self.core.unsubscribe(mailbox, topics))
+        if topics is None:
+            self.mailboxes.pop(mailbox, None)
+            self.release(mailbox)
+
+    # Stores.
+
+    def add_store(self, topic: str, store: StoreRunner) -> None:
+        """Have a store hear the commands on a topic."""
+        self.stores[topic] = store
+        self.apply(self.core.attach_store(topic, store))
+
+    async def close_store(self, topic: str, grace: float = STORE_GRACE_SECONDS) -> None:
+        """Close a store when everything that was asked has its outcome, or ``grace`` is over."""
+        store = self.stores.get(topic)
+        if store is None:
+            return
+        with trio.move_on_after(grace):
+            await store.finish()
+        await store.close()
+        if self.stores.pop(topic, None) is not None:
+            self.apply(self.core.detach_store(topic))
+
+    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
+        """Send a store's command."""
+        self.publication.command(topic, to, payload)
+
+    def start_task(self, function: Callable[..., object], *arguments: object) -> None:
+        """Start a task that lives as long as the endpoint."""
+        if self.nursery is None:
+            raise EndpointClosed("the endpoint is not open: use it inside of 'async with'")
+        self.nursery.start_soon(function, *arguments)  # type: ignore[arg-type]  # trio's types are stricter than its use
+
+    def _tell_stores(self, event: StatusEvent) -> None:
+        if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:
+            for store in list(self.stores.values()):
+                store.unreachable(event.endpoint)
+
+    # Frames.
+
+    def receive(self, connection: Connection, frame: Frame) -> None:
+        """Take in one frame; raises ``RemoteProtocolError`` when it breaks the protocol."""
+        owner = connection.owner
+        if type(owner) is Peering:
+            if type(frame) is NodeFrame:
+                self._receive_node(connection, frame)
+            elif type(frame) is ControlFrame:
+                message = decode_control(frame.kind, frame.body)
+                self._receive_control(owner, connection, message)
+        else:
+            assert isinstance(owner, Greeting)
+            self.greeter.receive(owner, frame)
+
+    def _receive_node(self, connection: Connection, frame: NodeFrame) -> None:
+        route = self.core.route(frame.header)
+        is_data = route.header.type is not PackedType.COMMAND
+        if is_data:
+            connection.inflow.received += frame.size
+        connection.messages_received += len(frame.lengths)
+        if not route.window.admit(frame.sequence):
+            self.duplicates += len(frame.lengths)
+            return
+        if route.receivers:
+            self._deliver(connection, route, frame.payloads())
+        if route.next_hops and frame.ttl > 1:
+            self._forward(connection, route, frame)
+
+    def _deliver(self, connection: Connection, route: Route, payloads: list[bytes]) -> None:
+        header = route.header
+        for receiver in route.receivers:
+            if type(receiver) is Mailbox:
+                receiver.put(header.topic, header.type, payloads)
+                self.mailboxes[receiver].wake()
+                if receiver.is_full and not receiver.is_stalled:
+                    receiver.is_holding = True
+                    self._holding.hold(connection, receiver)
+            else:
+                store = self.stores[header.topic]
+                store.receive(header.sender, payloads)
+                self._dirty[store] = None
+
+    def _forward(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
+        group = Group.forwarded(frame.forwarded(), frame.size, len(frame.lengths))
+        for hop in route.next_hops:
+            peering = self.peerings.get(hop)
+            if peering is None or peering.connection is connection:
+                continue  # Views differ for a moment; never send back where it came from.
+            onward = peering.connection
+            if route.header.type is PackedType.COMMAND:
+                onward.send_command(group)
+                continue
+            onward.send_data(group)
+            if onward.outbox.is_full and not onward.outbox.is_lossy:
+                self._holding.hold(connection, onward.outbox)
+
+    def settle(self, connection: Connection) -> None:
+        """Everything that had come was taken in: let the stores answer, and grant credit."""
+        if self._dirty:
+            dirty, self._dirty = self._dirty, {}
+            for store in dirty:
+                store.settle()
+        self._grant(connection)
+
+    def release(self, target: object) -> None:
+        """A mailbox or an outbox has room again: who was held up by it goes on."""
+        for connection in self._holding.release(target):
+            self._grant(connection)
+
+    def _grant(self, connection: Connection) -> None:
+        if connection.peer is not None:
+            total = connection.inflow.due()
+            if total is not None:
+                connection.send_control(Credit(total))
+
+    # Control messages.
+
+    def _receive_control(
+        self, peering: Peering, connection: Connection, message: ControlMessage
+    ) -> None:
+        match message:
+            case Credit(total):
+                connection.outbox.grant(total)
+                connection.wake()
+            case Announcements(items):
+                self.apply(self.core.receive_announcements(peering.peer, items))
+            case Knowledge(vector):
+                self.apply(self.core.receive_knowledge(peering.peer, vector))
+            case Ping(token, digest):
+                connection.send_control(Pong(token, self.core.digest()))
+                self.apply(self.core.receive_digest(peering.peer, digest))
+            case Pong(token, _):
+                event = peering.pongs.pop(token, None)
+                if event is not None:
+                    event.set()
+            case DropConn(code, reason):
+                self.part(peering, StatusCode.PEER_LOST, code, f"the peer ended it: {reason}")
+            case _:
+                raise RemoteProtocolError(
+                    f"{type(message).__name__} after the handshake",
+                    ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE,
+                )
+        if connection.outbox.is_overrun:
+            self.part(
+                peering,
+                StatusCode.PEER_REMOVED,
+                ErrorCode.LIMIT_EXCEEDED,
+                "it asks without reading the answers",
+            )
+
+    def apply(self, effects: Iterable[Effect]) -> None:
+        """Carry out what the core decided."""
+        for effect in effects:
+            match effect:
+                case SendControl(peer, message):
+                    peering = self.peerings.get(peer)
+                    if peering is not None:
+                        peering.connection.send_control(message)
+                case EmitStatus(event):
+                    self.emit(event)
+                    self._tell_stores(event)
+                case RoutesChanged():
+                    self.publication.invalidate()
+                    self.changed.unpark_all()
+                case _:
+                    assert_never(effect)
+
+    def emit(self, event: StatusEvent) -> None:
+        """Tell the status subscribers, and the log."""
+        logger.info("%s", event)
+        self.status.push(event)
+
+    # Time.
+
+    async def tick_forever(self) -> None:
+        """Turn time into ticks."""
+        count = 0
+        while True:
+            await trio.sleep(TICK_SECONDS)
+            count += 1
+            self.turn += 1
+            for store in list(self.stores.values()):
+                store.tick()
+            if count % TICKS_PER_WATCH == 0:
+                self.watch(trio.current_time())
+
+    def watch(self, now: float) -> None:
+        """Look after handshakes, peers and subscribers, once a second."""
+        self.greeter.tick(now)
+        self.apply(self.core.tick(now))
+        for peering in list(self.peerings.values()):
+            self._watch_peer(peering, now)
+        for mailbox, reader in list(self.mailboxes.items()):
+            if mailbox.check(now, reader.ready_count()):
+                logger.warning("a subscriber is not read: it drops its oldest messages")
+                self.release(mailbox)
+
+    def _watch_peer(self, peering: Peering, now: float) -> None:
+        connection, outbox = peering.connection, peering.connection.outbox
+        progress = Progress(
+            received=connection.bytes_received,
+            sent=connection.bytes_sent,
+            credit=outbox.credit,
+            is_sendable=outbox.is_sendable or connection.is_writing,
+            has_backlog=outbox.has_backlog or connection.is_writing,
+        )
+        match peering.vigil.tick(now, progress):
+            case PingDue():
+                connection.send_control(Ping(self._next_ping(), self.core.digest()))
+            case PeerSilent(seconds):
+                reason = f"it was silent for {seconds:.0f} s"
+                self.part(peering, StatusCode.PEER_LOST, ErrorCode.CONNECTION_TIMEOUT, reason)
+            case PeerStalled(seconds):
+                self._overflow(peering, seconds)
+            case None:
+                pass
+        if outbox.is_lossy and not outbox.has_backlog:
+            outbox.is_lossy = False
+
+    def _overflow(self, peering: Peering, seconds: float) -> None:
+        outbox = peering.connection.outbox
+        if outbox.policy is OverflowPolicy.DISCONNECT:
+            reason = f"it has taken nothing for {seconds:.0f} s"
+            self.part(peering, StatusCode.PEER_REMOVED, ErrorCode.OUTBOX_OVERFLOW, reason)
+        elif not outbox.is_lossy:
+            outbox.is_lossy = True
+            peering.connection.room.unpark_all()
+            self.release(outbox)
+
+    def _next_ping(self) -> int:
+        self._pings += 1
+        return self._pings
+
+    # The end.
+
+    async def drain(self, peering: Peering) -> None:
+        """Wait until the peer has taken in everything that was published before."""
+        token = self._next_ping()
+        event = peering.pongs[token] = trio.Event()
+        self.publication.invalidate()
+        peering.connection.send_last(Ping(token, self.core.digest()))
+        await event.wait()
+
+    async def quiet(self) -> None:
+        """Wait until the last words of all connections are written, or are too late."""
+        for connection in list(self._connections):
+            await connection.ended.wait()
+
+    def end(self) -> None:
+        """Tell everybody who waits that nothing comes any more."""
+        self.status.end()
+        self.changed.unpark_all()
+        for reader in list(self.mailboxes.values()):
+            reader.end()

@@ -1,0 +1,179 @@
+"""A subscriber's bounded queue between the endpoint's loop and whoever reads. Pure, and lock-free.
+
+The loop puts groups in, one reader takes them out, in the same thread or in another: each counter
+has one writer, and a ``deque`` appends and pops atomically. A full mailbox makes its endpoint
+withhold credit, so that publishers slow down to the speed of the reader. One that nobody reads for
+the stall time holds nobody up any longer: it drops its oldest messages, and the reader finds
+``Missed`` in their place (design section 7).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Final
+
+from wire.decoding import decode
+from wire.values import Value
+
+from wire.errors import DecodeError
+from wire.limits import MIB
+from wire.messages import PackedType
+
+QUEUE_SIZE_DEFAULT: Final = 4_096
+"""Messages that wait for a reader before its publishers do: some milliseconds at full speed."""
+
+QUEUE_BYTES_MAX: Final = 4 * MIB
+"""Bytes that wait for a reader before its publishers do, for subscribers to large messages."""
+
+STALL_SECONDS: Final = 5.0
+"""How long a mailbox may hold up its publishers without being read at all."""
+
+MISSED_TOPIC: Final = "<$>/local/missed"
+"""The topic under which a reader finds ``Missed``: reserved, so that nobody can publish on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """So many messages were dropped here, because nobody read them for the stall time."""
+
+    count: int
+
+
+Message = tuple[str, "Value | Missed"]
+Parcel = tuple[str, PackedType, list[bytes]]
+
+
+class Mailbox:
+    """Groups of undecoded payloads, waiting for one reader."""
+
+    __slots__ = (
+        "_dropped",
+        "_dropped_bytes",
+        "_parcels",
+        "_put",
+        "_put_bytes",
+        "_read_mark",
+        "_silent_since",
+        "_taken",
+        "_taken_bytes",
+        "_told_dropped",
+        "capacity",
+        "is_holding",
+        "is_stalled",
+        "malformed",
+    )
+
+    def __init__(self, capacity: int = QUEUE_SIZE_DEFAULT) -> None:
+        """Hold up to ``capacity`` messages before anybody has to wait."""
+        if capacity < 1:
+            raise ValueError(f"a queue of {capacity} messages; it needs room for at least one")
+        self.capacity = capacity
+        self.is_holding = False
+        """True while publishers wait for this mailbox; written by the loop."""
+        self.is_stalled = False
+        self.malformed = 0
+        """Payloads that could not be decoded, and were skipped."""
+        self._parcels: deque[Parcel] = deque()
+        self._put = self._put_bytes = 0
+        self._dropped = self._dropped_bytes = 0
+        self._taken = self._taken_bytes = 0
+        self._told_dropped = 0
+        self._read_mark = -1
+        self._silent_since: float | None = None
+
+    # The loop's side.
+
+    def put(self, topic: str, kind: PackedType, payloads: list[bytes]) -> None:
+        """Take in a group; a stalled mailbox makes room by dropping its oldest."""
+        self._parcels.append((topic, kind, payloads))
+        self._put += len(payloads)
+        self._put_bytes += sum(map(len, payloads))
+        if self.is_stalled:
+            self._drop_oldest()
+
+    def check(self, now: float, ready: int) -> bool:
+        """Notice whether anybody reads, at ``now`` seconds; true when the mailbox stalls just now.
+
+        ``ready`` is what the reader has taken but not handed out yet: it counts as read when it
+        shrinks.
+        """
+        mark = self._taken - ready
+        if mark != self._read_mark or not self.is_full:
+            self._read_mark = mark
+            self._silent_since = now
+            self.is_stalled = False
+            return False
+        if self.is_stalled or self._silent_since is None:
+            return False
+        if now - self._silent_since < STALL_SECONDS:
+            return False
+        self.is_stalled = True
+        self._drop_oldest()
+        return True
+
+    def _drop_oldest(self) -> None:
+        while self.is_full and len(self._parcels) > 1:
+            _, _, payloads = self._parcels.popleft()
+            self._dropped += len(payloads)
+            self._dropped_bytes += sum(map(len, payloads))
+
+    @property
+    def waiting(self) -> int:
+        """Messages that wait to be taken."""
+        return self._put - self._dropped - self._taken
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait to be taken."""
+        return self._put_bytes - self._dropped_bytes - self._taken_bytes
+
+    @property
+    def dropped(self) -> int:
+        """Messages dropped since the beginning."""
+        return self._dropped
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether publishers should wait."""
+        return self.waiting >= self.capacity or self.waiting_bytes >= QUEUE_BYTES_MAX
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether publishers that wait may go on: half empty, so that they do not flutter."""
+        return self.waiting * 2 <= self.capacity and self.waiting_bytes * 2 <= QUEUE_BYTES_MAX
+
+    # The reader's side.
+
+    def is_empty(self) -> bool:
+        """Tell whether there is nothing to take."""
+        return not self._parcels
+
+    def take(self, ready: deque[Message]) -> None:
+        """Decode the oldest group into ``ready``, after ``Missed`` if some were dropped."""
+        try:
+            topic, kind, payloads = self._parcels.popleft()
+        except IndexError:  # Dropped between the reader's look and its grasp.
+            return
+        self._taken += len(payloads)
+        self._taken_bytes += sum(map(len, payloads))
+        if self._dropped != self._told_dropped:
+            dropped = self._dropped
+            ready.append((MISSED_TOPIC, Missed(dropped - self._told_dropped)))
+            self._told_dropped = dropped
+        if kind is PackedType.BYTES:
+            ready.extend(zip(repeat(topic), payloads))
+        else:
+            self._decode(topic, payloads, ready)
+
+    def _decode(self, topic: str, payloads: list[bytes], ready: deque[Message]) -> None:
+        try:
+            ready.extend([(topic, decode(payload)) for payload in payloads])
+        except DecodeError:
+            for payload in payloads:
+                try:
+                    ready.append((topic, decode(payload)))
+                except DecodeError:
+                    # The publisher's fault, not that of the peer that passed it on: skip and count.
+                    self.malformed += 1

@@ -1,0 +1,88 @@
+"""Opening connections and listening: TCP, with TLS where there are credentials."""
+
+from __future__ import annotations
+
+import errno
+import ssl
+from typing import Final
+
+import trio
+
+from endpoint.transport import StreamTransport, Transport, transport_of
+from handshake.credentials import Credentials, check_address, peer_not_trusted
+from wire.errors import AddressInUse
+
+BACKLOG: Final = 128
+"""Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
+
+TLS_TIMEOUT_SECONDS: Final = 10.0
+"""For the handshake of TLS, as for ours."""
+
+_TAKEN: Final = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
+
+
+class Network:
+    """The rules of one endpoint for connections: where plain TCP may be, and how TLS is done."""
+
+    def __init__(self, credentials: Credentials | None, *, allow_plain: bool) -> None:
+        """Use TLS with these credentials, or none."""
+        self._credentials = credentials
+        self._allow_plain = allow_plain
+        self._server = credentials.server_context() if credentials is not None else None
+        self._client = credentials.client_context() if credentials is not None else None
+
+    def check(self, address: str) -> None:
+        """Raise ``InsecureAddress`` if plain TCP at this address would let strangers in."""
+        check_address(address, self._credentials, allow_plain=self._allow_plain)
+
+    async def listen(self, address: str, port: int) -> list[trio.SocketListener]:
+        """Listen; raises ``AddressInUse`` or ``InsecureAddress``."""
+        self.check(address)
+        try:
+            return await trio.open_tcp_listeners(port, host=address, backlog=BACKLOG)
+        except OSError as error:
+            causes = [error, *getattr(error, "exceptions", ())]
+            if any(getattr(cause, "errno", None) in _TAKEN for cause in causes):
+                raise AddressInUse(
+                    f"cannot listen at {address}:{port} ({error.strerror or error}): "
+                    "choose another port, or 0 for a free one"
+                ) from error
+            raise
+
+    async def connect(self, address: str, port: int) -> Transport:
+        """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
+        self.check(address)
+        stream = await trio.open_tcp_stream(address, port)
+        return await self._secure(stream, self._client, server_side=False)
+
+    async def accept(self, stream: trio.SocketStream) -> Transport:
+        """Take a connection over that somebody else dialled."""
+        return await self._secure(stream, self._server, server_side=True)
+
+    async def _secure(
+        self, stream: trio.SocketStream, context: ssl.SSLContext | None, *, server_side: bool
+    ) -> Transport:
+        if context is None:
+            return transport_of(stream)
+        secure = trio.SSLStream(stream, context, server_side=server_side, https_compatible=True)
+        try:
+            with trio.fail_after(TLS_TIMEOUT_SECONDS):
+                await secure.do_handshake()
+        except trio.BrokenResourceError as error:
+            stream.socket.close()
+            if isinstance(error.__cause__, ssl.SSLError):
+                raise peer_not_trusted(error.__cause__) from error
+            raise
+        except BaseException:
+            stream.socket.close()
+            raise
+        return StreamTransport(secure)
+
+
+def remote_address(stream: trio.SocketStream) -> tuple[str, int] | None:
+    """Say where a connection comes from, while it still stands."""
+    try:
+        host, port, *_ = stream.socket.getpeername()
+    except OSError:
+        return None
+    return (host, port)

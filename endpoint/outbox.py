@@ -1,0 +1,296 @@
+"""What waits to be sent to one peer: three classes, bounded, under the peer's credit. Pure.
+
+Urgent messages (routing, credit, keep-alives) leave first. Store commands and data then share each
+write in equal parts, so that neither waits behind the other. Data also waits for credit: the peer
+says how many bytes it has room for, and the rest stays here, where publishers feel it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from wire.framing import encode_node
+from wire.limits import GROUP_COUNT, GROUP_SIZE, KIB, MIB
+
+WINDOW_SIZE: Final = 4 * MIB
+"""Bytes of data that may be on the way to a peer, or waiting in it: what loopback moves in about a
+millisecond, and the most that a subscriber who stops reading can make its endpoint hold a link."""
+
+DATA_SIZE_MAX: Final = 1 * MIB
+"""Bytes of data in an outbox above which publishers wait: eight writes keep the pipe full."""
+
+DATA_FRAMES_MAX: Final = 16_384
+"""Frames of data in an outbox above which publishers wait: bounds the overhead of tiny messages."""
+
+COMMANDS_SIZE_MAX: Final = 64 * MIB
+"""Bytes of store commands above which new ones are dropped: the channel finds and repeats them, and
+a peer that is so far behind is on its way to its stall time."""
+
+URGENT_SIZE_MAX: Final = 16 * MIB
+"""Bytes of control messages above which a peer is dropped: it asks and never reads."""
+
+WRITE_SIZE: Final = 128 * KIB
+"""Bytes of one class in one write: large enough to make the system call cheap."""
+
+PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
+"""What a payload takes of a group's room besides itself: so one number bounds size and count."""
+
+
+class OverflowPolicy(StrEnum):
+    """What to do with a peer that has taken nothing for the stall time."""
+
+    DISCONNECT = "disconnect"
+    DROP_OLDEST = "drop_oldest"
+    DROP_NEWEST = "drop_newest"
+
+
+class Group:
+    """One node frame in the making: payloads with one header. It takes more until it is sealed.
+
+    A group is shared by the outboxes of all peers that it goes to, and encoded once. Slotted and
+    mutable, because publishing appends to it a million times a second.
+    """
+
+    __slots__ = (
+        "_outboxes",
+        "_pieces",
+        "count",
+        "header",
+        "is_sealed",
+        "payloads",
+        "room",
+        "sequence",
+        "size",
+        "ttl",
+    )
+
+    def __init__(self, header: bytes, ttl: int, sequence: int) -> None:
+        """Open a group; its sequence number is its own for ever."""
+        self.header = header
+        self.ttl = ttl
+        self.sequence = sequence
+        self.payloads: list[bytes] = []
+        self.room = GROUP_SIZE
+        self.size = 0
+        self.is_sealed = False
+        self.count = 0
+        self._pieces: list[bytes] = []
+        self._outboxes: list[Outbox] = []
+
+    def add(self, payload: bytes) -> None:
+        """Put one more payload in, and seal the group when that fills it."""
+        self.payloads.append(payload)
+        self.room -= PAYLOAD_CHARGE + len(payload)
+        if self.room <= 0:
+            self.seal()
+
+    def seal(self) -> None:
+        """Take no more payloads; count the group in every outbox that holds it."""
+        if self.is_sealed:
+            return
+        self.is_sealed = True
+        self.count = len(self.payloads)
+        self._pieces = encode_node(self.header, self.ttl, self.sequence, self.payloads)
+        self.size = sum(map(len, self._pieces))
+        for outbox in self._outboxes:
+            outbox.account_sealed(self)
+        self._outboxes.clear()
+
+    def pieces(self) -> list[bytes]:
+        """Seal the group, and give its bytes."""
+        self.seal()
+        return self._pieces
+
+    def held_by(self, outbox: Outbox) -> None:
+        """Remember whom to tell the size, once it is known."""
+        self._outboxes.append(outbox)
+
+    @classmethod
+    def forwarded(cls, pieces: list[bytes], size: int, count: int) -> Group:
+        """Hold a frame that is only passed on, sealed as it came."""
+        group = cls(b"", 0, 0)
+        group.is_sealed = True
+        group.size = size
+        group.count = count
+        group._pieces = pieces
+        return group
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxStatistics:
+    """A snapshot of one peer's outbox."""
+
+    data_frames: int
+    data_bytes: int
+    command_bytes: int
+    dropped_messages: int
+    dropped_commands: int
+    credit_bytes: int
+
+
+class Outbox:
+    """The three queues to one peer."""
+
+    __slots__ = (
+        "_commands",
+        "_data",
+        "_urgent",
+        "command_bytes",
+        "credit",
+        "data_bytes",
+        "dropped_commands",
+        "dropped_messages",
+        "is_lossy",
+        "policy",
+        "sent",
+        "urgent_bytes",
+    )
+
+    def __init__(self, policy: OverflowPolicy = OverflowPolicy.DISCONNECT) -> None:
+        """Begin empty, with one window of credit."""
+        self.policy = policy
+        self.is_lossy = False
+        """True while a stalled peer's drop policy is at work: then nobody waits for room."""
+        self.credit = WINDOW_SIZE
+        self.sent = 0
+        self.data_bytes = 0
+        self.command_bytes = 0
+        self.urgent_bytes = 0
+        self.dropped_messages = 0
+        self.dropped_commands = 0
+        self._urgent: deque[bytes] = deque()
+        self._commands: deque[Group] = deque()
+        self._data: deque[Group] = deque()
+
+    # Filling.
+
+    def put_urgent(self, frame: bytes) -> None:
+        """Queue a control message; see ``is_overrun`` for their bound."""
+        self._urgent.append(frame)
+        self.urgent_bytes += len(frame)
+
+    @property
+    def is_overrun(self) -> bool:
+        """Tell whether the peer makes us queue more control messages than it may."""
+        return self.urgent_bytes > URGENT_SIZE_MAX
+
+    def put_command(self, group: Group) -> None:
+        """Queue store commands; when there is no room they are dropped, and counted."""
+        if self.command_bytes > COMMANDS_SIZE_MAX:
+            self.dropped_commands += 1
+            return
+        self._commands.append(group)
+        self.command_bytes += group.size
+
+    def put_data(self, group: Group) -> None:
+        """Queue a group; its size is counted now if it is sealed, else when it will be."""
+        self._data.append(group)
+        if group.is_sealed:
+            self.account_sealed(group)
+        else:
+            group.held_by(self)
+
+    def account_sealed(self, group: Group) -> None:
+        """Count a group that takes no more payloads, and apply the policy of a stalled peer."""
+        self.data_bytes += group.size
+        if self.is_lossy and self.is_full:
+            self._drop()
+
+    def _drop(self) -> None:
+        while self.is_full and len(self._data) > 1:
+            oldest = self.policy is OverflowPolicy.DROP_OLDEST
+            group = self._data.popleft() if oldest else self._data.pop()
+            group.seal()
+            self.data_bytes -= group.size
+            self.dropped_messages += group.count
+
+    @property
+    def is_full(self) -> bool:
+        """Tell whether publishers have to wait."""
+        return self.data_bytes >= DATA_SIZE_MAX or len(self._data) >= DATA_FRAMES_MAX
+
+    @property
+    def has_room(self) -> bool:
+        """Tell whether waiting publishers may go on: half empty, so that they do not flutter."""
+        return self.data_bytes * 2 < DATA_SIZE_MAX and len(self._data) * 2 < DATA_FRAMES_MAX
+
+    # Emptying.
+
+    @property
+    def has_backlog(self) -> bool:
+        """Tell whether something waits, whether or not there is credit for it."""
+        return bool(self._urgent or self._commands or self._data)
+
+    @property
+    def is_sendable(self) -> bool:
+        """Tell whether something may be sent now."""
+        return bool(self._urgent or self._commands or (self._data and self.sent < self.credit))
+
+    def grant(self, total: int) -> None:
+        """The peer has room for ``total`` bytes of data since the beginning."""
+        self.credit = max(self.credit, total)
+
+    def take(self) -> list[bytes]:
+        """Take the pieces of the next write, and account for them."""
+        pieces: list[bytes] = list(self._urgent)
+        self._urgent.clear()
+        self.urgent_bytes = 0
+        taken = 0
+        while self._commands and taken < WRITE_SIZE:
+            group = self._commands.popleft()
+            pieces += group.pieces()
+            self.command_bytes -= group.size
+            taken += group.size
+        taken = 0
+        while self._data and taken < WRITE_SIZE and self.sent < self.credit:
+            group = self._data.popleft()
+            pieces += group.pieces()
+            self.data_bytes -= group.size
+            self.sent += group.size
+            taken += group.size
+        return pieces
+
+    def statistics(self) -> OutboxStatistics:
+        """Give a frozen snapshot."""
+        return OutboxStatistics(
+            data_frames=len(self._data),
+            data_bytes=self.data_bytes,
+            command_bytes=self.command_bytes,
+            dropped_messages=self.dropped_messages,
+            dropped_commands=self.dropped_commands,
+            credit_bytes=self.credit - self.sent,
+        )
+
+
+class Inflow:
+    """The receiving end of one link: grants credit for what found room, and withholds it else."""
+
+    __slots__ = ("_blockers", "granted", "received")
+
+    def __init__(self) -> None:
+        """Both sides begin with one window."""
+        self.received = 0
+        self.granted = WINDOW_SIZE
+        self._blockers: dict[object, None] = {}
+
+    def block(self, target: object) -> bool:
+        """A target of this link's data is full; true if it was not known to be."""
+        if target in self._blockers:
+            return False
+        self._blockers[target] = None
+        return True
+
+    def unblock(self, target: object) -> None:
+        """A target has room again, or is gone."""
+        self._blockers.pop(target, None)
+
+    def due(self) -> int | None:
+        """Give the new total to grant, when nothing blocks and it is worth a message."""
+        total = self.received + WINDOW_SIZE
+        if self._blockers or (total - self.granted) * 4 < WINDOW_SIZE:
+            return None
+        self.granted = total
+        return total

@@ -1,0 +1,213 @@
+"""The way out: a user's messages become groups in the outboxes of the next hops.
+
+Consecutive messages with the same header share one group, which is encoded once, whatever the
+number of peers. Nothing here switches tasks for a message: a publisher waits only when an outbox is
+full, and lets others run now and then (design section 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+import trio
+from wire.codec import encode_header
+
+from endpoint.connection import Connection
+from endpoint.core import ROUTES_MAX, EndpointCore
+from endpoint.outbox import PAYLOAD_CHARGE, Group
+from wire.encoding import encode
+from wire.errors import EncodeError, EndpointClosed, OutboxFull
+from wire.identifiers import EndpointId
+from wire.limits import PAYLOAD_SIZE_MAX
+from wire.messages import NodeHeader, PackedType
+from wire.topics import check_topic
+from wire.values import Value
+
+YIELD_COUNT: Final = 256
+"""Messages after which a publisher lets other tasks run: a checkpoint's cost, shared."""
+
+_BYTES: Final = PackedType.BYTES
+
+
+class HasConnection(Protocol):
+    """A peering, as far as publishing needs it."""
+
+    @property
+    def connection(self) -> Connection:
+        """Give the connection to publish through."""
+
+
+class Publication:
+    """Everything that one endpoint publishes, in the order in which it does."""
+
+    def __init__(
+        self, core: EndpointCore, peers: Mapping[EndpointId, HasConnection], ttl: int
+    ) -> None:
+        """Publish through the peers' connections, with ``ttl`` links to live."""
+        self._core = core
+        self._peers = peers
+        self._ttl = ttl
+        self._sequences = {False: 0, True: 0}
+        self._since_yield = 0
+        self._hops: list[Connection] = []
+        self._ways: dict[tuple[str, PackedType, EndpointId | None], _Way] = {}
+        # The open group, and what it is open for.
+        self._group = Group(b"", 0, 0)
+        self._group.is_sealed = True
+        self._topic = ""
+        self._bytes_topic: str | None = None
+        self._type = _BYTES
+        self._to: EndpointId | None = None
+        self._counted = 0
+        self.is_open = False
+        """Set by the endpoint while it is open."""
+
+    @property
+    def messages(self) -> int:
+        """Messages published so far, whoever wanted them."""
+        return self._counted + max(self._group.count, len(self._group.payloads))
+
+    def invalidate(self) -> None:
+        """The mesh changed: what was decided about routes is void."""
+        self._ways.clear()
+        self._group.seal()
+
+    async def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
+        """Publish to whoever subscribed to the topic, waiting for room when an outbox is full.
+
+        With ``to``, only the endpoint with that id gets it, if it has subscribed. Raises
+        ``EncodeError`` and ``InvalidTopic``. What nobody has subscribed to goes nowhere.
+        """
+        # The straight way for one more message like the last one: a fifth of a microsecond.
+        group = self._group
+        if (
+            topic == self._bytes_topic
+            and type(data) is bytes
+            and to is None
+            and not group.is_sealed
+            and (room := group.room - len(data) - PAYLOAD_CHARGE) > 0
+        ):
+            group.room = room
+            group.payloads.append(data)
+        elif self.put(topic, data, to):
+            await self.breathe()
+
+    def publish_nowait(self, topic: str, data: Value, to: EndpointId | None) -> None:
+        """Publish, or raise ``OutboxFull`` when somebody has to wait."""
+        way = self._way(topic, PackedType.BYTES, to)
+        for connection in way.hops:
+            if connection.outbox.is_full and not connection.outbox.is_lossy:
+                raise OutboxFull(
+                    f"the outbox to {connection.peer} is full: await publish() to wait for room, "
+                    "or publish less"
+                )
+        self.put(topic, data, to)
+
+    async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
+        """Publish many messages, in order, waiting for room between them."""
+        for topic, data in batch:
+            if self.put(topic, data, None):
+                await self.breathe()
+
+    async def publish_run(
+        self, topic: str, kind: PackedType, to: EndpointId | None, payloads: list[bytes]
+    ) -> None:
+        """Publish encoded payloads of one topic, waiting for room between them."""
+        for payload in payloads:
+            if self._put(topic, kind, to, payload):
+                await self.breathe()
+
+    def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
+        """Add a message to the open group, or open another; true if it is time to ``breathe``."""
+        if type(data) is bytes:
+            payload, kind = data, _BYTES
+        else:
+            payload, kind = encode(data), PackedType.DATA
+        if len(payload) > PAYLOAD_SIZE_MAX:
+            raise EncodeError(
+                f"{len(payload)} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it "
+                "in parts"
+            )
+        return self._put(topic, kind, to, payload)
+
+    def _put(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
+        group = self._group
+        if not group.is_sealed and topic == self._topic and kind is self._type and to == self._to:
+            group.add(payload)
+            return group.is_sealed
+        return self._begin(topic, kind, to, payload)
+
+    def _begin(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
+        self._group.seal()
+        self._counted += self._group.count
+        way = self._way(topic, kind, to)
+        self._hops = way.hops
+        if not way.hops:
+            self._group = Group.forwarded([], 0, 1)
+            return True
+        group = self._open(way, is_command=False)
+        self._group, self._topic, self._type, self._to = group, topic, kind, to
+        self._bytes_topic = topic if kind is _BYTES and to is None else None
+        group.add(payload)
+        for connection in way.hops:
+            connection.send_data(group)
+        return group.is_sealed
+
+    def _open(self, way: _Way, *, is_command: bool) -> Group:
+        sequence = self._sequences[is_command]
+        self._sequences[is_command] = sequence + 1
+        return Group(way.header, self._ttl, sequence)
+
+    def command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
+        """Send a store's commands: never waits, and what finds no room is dropped.
+
+        The channel above it finds and repeats what is lost.
+        """
+        way = self._way(topic, PackedType.COMMAND, to)
+        if way.hops:
+            group = self._open(way, is_command=True)
+            group.add(payload)
+            group.seal()
+            for connection in way.hops:
+                connection.send_command(group)
+
+    async def breathe(self) -> None:
+        """Wait until no outbox of the last message's way is full; let other tasks run at times."""
+        self._since_yield += self._group.count
+        if self._since_yield >= YIELD_COUNT:
+            self._since_yield = 0
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        for connection in self._hops:
+            outbox = connection.outbox
+            while outbox.is_full and connection.is_open and not outbox.is_lossy:
+                await connection.room.park()
+
+    def _way(self, topic: str, kind: PackedType, to: EndpointId | None) -> _Way:
+        key = (topic, kind, to)
+        way = self._ways.get(key)
+        if way is None:
+            if not self.is_open:
+                raise EndpointClosed(
+                    "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"
+                )
+            if kind is not PackedType.COMMAND:
+                check_topic(topic)
+            if len(self._ways) >= ROUTES_MAX:
+                self._ways.clear()
+            header = encode_header(NodeHeader(kind, self._core.local, to, topic))
+            hops = self._core.route(header).next_hops
+            way = self._ways[key] = _Way(header, [self._peers[hop].connection for hop in hops])
+        return way
+
+
+class _Way:
+    """Where messages of one topic and kind go: their header, and the connections they leave by."""
+
+    __slots__ = ("header", "hops")
+
+    def __init__(self, header: bytes, hops: list[Connection]) -> None:
+        self.header = header
+        self.hops = hops

@@ -1,0 +1,98 @@
+"""How an endpoint is set up: arguments, then ``PEERMESH_*`` variables, then a TOML file."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+from endpoint.mailbox import QUEUE_SIZE_DEFAULT
+from endpoint.outbox import OverflowPolicy
+from wire.errors import MeshError
+from wire.limits import TTL_DEFAULT, TTL_MAX
+
+PREFIX: Final = "PEERMESH_"
+
+
+class SettingsError(MeshError, ValueError):
+    """A setting that does not exist, or that does not make sense."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What can be set once for an endpoint. ``load`` reads it from outside."""
+
+    ttl: int = TTL_DEFAULT
+    """Links that a message from here may cross."""
+    forwarding: bool = True
+    """False makes a leaf: messages begin or end here, none passes through."""
+    overflow_policy: OverflowPolicy = OverflowPolicy.DISCONNECT
+    """What happens to a peer that has taken nothing for the stall time."""
+    queue_size: int = QUEUE_SIZE_DEFAULT
+    """Messages that wait for a subscriber before its publishers do."""
+    allow_plain: bool = False
+    """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
+
+    def __post_init__(self) -> None:
+        """Refuse what does not make sense."""
+        if not 1 <= self.ttl <= TTL_MAX:
+            raise SettingsError(f"ttl is {self.ttl}; it has to be between 1 and {TTL_MAX}")
+        if self.queue_size < 1:
+            raise SettingsError(f"queue_size is {self.queue_size}; it has to be at least 1")
+
+    @classmethod
+    def load(
+        cls,
+        arguments: Mapping[str, object],
+        environment: Mapping[str, str],
+        file: Path | None = None,
+    ) -> Settings:
+        """Put the sources together; raises ``SettingsError`` for unknown names and bad values."""
+        values: dict[str, object] = {}
+        if file is not None:
+            values.update(_read_file(file))
+        names = {field.name for field in fields(cls)}
+        for name in names:
+            text = environment.get(PREFIX + name.upper())
+            if text is not None:
+                values[name] = text
+        values.update(arguments)
+        unknown = sorted(set(values) - names)
+        if unknown:
+            raise SettingsError(
+                f"unknown setting {unknown[0]!r}; there are {', '.join(sorted(names))}"
+            )
+        return cls(**{name: _convert(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # each is converted by its name
+
+
+def _read_file(file: Path) -> dict[str, object]:
+    try:
+        return dict(tomllib.loads(file.read_text()))
+    except OSError as error:
+        raise SettingsError(f"cannot read {file}: {error.strerror}; check the path") from error
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{file} is no TOML: {error}") from error
+
+
+def _convert(name: str, value: object) -> object:
+    default = getattr(Settings(), name, None) if name in Settings.__slots__ else None
+    try:
+        if isinstance(default, bool):
+            return _convert_bool(value)
+        if isinstance(default, OverflowPolicy):
+            return OverflowPolicy(str(value))
+        if isinstance(default, int):
+            return int(str(value))
+    except ValueError as error:
+        raise SettingsError(f"setting {name} cannot be {value!r}: {error}") from error
+    return value
+
+
+def _convert_bool(value: object) -> bool:
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    text = str(value).lower()
+    if text not in words:
+        raise ValueError("say true or false")
+    return words[text]

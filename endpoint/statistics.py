@@ -1,0 +1,40 @@
+"""Frozen snapshots of what an endpoint has done and holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from endpoint.outbox import OutboxStatistics
+from wire.identifiers import EndpointId
+
+
+@dataclass(frozen=True, slots=True)
+class PeerInfo:
+    """One peer, as ``peers()`` lists it."""
+
+    node_id: EndpointId
+    address: tuple[str, int] | None
+    """The other side's network address; of an inbound peer, with the port that it dials from."""
+    is_outbound: bool
+    """Whether this endpoint dialled."""
+    messages_received: int
+    bytes_received: int
+    bytes_sent: int
+    outbox: OutboxStatistics
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointStatistics:
+    """An endpoint in numbers. Counters begin with the endpoint."""
+
+    peers: tuple[PeerInfo, ...]
+    endpoints_known: int
+    messages_published: int
+    messages_waiting: int
+    """In the queues of local subscribers."""
+    messages_dropped: int
+    """By subscribers that nobody read, and by the outboxes of stalled peers."""
+    messages_duplicate: int
+    """Came twice while the mesh was changing, and were suppressed."""
+    messages_malformed: int
+    """Payloads that could not be decoded, and were skipped."""

@@ -1,0 +1,53 @@
+"""What happens in the mesh, as events that a user can follow (seed 7.2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId
+
+
+class StatusCode(StrEnum):
+    """The kinds of events. For one endpoint they come in the order in which they stand here."""
+
+    ENDPOINT_DISCOVERED = "endpoint_discovered"
+    """A first path to the endpoint is known."""
+    PEER_ADDED = "peer_added"
+    """The handshake is complete: the endpoint is a peer (``peer_connected`` in the seed)."""
+    PEER_REMOVED = "peer_removed"
+    """We ended the peering: unpeered, shut down, or by the overflow policy."""
+    PEER_LOST = "peer_lost"
+    """The other side or the network ended the peering (``peer_disconnected`` in the seed)."""
+    ENDPOINT_UNREACHABLE = "endpoint_unreachable"
+    """The last path to the endpoint is gone."""
+    PEER_UNAVAILABLE = "peer_unavailable"
+    """An attempt to peer failed: nobody answers, or the handshake did not succeed."""
+    CANNOT_REMOVE_PEER = "cannot_remove_peer"
+    """``unpeer`` named a peer that is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatusEvent:
+    """One event, with all that is known about it."""
+
+    status: StatusCode
+    endpoint: EndpointId | None
+    """Whom it is about; ``None`` when an address never told its id."""
+    address: tuple[str, int] | None
+    """The network address of the other side, where there is one."""
+    code: ErrorCode
+    reason: str
+    """A sentence for people."""
+
+    @property
+    def is_error(self) -> bool:
+        """Tell failures of a call from events of the mesh."""
+        return self.status in (StatusCode.PEER_UNAVAILABLE, StatusCode.CANNOT_REMOVE_PEER)
+
+    def __str__(self) -> str:
+        """Write one line for a log."""
+        who = str(self.endpoint) if self.endpoint is not None else "unknown endpoint"
+        where = f" at {self.address[0]}:{self.address[1]}" if self.address is not None else ""
+        return f"{self.status}: {who}{where}: {self.reason}"

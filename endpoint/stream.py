@@ -1,0 +1,123 @@
+"""The status events of an endpoint, in one ordered stream for each who follows them."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from endpoint.status import StatusEvent
+
+EVENTS_MAX: Final = 10_000
+"""Events kept for a reader: the joining of the largest mesh. The oldest go first beyond."""
+
+
+class StatusSubscriber:
+    """Follows what happens in the mesh: ``async for event in endpoint.subscribe_status()``."""
+
+    def __init__(self, hub: StatusHub) -> None:
+        """Use ``Endpoint.subscribe_status``."""
+        self._hub = hub
+        self._events: deque[StatusEvent] = deque(maxlen=EVENTS_MAX)
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._is_closed = False
+
+    async def get(self, timeout: float | None = None) -> StatusEvent:
+        """Wait for the next event, for ``timeout`` seconds at most.
+
+        Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the endpoint has shut down.
+        """
+        if timeout is not None:
+            with trio.move_on_after(timeout):
+                return await self.get()
+            raise TimeoutError(f"no status event within {timeout} s")
+        while not self._events:
+            if self._is_closed:
+                raise trio.EndOfChannel
+            await self._waiting.park()
+        return self._events.popleft()
+
+    def take(self) -> StatusEvent | None:
+        """Take the next event if there is one."""
+        try:
+            return self._events.popleft()
+        except IndexError:
+            return None
+
+    def poll(self) -> list[StatusEvent]:
+        """Take all events that are there."""
+        return list(iter(self.take, None))
+
+    def available(self) -> int:
+        """Count the events that wait."""
+        return len(self._events)
+
+    def close(self) -> None:
+        """Follow no longer; what is there can still be read."""
+        self._hub.remove(self)
+        self.end()
+
+    def push(self, event: StatusEvent) -> None:
+        """Take in one event; for the hub."""
+        self._events.append(event)
+        self._waiting.unpark_all()
+
+    def end(self) -> None:
+        """There will be no more; for the hub."""
+        self._is_closed = True
+        self._waiting.unpark_all()
+
+    def __aiter__(self) -> Self:
+        """Iterate until the endpoint shuts down."""
+        return self
+
+    async def __anext__(self) -> StatusEvent:
+        """Wait for the next event."""
+        try:
+            return await self.get()
+        except trio.EndOfChannel:
+            raise StopAsyncIteration from None
+
+    def __enter__(self) -> Self:
+        """Follow within the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Follow no longer."""
+        self.close()
+
+
+class StatusHub:
+    """Passes each event on to everyone who follows."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._subscribers: dict[StatusSubscriber, None] = {}
+
+    def subscribe(self) -> StatusSubscriber:
+        """Follow from now on."""
+        subscriber = StatusSubscriber(self)
+        self._subscribers[subscriber] = None
+        return subscriber
+
+    def remove(self, subscriber: StatusSubscriber) -> None:
+        """Forget a subscriber."""
+        self._subscribers.pop(subscriber, None)
+
+    def push(self, event: StatusEvent) -> None:
+        """Tell everyone."""
+        for subscriber in self._subscribers:
+            subscriber.push(event)
+
+    def end(self) -> None:
+        """Tell everyone that nothing comes any more."""
+        for subscriber in self._subscribers:
+            subscriber.end()
+        self._subscribers.clear()

@@ -1,0 +1,149 @@
+"""Subscribers: what a user reads messages from, in trio."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Protocol, Self
+
+import trio
+
+from endpoint.mailbox import Mailbox, Message
+
+
+class SubscriberHost(Protocol):
+    """What a subscriber needs of its endpoint."""
+
+    def add_topics(self, mailbox: Mailbox, topics: Iterable[str]) -> None:
+        """Want more."""
+
+    def remove_topics(self, mailbox: Mailbox, topics: Iterable[str] | None) -> None:
+        """Want less; ``None`` is nothing any more."""
+
+    def release(self, target: object) -> None:
+        """A mailbox that held up publishers has room again."""
+
+
+class Subscriber:
+    """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
+
+    Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. Received
+    values are immutable. A subscriber that is full slows its publishers down; see ``Missed`` for
+    one that is not read at all.
+    """
+
+    def __init__(self, host: SubscriberHost, mailbox: Mailbox) -> None:
+        """Use ``Endpoint.subscribe``."""
+        self._host = host
+        self._mailbox = mailbox
+        self._ready: deque[Message] = deque()
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._is_closed = False
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """Wait for the next message, for ``timeout`` seconds at most.
+
+        Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the subscriber is closed.
+        """
+        if not self._ready:
+            if timeout is None:
+                await self._refill()
+            else:
+                with trio.move_on_after(timeout):
+                    await self._refill()
+                if not self._ready:
+                    raise TimeoutError(f"no message within {timeout} s")
+        return self._ready.popleft()
+
+    def poll(self) -> list[Message]:
+        """Take all messages that are there, without waiting."""
+        mailbox, ready = self._mailbox, self._ready
+        while not mailbox.is_empty():
+            mailbox.take(ready)
+        self._ready = deque()
+        self._make_room()
+        return list(ready)
+
+    def available(self) -> int:
+        """Count the messages that are there."""
+        return self._mailbox.waiting + len(self._ready)
+
+    def add_topic(self, topic: str) -> None:
+        """Want messages whose topic begins with this, too."""
+        self._host.add_topics(self._mailbox, (topic,))
+
+    def remove_topic(self, topic: str) -> None:
+        """No longer want messages for the sake of this prefix."""
+        self._host.remove_topics(self._mailbox, (topic,))
+
+    @property
+    def dropped(self) -> int:
+        """Messages dropped because nobody read them for the stall time."""
+        return self._mailbox.dropped
+
+    def close(self) -> None:
+        """Want nothing any more. What is there can still be read."""
+        self.end()
+
+    def end(self) -> None:
+        """Want nothing any more; for the loop."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._host.remove_topics(self._mailbox, None)
+            self._waiting.unpark_all()
+
+    async def _refill(self) -> None:
+        mailbox, ready = self._mailbox, self._ready
+        if not mailbox.is_empty():
+            await trio.lowlevel.checkpoint_if_cancelled()
+        while not ready:
+            while mailbox.is_empty():
+                if self._is_closed:
+                    raise trio.EndOfChannel
+                await self._waiting.park()
+            mailbox.take(ready)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        mailbox = self._mailbox
+        if mailbox.is_holding and mailbox.has_room:
+            mailbox.is_holding = False
+            self._host.release(mailbox)
+
+    # For the loop.
+
+    def wake(self) -> None:
+        """There is something to read."""
+        if self._waiting:
+            self._waiting.unpark_all()
+
+    def ready_count(self) -> int:
+        """Count what was taken from the mailbox and not handed out yet."""
+        return len(self._ready)
+
+    def __aiter__(self) -> Self:
+        """Iterate until the subscriber or its endpoint is closed."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """Wait for the next message."""
+        if not self._ready:
+            try:
+                await self._refill()
+            except trio.EndOfChannel:
+                raise StopAsyncIteration from None
+        return self._ready.popleft()
+
+    def __enter__(self) -> Self:
+        """Subscribe within the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()

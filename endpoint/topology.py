@@ -1,0 +1,136 @@
+"""Who is linked to whom, as announced, and the shortest-path trees that follow from it.
+
+Every endpoint floods its links; a link counts when both of its ends announce it. An endpoint's own
+links count as soon as they stand, in both directions, whatever the other end has announced: so the
+first message over a new link finds its way without waiting for the flood. All endpoints with the
+same announcements compute the same tree for the same root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from wire.identifiers import EndpointId
+from wire.messages import Announcement
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The shortest paths from ``root`` to every endpoint that it can reach."""
+
+    root: EndpointId
+    parents: dict[EndpointId, EndpointId]
+    """In the order of discovery: nearest first, then by id. The root has no parent."""
+
+    def next_hop(self, here: EndpointId, target: EndpointId) -> EndpointId | None:
+        """Say which child of ``here`` leads to ``target``; ``None`` if none does."""
+        if target == here:
+            return None
+        step: EndpointId | None = target
+        while step is not None:
+            parent = self.parents.get(step)
+            if parent == here:
+                return step
+            step = parent
+        return None
+
+    def next_hops(self, here: EndpointId, targets: Iterable[EndpointId]) -> tuple[EndpointId, ...]:
+        """Say which children of ``here`` lead to at least one of the targets."""
+        hops: dict[EndpointId, None] = {}
+        for target in targets:
+            hop = self.next_hop(here, target)
+            if hop is not None:
+                hops[hop] = None
+        return tuple(sorted(hops))
+
+
+class Topology:
+    """The graph of the mesh as one endpoint knows it."""
+
+    def __init__(self, local: EndpointId) -> None:
+        """Begin alone."""
+        self.local = local
+        self.direct: dict[EndpointId, None] = {}
+        """The endpoint's own standing links; a dict, so that its order is its history."""
+        self.announcements: dict[EndpointId, Announcement] = {}
+        self._links: dict[EndpointId, frozenset[EndpointId]] = {}
+        self._trees: dict[EndpointId, Tree] = {}
+
+    def learn(self, announcement: Announcement) -> bool:
+        """Take in an announcement; false if this or newer word of its origin was here already."""
+        known = self.announcements.get(announcement.origin)
+        if known is not None and known.time >= announcement.time:
+            return False
+        if known is None or (known.links, known.forwarding) != (
+            announcement.links,
+            announcement.forwarding,
+        ):
+            self._trees.clear()
+        self.announcements[announcement.origin] = announcement
+        self._links[announcement.origin] = frozenset(announcement.links)
+        return True
+
+    def forget(self, origin: EndpointId) -> None:
+        """Drop what an endpoint that is gone had announced."""
+        del self.announcements[origin], self._links[origin]
+        self._trees.clear()
+
+    def connect(self, peer: EndpointId) -> None:
+        """A link to ``peer`` stands."""
+        self.direct[peer] = None
+        self._trees.clear()
+
+    def disconnect(self, peer: EndpointId) -> None:
+        """The link to ``peer`` is gone."""
+        del self.direct[peer]
+        self._trees.clear()
+
+    def is_link(self, left: EndpointId, right: EndpointId) -> bool:
+        """Tell whether two endpoints are linked, as far as is known here."""
+        if left == self.local:
+            return right in self.direct
+        if right == self.local:
+            return left in self.direct
+        nobody: frozenset[EndpointId] = frozenset()
+        return right in self._links.get(left, nobody) and left in self._links.get(right, nobody)
+
+    def tree(self, root: EndpointId) -> Tree:
+        """Compute the shortest-path tree of ``root``; kept until the graph changes."""
+        tree = self._trees.get(root)
+        if tree is None:
+            tree = self._trees[root] = Tree(root, self._search(root))
+        return tree
+
+    def reachable(self) -> dict[EndpointId, EndpointId]:
+        """Give every endpoint that can be reached from here, nearest first."""
+        return self.tree(self.local).parents
+
+    def _neighbours(self, endpoint: EndpointId) -> list[EndpointId]:
+        if endpoint == self.local:
+            return sorted(self.direct)
+        announcement = self.announcements.get(endpoint)
+        links = dict.fromkeys(announcement.links if announcement is not None else ())
+        if endpoint in self.direct:
+            links[self.local] = None
+        return sorted(link for link in links if self.is_link(endpoint, link))
+
+    def _search(self, root: EndpointId) -> dict[EndpointId, EndpointId]:
+        """Search breadth first, in the order of ids, never through a leaf."""
+        parents: dict[EndpointId, EndpointId] = {}
+        frontier = [root]
+        while frontier:
+            beyond: list[EndpointId] = []
+            for endpoint in frontier:
+                if endpoint != root and not self._forwards(endpoint):
+                    continue
+                for neighbour in self._neighbours(endpoint):
+                    if neighbour != root and neighbour not in parents:
+                        parents[neighbour] = endpoint
+                        beyond.append(neighbour)
+            frontier = beyond
+        return parents
+
+    def _forwards(self, endpoint: EndpointId) -> bool:
+        announcement = self.announcements.get(endpoint)
+        return announcement is None or announcement.forwarding

@@ -1,0 +1,150 @@
+"""Certificates of a cluster: the authority that a secret stands for, and what it issues.
+
+Whoever knows the secret derives the same authority, byte for byte, and so nobody has to hand out
+certificates. Nothing here reads a clock: both kinds are valid as long as the format can say.
+An expiry would protect nobody, since a holder of the secret issues itself another at once, but it
+would end a mesh that runs for long, and lock out a machine whose clock is wrong.
+
+``cryptography`` is imported when the first credentials are made, here and in the modules beside
+this one: loading it costs as much as all the rest of the library.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+NAME_SIZE_MAX: Final = 64
+"""Bytes of UTF-8 in an endpoint's name: the upper bound of X.520 for a common name."""
+
+VALID_FROM: Final = datetime(2000, 1, 1, tzinfo=UTC)
+VALID_UNTIL: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""What RFC 5280, 4.1.2.5, prescribes for a certificate without a well-defined end."""
+
+_AUTHORITY_SERIAL: Final = 1
+_DERIVATION: Final = b"peermesh cluster authority 1"
+"""Sets this use of the secret apart from any other. Its number changes with the certificate's form:
+endpoints whose authorities differ must not half understand each other."""
+
+_AUTHORITY_USAGE: Final = frozenset({"key_cert_sign"})
+_ENDPOINT_USAGE: Final = frozenset({"digital_signature"})
+_USAGES: Final = (
+    "digital_signature",
+    "content_commitment",
+    "key_encipherment",
+    "data_encipherment",
+    "key_agreement",
+    "key_cert_sign",
+    "crl_sign",
+    "encipher_only",
+    "decipher_only",
+)
+
+
+class ClusterAuthority:
+    """The Ed25519 authority of one cluster: the same wherever the secret is the same."""
+
+    def __init__(self, secret: bytes) -> None:
+        """Derive the key and sign the authority's own certificate."""
+        self._key = _derive_key(secret)
+        self.fingerprint = _fingerprint(self._key)
+        """Sixteen hex digits that tell clusters apart and give nothing away."""
+        self.certificate = self._sign_own()
+
+    def issue(self, name: str) -> tuple[x509.Certificate, Ed25519PrivateKey]:
+        """Issue a certificate for an endpoint, with a fresh key that exists nowhere else.
+
+        It serves both directions, because either side of a peering may have dialled.
+        """
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        from cryptography.x509.oid import ExtendedKeyUsageOID
+
+        assert 0 < len(name.encode()) <= NAME_SIZE_MAX, f"{name!r} does not fit a common name"
+        key = Ed25519PrivateKey.generate()
+        purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+        builder = (
+            self._builder(name, key, x509.random_serial_number())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(_ENDPOINT_USAGE), critical=True)
+            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+        )
+        return builder.sign(self._key, None), key
+
+    def _sign_own(self) -> x509.Certificate:
+        """Sign what everybody must agree on: Ed25519 signatures are deterministic."""
+        from cryptography import x509
+
+        builder = (
+            self._builder(self._name(), self._key, _AUTHORITY_SERIAL)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_key_usage(_AUTHORITY_USAGE), critical=True)
+        )
+        return builder.sign(self._key, None)
+
+    def _builder(
+        self, subject: str, key: Ed25519PrivateKey, serial: int
+    ) -> x509.CertificateBuilder:
+        from cryptography import x509
+
+        subject_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        return (
+            x509.CertificateBuilder()
+            .issuer_name(_common_name(self._name()))
+            .subject_name(_common_name(subject))
+            .public_key(key.public_key())
+            .serial_number(serial)
+            .not_valid_before(VALID_FROM)
+            .not_valid_after(VALID_UNTIL)
+            .add_extension(subject_key, critical=False)
+            .add_extension(issuer_key, critical=False)
+        )
+
+    def _name(self) -> str:
+        return f"peermesh cluster {self.fingerprint}"
+
+
+def certificate_name(certificate: x509.Certificate) -> str | None:
+    """Give the certificate's common name, else its first DNS name; ``None`` if it has neither."""
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    for attribute in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME):
+        return str(attribute.value)
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    return next(iter(names.get_values_for_type(x509.DNSName)), None)
+
+
+def _derive_key(secret: bytes) -> Ed25519PrivateKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    seed = HKDF(algorithm=SHA256(), length=32, salt=None, info=_DERIVATION).derive(secret)
+    return Ed25519PrivateKey.from_private_bytes(seed)
+
+
+def _fingerprint(key: Ed25519PrivateKey) -> str:
+    return hashlib.sha256(key.public_key().public_bytes_raw()).hexdigest()[:16]
+
+
+def _common_name(text: str) -> x509.Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _key_usage(allowed: frozenset[str]) -> x509.KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(**{usage: usage in allowed for usage in _USAGES})

@@ -1,0 +1,108 @@
+"""Files that hold credentials: read with a limit, checked at once, written for the owner alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from wire.errors import CredentialsError
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+FILE_SIZE_MAX: Final = 1024 * 1024
+"""Bytes of a file that we read: a bundle of certificates is smaller by far, a wrong path is not."""
+
+
+def read_file(path: str | os.PathLike[str], what: str) -> bytes:
+    """Read a small file; ``what`` names its content in the error."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(FILE_SIZE_MAX + 1)
+    except OSError as error:
+        raise CredentialsError(
+            f"cannot read the {what} file {os.fspath(path)}: {error.strerror}"
+        ) from error
+    if len(data) > FILE_SIZE_MAX:
+        raise CredentialsError(
+            f"the {what} file {os.fspath(path)} is larger than {FILE_SIZE_MAX} bytes:"
+            " is it the right one?"
+        )
+    return data
+
+
+def write_private(path: str | os.PathLike[str], data: bytes) -> None:
+    """Create a file that is its owner's alone from its first moment on."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+
+
+def load_certificates(path: str | os.PathLike[str], what: str) -> list[x509.Certificate]:
+    """Read at least one certificate in PEM form; ``what`` names the file in the error."""
+    from cryptography import x509
+
+    try:
+        return x509.load_pem_x509_certificates(read_file(path, what))
+    except ValueError:
+        raise CredentialsError(
+            f"the {what} file {os.fspath(path)} holds no certificate in PEM form:"
+            " it has to contain '-----BEGIN CERTIFICATE-----'"
+        ) from None
+
+
+def load_key(path: str | os.PathLike[str], passphrase: str | None) -> PrivateKeyTypes:
+    """Read a private key; ``cryptography`` raises ``TypeError`` for a passphrase out of place."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    data = read_file(path, "key")
+    where = f"the key file {os.fspath(path)}"
+    try:
+        return load_pem_private_key(data, None if passphrase is None else passphrase.encode())
+    except TypeError:
+        wanted = "is locked: give its passphrase"
+        unwanted = "is not locked: leave the passphrase out"
+        raise CredentialsError(f"{where} {wanted if passphrase is None else unwanted}") from None
+    except ValueError:
+        plain = (
+            "holds no private key in PEM form: it has to contain '-----BEGIN … PRIVATE KEY-----'"
+        )
+        locked = "does not open with this passphrase: check it, or the file is damaged"
+        raise CredentialsError(f"{where} {plain if passphrase is None else locked}") from None
+    except UnsupportedAlgorithm:
+        raise CredentialsError(f"{where} is of an unknown kind: use an Ed25519 key") from None
+
+
+def check_validity(certificates: Sequence[x509.Certificate], where: str) -> None:
+    """Refuse if none of them is valid today; an old authority beside a new one does no harm."""
+    now = datetime.now(UTC)
+    first = certificates[0]
+    if any(each.not_valid_before_utc <= now <= each.not_valid_after_utc for each in certificates):
+        return
+    if first.not_valid_after_utc < now:
+        raise CredentialsError(
+            f"{where} expired on {first.not_valid_after_utc:%Y-%m-%d}: issue a new one"
+        )
+    raise CredentialsError(
+        f"{where} is not valid before {first.not_valid_before_utc:%Y-%m-%d %H:%M} UTC:"
+        " check this machine's clock"
+    )
+
+
+def check_purpose(certificate: x509.Certificate, where: str) -> None:
+    """Refuse a certificate for one direction only: either side of a peering may dial."""
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    try:
+        purposes = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return
+    both = {ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH}
+    if not both <= set(purposes):
+        raise CredentialsError(
+            f"{where} is for one direction only: issue it for clientAuth and serverAuth both"
+        )

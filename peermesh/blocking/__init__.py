@@ -1,0 +1,26 @@
+"""The same API for threads and the REPL: one trio loop in a background thread serves them all.
+
+``from peermesh import blocking`` gives ``blocking.Endpoint`` and ``blocking.Backend``, spelled as
+in the seed's recipes.
+"""
+
+from endpoint.attaching import Backend
+from endpoint.receipts import Receipt
+from peermesh.blocking.endpoint import Endpoint
+from peermesh.blocking.publisher import Publisher
+from peermesh.blocking.status import StatusSubscriber
+from peermesh.blocking.store import Store, Watch
+from peermesh.blocking.subscriber import Subscriber
+from stores.batch import Batch
+
+__all__ = [
+    "Backend",
+    "Batch",
+    "Endpoint",
+    "Publisher",
+    "Receipt",
+    "StatusSubscriber",
+    "Store",
+    "Subscriber",
+    "Watch",
+]

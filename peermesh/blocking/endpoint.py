@@ -1,0 +1,234 @@
+"""The endpoint for threads and the REPL: the same names, and calls that wait."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Self
+
+import trio
+
+from endpoint.attaching import STALE_SECONDS, Backend
+from endpoint.endpoint import AWAIT_PEER_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Endpoint as Core
+from endpoint.mailbox import Mailbox
+from endpoint.outcome import Outcome
+from endpoint.settings import Settings
+from endpoint.statistics import EndpointStatistics, PeerInfo
+from endpoint.store import Store as CoreStore
+from handshake.credentials import Credentials
+from peermesh.blocking.outbound import Outbound
+from peermesh.blocking.portal import Portal
+from peermesh.blocking.publisher import Publisher
+from peermesh.blocking.status import StatusSubscriber
+from peermesh.blocking.store import Store
+from peermesh.blocking.subscriber import Subscriber
+from wire.errors import EndpointClosed
+from wire.identifiers import EndpointId
+from wire.topics import check_topic
+from wire.values import Value
+
+
+class Endpoint:
+    """One participant of the mesh, for plain Python: ``with Endpoint() as endpoint``.
+
+    It works from the moment that it is made, as the seed's does; ``shutdown``, or the end of the
+    block, ends it. All methods may be called from any thread at any time.
+    """
+
+    def __init__(
+        self,
+        *,
+        credentials: Credentials | None = None,
+        settings_file: str | os.PathLike[str] | None = None,
+        endpoint_id: EndpointId | None = None,
+        **settings: object,
+    ) -> None:
+        """Start; see ``peermesh.Endpoint`` for the arguments."""
+        self._core = Core(
+            credentials=credentials,
+            settings_file=settings_file,
+            endpoint_id=endpoint_id,
+            **settings,
+        )
+        self._portal = Portal.acquire()
+        self._outbound = Outbound(self._portal, self._core.loop.publication)
+        self._lock = threading.Lock()
+        self._is_open = True
+        self._grace = GRACE_SECONDS
+        self._portal.call(self._open)
+
+    async def _open(self) -> None:
+        self._closing = trio.Event()
+        self._closed = trio.Event()
+        opened = trio.Event()
+        await self._portal.start(self._live, opened)
+        await opened.wait()
+
+    async def _live(self, opened: trio.Event) -> None:
+        """Be the one task in which the endpoint is entered and left."""
+        try:
+            async with self._core, trio.open_nursery() as nursery:
+                nursery.start_soon(self._outbound.pump)
+                opened.set()
+                await self._closing.wait()
+                with trio.move_on_after(self._grace):
+                    await self._outbound.flush()
+                await self._core.shutdown(self._grace)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._outbound.close()
+            self._closed.set()
+
+    @property
+    def settings(self) -> Settings:
+        """Give the settings that are in force."""
+        return self._core.settings
+
+    def shutdown(self, grace: float = GRACE_SECONDS) -> None:
+        """End, after the peers have what was published before, or after ``grace`` seconds."""
+        with self._lock:
+            if not self._is_open:
+                return
+            self._is_open = False
+        self._grace = grace
+        self._portal.call(self._close)
+        self._portal.release()
+
+    async def _close(self) -> None:
+        self._closing.set()
+        await self._closed.wait()
+
+    def _open_portal(self) -> Portal:
+        if not self._is_open:
+            raise EndpointClosed("the endpoint was shut down: make a new one")
+        return self._portal
+
+    # The mesh.
+
+    def node_id(self) -> EndpointId:
+        """Give the endpoint's id, which no other endpoint ever has."""
+        return self._core.node_id()
+
+    def listen(self, address: str = "127.0.0.1", port: int = 0) -> int:
+        """Accept peers at this address; give the port, which 0 lets the system choose."""
+        return self._open_portal().call(self._core.listen, address, port)
+
+    def peer(
+        self,
+        address: str,
+        port: int,
+        retry: float = RETRY_SECONDS,
+        *,
+        timeout: float | None = None,
+    ) -> Outcome:
+        """Peer with the endpoint that listens there; see ``peermesh.Endpoint.peer``.
+
+        After ``timeout`` seconds it gives up waiting, and false; the attempts go on.
+        """
+        return self._open_portal().call(self._peer, address, port, retry, timeout)
+
+    async def _peer(self, address: str, port: int, retry: float, timeout: float | None) -> Outcome:
+        with trio.move_on_after(float("inf") if timeout is None else timeout):
+            return await self._core.peer(address, port, retry)
+        return Outcome(
+            reached=False, reason=f"no peering with {address}:{port} within {timeout} s yet"
+        )
+
+    def unpeer(self, address: str, port: int) -> Outcome:
+        """End the peering with that address; what was published before still arrives."""
+        return self._open_portal().call(self._core.unpeer, address, port)
+
+    def peers(self) -> list[PeerInfo]:
+        """List the peers, in the order of their ids, with what flows to and from them."""
+        return self._open_portal().call_sync(self._core.peers)
+
+    def await_peer(
+        self,
+        node_id: EndpointId,
+        callback: Callable[[Outcome], object] | None = None,
+        timeout: float = AWAIT_PEER_SECONDS,
+    ) -> Outcome:
+        """Wait until there is a path to an endpoint and its subscriptions are known here.
+
+        With a ``callback`` it returns at once; the callback runs in the background thread.
+        """
+        return self._open_portal().call(self._core.await_peer, node_id, callback, timeout)
+
+    def statistics(self) -> EndpointStatistics:
+        """Give a frozen snapshot in numbers."""
+        return self._open_portal().call_sync(self._core.statistics)
+
+    # Messages.
+
+    def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
+        """Publish, waiting for room when too much waits to be sent."""
+        self._outbound.publish(topic, data, to=to)
+
+    def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
+        """Publish, or raise ``OutboxFull``; then nobody got it."""
+        self._outbound.publish_nowait(topic, data, to=to)
+
+    def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
+        """Publish many messages, in order."""
+        self._outbound.publish_batch(batch)
+
+    def publisher(self, topic: str) -> Publisher:
+        """Give a publisher for one topic."""
+        self._open_portal()
+        return Publisher(self._outbound, topic)
+
+    def subscribe(self, *topics: str, queue_size: int | None = None) -> Subscriber:
+        """Subscribe to all topics that begin with one of these; ``""`` is every topic."""
+        wanted = [check_topic(topic) for topic in topics]
+        portal, loop = self._open_portal(), self._core.loop
+        mailbox = Mailbox(queue_size or self.settings.queue_size)
+        subscriber = Subscriber(portal, loop, mailbox)
+        portal.call_sync(loop.add_reader, mailbox, subscriber, wanted)
+        return subscriber
+
+    def subscribe_status(self) -> StatusSubscriber:
+        """Follow what happens in the mesh from now on."""
+        portal = self._open_portal()
+        return StatusSubscriber(portal, portal.call_sync(self._core.subscribe_status))
+
+    def forward(self, *topics: str) -> None:
+        """Have these topics sent here and passed on, as if somebody here had subscribed."""
+        self._open_portal().call_sync(self._core.forward, *topics)
+
+    # Stores.
+
+    def attach_master(
+        self, name: str, backend: Backend = Backend.Memory, **options: object
+    ) -> Store:
+        """Attach the master of a store; see ``peermesh.Endpoint.attach_master``."""
+        portal = self._open_portal()
+        return Store(portal, portal.call(self._attach_master, name, backend, options))
+
+    async def _attach_master(
+        self, name: str, backend: Backend, options: dict[str, object]
+    ) -> CoreStore:
+        return await self._core.attach_master(name, backend, **options)
+
+    def attach_clone(self, name: str, *, stale_interval: float | None = STALE_SECONDS) -> Store:
+        """Attach a clone of a store; see ``peermesh.Endpoint.attach_clone``."""
+        portal = self._open_portal()
+        return Store(portal, portal.call(self._attach_clone, name, stale_interval))
+
+    async def _attach_clone(self, name: str, stale_interval: float | None) -> CoreStore:
+        return await self._core.attach_clone(name, stale_interval=stale_interval)
+
+    def __enter__(self) -> Self:
+        """Use it within the block."""
+        self._open_portal()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Shut down."""
+        self.shutdown()

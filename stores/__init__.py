@@ -1,0 +1,1 @@
+"""Replicated stores: masters, clones, and the backends that keep them."""

@@ -1,0 +1,128 @@
+"""A batch in the making: guards and steps in the user's own values (design section 10)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final, Self
+
+from stores.actions import Guard, GuardKind, Initial, Step, StepKind
+from wire.encoding import encode
+from wire.errors import InvalidData
+from wire.values import Value
+
+_NANOSECONDS: Final = 1_000_000_000
+
+
+def span_ns(expiry: float | timedelta | None) -> int | None:
+    """Turn an expiry, in seconds or as a timespan from now, into nanoseconds."""
+    if expiry is None:
+        return None
+    if isinstance(expiry, timedelta):
+        return (expiry.days * 86_400 + expiry.seconds) * _NANOSECONDS + expiry.microseconds * 1_000
+    if not isinstance(expiry, (int, float)):
+        raise InvalidData(f"an expiry is seconds or a timedelta, not {type(expiry).__name__}")
+    return round(expiry * _NANOSECONDS)
+
+
+class Batch:
+    """Several operations as one mutation: all of them if all guards hold, else none.
+
+    ``Batch().if_value("at", 41).put("at", 42).increment("count", 1)``, given to
+    ``Store.batch``. Each step sees what the steps before it did. The receipt raises ``GuardFailed``,
+    or the error of the step that could not be done.
+    """
+
+    def __init__(self) -> None:
+        """Begin without guards and steps."""
+        self.guards: list[Guard] = []
+        self.steps: list[Step] = []
+
+    # Guards.
+
+    def if_absent(self, key: Value) -> Self:
+        """Insist that the key is missing."""
+        return self._guard(Guard(GuardKind.ABSENT, encode(key)))
+
+    def if_exists(self, key: Value) -> Self:
+        """Insist that the key is there."""
+        return self._guard(Guard(GuardKind.EXISTS, encode(key)))
+
+    def if_value(self, key: Value, value: Value) -> Self:
+        """Insist that the key has exactly this value, type included."""
+        return self._guard(Guard(GuardKind.VALUE, encode(key), value=encode(value)))
+
+    def if_revision(self, key: Value, revision: int) -> Self:
+        """Insist that the mutation with this revision was the key's latest."""
+        return self._guard(Guard(GuardKind.REVISION, encode(key), revision=revision))
+
+    # Steps.
+
+    def put(self, key: Value, value: Value, expiry: float | timedelta | None = None) -> Self:
+        """Set a key."""
+        return self._step(StepKind.PUT, key, encode(value), None, expiry)
+
+    def erase(self, key: Value) -> Self:
+        """Remove a key, present or not."""
+        self.steps.append(Step(StepKind.ERASE, encode(key)))
+        return self
+
+    def increment(
+        self, key: Value, amount: Value = 1, expiry: float | timedelta | None = None
+    ) -> Self:
+        """Add to a number or an instant; a missing key begins at zero."""
+        return self._step(StepKind.ADD, key, encode(amount), Initial.NUMBER, expiry)
+
+    def decrement(
+        self, key: Value, amount: Value = 1, expiry: float | timedelta | None = None
+    ) -> Self:
+        """Take away from a number or an instant."""
+        return self._step(StepKind.SUBTRACT, key, encode(amount), None, expiry)
+
+    def append(self, key: Value, text: Value, expiry: float | timedelta | None = None) -> Self:
+        """Append to a string; a missing key begins empty."""
+        return self._step(StepKind.ADD, key, encode(text), Initial.TEXT, expiry)
+
+    def insert_into(
+        self, key: Value, index: Value, *value: Value, expiry: float | timedelta | None = None
+    ) -> Self:
+        """Insert an element into a set, or with a value, an entry into a table."""
+        operand, initial = insertion(index, value)
+        return self._step(StepKind.ADD, key, operand, initial, expiry)
+
+    def remove_from(
+        self, key: Value, index: Value, expiry: float | timedelta | None = None
+    ) -> Self:
+        """Remove an element from a set, or an entry from a table."""
+        return self._step(StepKind.SUBTRACT, key, encode(index), None, expiry)
+
+    def push(self, key: Value, value: Value, expiry: float | timedelta | None = None) -> Self:
+        """Append an element to a vector; a missing key begins empty."""
+        return self._step(StepKind.ADD, key, encode(value), Initial.VECTOR, expiry)
+
+    def pop(self, key: Value, expiry: float | timedelta | None = None) -> Self:
+        """Remove the last element of a vector."""
+        return self._step(StepKind.SUBTRACT, key, encode(key), None, expiry)
+
+    def _guard(self, guard: Guard) -> Self:
+        self.guards.append(guard)
+        return self
+
+    def _step(
+        self,
+        kind: StepKind,
+        key: Value,
+        operand: bytes,
+        initial: Initial | None,
+        expiry: float | timedelta | None,
+    ) -> Self:
+        self.steps.append(Step(kind, encode(key), operand, initial, span_ns(expiry)))
+        return self
+
+
+def insertion(index: Value, value: tuple[Value, ...]) -> tuple[bytes, Initial]:
+    """Give the operand of an insertion: an element for a set, a pair for a table."""
+    if not value:
+        return encode(index), Initial.SET
+    if len(value) > 1:
+        raise InvalidData(f"insert_into takes one value for an index, not {len(value)}")
+    return encode((index, value[0])), Initial.TABLE

@@ -1,0 +1,286 @@
+"""A clone of a store: follows one master, serves reads, passes writes on (seed 7.5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stores import commands
+from stores.actions import Action, ExpireCommand, WriterId
+from stores.commands import AckCloneCommand
+from stores.effects import Changed, Closed, Effect, IdleReached
+from stores.encoding import decode_action, decode_command
+from stores.following import Following, Phase
+from stores.outcomes import outcome_of
+from stores.requests import Requests
+from stores.table import ChangeKind, Columns, Entry, Table
+from stores.writing import Writing
+from wire.errors import DecodeError, ErrorCode, StoreClosed
+from wire.identifiers import EndpointId, EntityId
+
+STALE_INTERVAL_NS: Final = 300 * 10**9
+"""How long a clone that is out of touch calls its data good enough: Broker's five minutes."""
+
+
+@dataclass(slots=True)
+class _Waiter:
+    """Somebody who waits for idleness."""
+
+    token: int
+    request: int
+    """Everything up to it that was asked for has to have an outcome."""
+    barrier: int
+    """The answer to this barrier, or a later one, says how far to read."""
+    sequence: int | None = None
+
+
+class Clone:
+    """A copy that is always some past state of its master's, and never goes back in time.
+
+    Every method that gives effects has to have them carried out, in order, before the next call.
+    ``now_ns`` is any clock that does not stand still, in nanoseconds.
+    """
+
+    def __init__(
+        self,
+        entity: EntityId,
+        incarnation: int,
+        *,
+        stale_interval_ns: int | None = STALE_INTERVAL_NS,
+        is_observed: bool = False,
+    ) -> None:
+        """Be without data; call ``start`` next.
+
+        No earlier clone of this entity may have had the ``incarnation``: a clock in nanoseconds
+        will do. Data is never called stale if the interval is ``None``.
+        """
+        self.entity = entity
+        self.has_data = False
+        """True since the first snapshot was there; until then reads find nothing."""
+        self._effects: list[Effect] = []
+        self._writer = WriterId.of(entity, incarnation)
+        self._stale_interval_ns = stale_interval_ns
+        self._table = Table()
+        if is_observed:
+            self._table.observer = self._on_changed
+        self._following = Following(self, self._writer, self._effects, incarnation)
+        self._writing = Writing(self._writer, self._effects)
+        self._barrier = 0
+        self._waiters: list[_Waiter] = []
+        self._is_closed = False
+        self.requests = Requests(self._writer, self._on_request)
+        """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
+
+    def __repr__(self) -> str:
+        """Show in one line what matters when something hangs."""
+        return (
+            f"<Clone {self.entity} revision={self._table.revision} entries={len(self._table)}"
+            f" unanswered={self._writing.pending_count} {self._following!r}>"
+        )
+
+    # -- reads -----------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """Give the encoded value of an encoded key, or ``None`` if the key is missing."""
+        return self._table.get(key)
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the value with its revision and expiry."""
+        return self._table.columns.entry(key)
+
+    def keys(self) -> list[bytes]:
+        """Give all keys, encoded."""
+        return list(self._table.columns)
+
+    @property
+    def revision(self) -> int:
+        """How many of the master's mutations are in what readers see."""
+        return self._table.revision
+
+    @property
+    def is_lost(self) -> bool:
+        """True while the master that the data came from is out of touch."""
+        return self._following.is_lost
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Tell whether the master has been out of touch for longer than the stale interval."""
+        if self._stale_interval_ns is None or not self._following.is_lost:
+            return False
+        return now_ns - self._following.heard_ns > self._stale_interval_ns
+
+    def observe(self, *, is_observed: bool) -> None:
+        """Give ``Changed`` effects from now on, or no longer."""
+        self._table.observer = self._on_changed if is_observed else None
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    def start(self) -> list[Effect]:
+        """Begin to search for a master."""
+        self._following.start()
+        return self._take_effects()
+
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:
+        """Take in a command from the clones' topic; raises ``DecodeError`` for a bad one."""
+        command = decode_command(payload)
+        if command.sender.endpoint != sender:
+            raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
+        if self._is_closed:
+            return []
+        if (answer := commands.consumer_message(command)) is not None:
+            self._writing.receive(command.sender, answer)
+        elif self._following.receive(command, now_ns):
+            assert isinstance(command.content, commands.BarrierAnswerCommand), command
+            self._on_barrier_answer(command.content.number, command.sequence)
+        self._check_idle()
+        return self._take_effects()
+
+    def flush(self, now_ns: int) -> list[Effect]:
+        """Send what was asked since the last flush: once per turn of the loop."""
+        if not self._is_closed:
+            self.requests.seal()
+            if self._following.phase is Phase.SYNCED and self._following.master is not None:
+                self._writing.flush(self._following.master.entity)
+        return self._take_effects()
+
+    def tick(self, now_ns: int) -> list[Effect]:
+        """Let one tick (100 ms) pass."""
+        if not self._is_closed:
+            self._following.tick()
+            self._writing.tick()
+            if self._following.is_in_touch:
+                self._resume()
+            else:
+                self._forget_barriers()
+        return self._take_effects()
+
+    def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
+        """Take note that there is no path to an endpoint any more."""
+        self._following.endpoint_unreachable(endpoint)
+        return self._take_effects()
+
+    def close(self) -> list[Effect]:
+        """Say goodbye; whatever has no outcome is refused, as nobody will hear of it."""
+        if not self._is_closed:
+            self.requests.seal()
+            self._is_closed = True
+            self._following.stop()
+            self._writing.refuse_all(
+                ErrorCode.SHUTTING_DOWN, "the clone closed: whether it was applied is unknown"
+            )
+            self._effects.append(Closed(ErrorCode.SHUTTING_DOWN, "the store's clone closed"))
+        return self._take_effects()
+
+    # -- idleness --------------------------------------------------------------------------------
+
+    def begin_idle(self, token: int) -> list[Effect]:
+        """Wait for idleness (seed 7.6.1): ``IdleReached`` comes when it is there.
+
+        Everything asked for up to now has its outcome, and all is read that the master had told
+        when it was asked, later than now.
+        """
+        self.requests.seal()
+        self._barrier += 1
+        self._waiters.append(_Waiter(token, self.requests.last_request, self._barrier))
+        if self._following.phase is Phase.SYNCED:
+            self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+        return self._take_effects()
+
+    def cancel_idle(self, token: int) -> None:
+        """Stop waiting."""
+        self._waiters = [waiter for waiter in self._waiters if waiter.token != token]
+
+    def explain_idle(self) -> str:
+        """Say what is missing for the store to be idle; empty if nothing is known to be."""
+        missing: list[str] = []
+        if reason := self._following.explain():
+            missing.append(reason)
+        if count := self.requests.last_request - self._writing.resolved_request:
+            missing.append(f"{count} writes have no answer from the master")
+        if not reason and self._waiters:
+            sequence, position = self._waiters[-1].sequence, self._following.position
+            if sequence is None:
+                missing.append("the master has not said how far it is")
+            elif position < sequence:
+                missing.append(f"read up to event {position} of {sequence}")
+        return "; ".join(missing)
+
+    def has_room(self) -> bool:
+        """Tell whether the local handle may ask for more; otherwise wait for a ``Resolve``."""
+        return self._writing.has_room
+
+    # -- the follower ----------------------------------------------------------------------------
+
+    @property
+    def resolved_request(self) -> int:
+        """The last request whose outcome is known, with all before it."""
+        return self._writing.resolved_request
+
+    def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
+        """Replace the state by a snapshot; what is consumed next comes after it."""
+        self.has_data = True
+        self._table.load(columns, welcome.revision)
+        if is_new_master:
+            self._writing.hang_up()
+        self._writing.catch_up(welcome.request, welcome.outcomes)
+        self._forget_barriers()
+
+    def consume(self, payload: bytes) -> None:
+        """Do what the master did; raises ``DecodeError`` if it makes no sense."""
+        action = decode_action(payload)
+        self._table.apply(action)
+        if not isinstance(action, ExpireCommand) and action.writer == self._writer:
+            outcome = outcome_of(action, self._table.revision)
+            if outcome is not None:
+                self._writing.resolve(outcome)
+
+    def on_synced(self) -> None:
+        """Send what the master does not know of, and ask what it has."""
+        self._resume()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        assert self._following.master is not None, self._following
+        self._writing.resume(self._following.master.entity)
+        if any(waiter.sequence is None for waiter in self._waiters):
+            self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+
+    def _on_barrier_answer(self, number: int, sequence: int) -> None:
+        for waiter in self._waiters:
+            if waiter.barrier <= number and waiter.sequence is None:
+                waiter.sequence = sequence
+
+    def _forget_barriers(self) -> None:
+        """Ask again: what the answers said was about a stream that is interrupted now."""
+        for waiter in self._waiters:
+            waiter.sequence = None
+
+    def _check_idle(self) -> None:
+        if not self._following.is_in_touch:
+            return
+        for waiter in list(self._waiters):
+            is_answered = waiter.request <= self._writing.resolved_request
+            is_read = waiter.sequence is not None and waiter.sequence <= self._following.position
+            if is_answered and is_read:
+                self._waiters.remove(waiter)
+                self._effects.append(IdleReached(waiter.token))
+
+    def _on_request(self, action: Action) -> None:
+        if self._is_closed:
+            raise StoreClosed("the store is closed: attach it again")
+        self._writing.add(action)
+
+    def _on_changed(
+        self,
+        kind: ChangeKind,
+        key: bytes,
+        before: Entry | None,
+        after: Entry | None,
+        writer: WriterId | None,
+    ) -> None:
+        self._effects.append(Changed(kind, key, before, after, writer))
+
+    def _take_effects(self) -> list[Effect]:
+        effects = self._effects[:]
+        self._effects.clear()
+        return effects

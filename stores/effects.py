@@ -1,0 +1,115 @@
+"""What a master or a clone asks its driver to do: one closed union.
+
+The driver carries effects out in order, without waiting in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stores.actions import WriterId
+from stores.outcomes import Outcome
+from stores.persistence import Changes
+from stores.table import ChangeKind, Entry
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+
+@dataclass(frozen=True, slots=True)
+class Unicast:
+    """Send a command to one endpoint, on the clones' topic or, if a clone sends, the master's."""
+
+    to: EndpointId
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Multicast:
+    """Send a command to everyone on the clones' topic or, if a clone sends, the master's."""
+
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Hand the changes to the backend's ``commit``, outside of the loop.
+
+    Then call ``persisted(token)``, or ``commit_failed(token, …)``. There is one at a time. What
+    it makes durable is told to nobody before.
+    """
+
+    token: int
+    changes: Changes
+
+
+# Not frozen: there is one for every run of requests, and a frozen one takes three times as long.
+@dataclass(slots=True)
+class Resolve:
+    """These requests of the local handle have their outcome. Each is named once, in order."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class IdleReached:
+    """The store became idle after ``begin_idle(token)`` (seed 7.6.1)."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A key changed, in the order of revisions; only if the store is observed."""
+
+    kind: ChangeKind
+    key: bytes
+    before: Entry | None
+    after: Entry | None
+    writer: WriterId | None
+    """Whose command it was; ``None`` for an expiry, and for what a snapshot brought."""
+
+
+@dataclass(frozen=True, slots=True)
+class MasterFound:
+    """The clone is in touch with this master, and has its state."""
+
+    master: EntityId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class MasterLost:
+    """The clone is out of touch. It goes on serving what it has, and searches."""
+
+    master: EntityId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecondMaster:
+    """Another master of this store's name is alive. It is told once for each, and ignored."""
+
+    master: EntityId
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The store is of no more use; every request without an outcome was refused before."""
+
+    code: ErrorCode
+    text: str
+
+
+Effect = (
+    Unicast
+    | Multicast
+    | Persist
+    | Resolve
+    | IdleReached
+    | Changed
+    | MasterFound
+    | MasterLost
+    | SecondMaster
+    | Closed
+)

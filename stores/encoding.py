@@ -1,0 +1,239 @@
+"""The bytes of actions and commands: CBOR arrays, written fast and read with suspicion.
+
+An action is ``[kind, fields…]``; a command is ``[kind, endpoint, object, session, epoch, sequence,
+fields…]``. Kinds 1 to 14 are the seed's fourteen commands in the seed's order; ours follow from 32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from typing import Any, Final, NoReturn, TypeVar
+
+import cbor2
+
+from channels.config import NACK_COUNT_MAX
+from stores import actions, commands, fields
+from stores.actions import Action, WriterId
+from stores.commands import Actions, Content, InternalCommand
+from stores.limits import BATCH_COUNT_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
+from wire import cbor
+from wire.errors import DecodeError
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
+
+_KindT = TypeVar("_KindT")
+_Shape = tuple[type[_KindT], tuple[Callable[[object], Any], ...]]
+"""A class, and what its fields accept, in order."""
+
+_ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
+    1: (
+        actions.PutCommand,
+        (fields.writer, fields.optional_count, fields.optional_count, fields.pairs),
+    ),
+    2: (
+        actions.PutUniqueCommand,
+        (fields.writer, fields.count, fields.optional_count, fields.key, fields.byte_string),
+    ),
+    3: (actions.PutUniqueResultCommand, (fields.writer, fields.count, fields.flag)),
+    4: (actions.EraseCommand, (fields.writer, fields.count, fields.keys)),
+    5: (actions.ExpireCommand, (fields.keys,)),
+    6: (
+        actions.AddCommand,
+        (fields.writer, fields.count, fields.optional_count, fields.initial, fields.pairs),
+    ),
+    7: (
+        actions.SubtractCommand,
+        (fields.writer, fields.count, fields.optional_count, fields.pairs),
+    ),
+    8: (actions.ClearCommand, (fields.writer, fields.count)),
+    33: (
+        actions.BatchCommand,
+        (
+            fields.writer,
+            fields.count,
+            fields.list_of(fields.guard, BATCH_COUNT_MAX),
+            fields.list_of(fields.step, BATCH_COUNT_MAX),
+        ),
+    ),
+    34: (
+        actions.BatchResultCommand,
+        (fields.writer, fields.count, fields.list_of(fields.change, BATCH_COUNT_MAX)),
+    ),
+    35: (
+        actions.RefusalCommand,
+        (fields.writer, fields.count, fields.error_code, fields.text),
+    ),
+}
+
+_CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
+    9: (commands.AttachWriterCommand, (fields.count,)),
+    10: (commands.KeepaliveCommand, (fields.flag,)),
+    11: (commands.CumulativeAckCommand, ()),
+    12: (commands.NackCommand, (fields.list_of(fields.count, NACK_COUNT_MAX),)),
+    13: (
+        commands.AckCloneCommand,
+        (
+            fields.count,
+            fields.count,
+            fields.count,
+            fields.list_of(fields.outcome, OUTCOMES_MAX),
+            fields.optional_chunk,
+        ),
+    ),
+    14: (commands.RetransmitFailedCommand, ()),
+    32: (Actions, (fields.payloads,)),
+    36: (commands.HandshakeRequestCommand, (fields.optional_writer, fields.count)),
+    37: (commands.UnknownConsumerCommand, ()),
+    38: (
+        commands.SnapshotRequestCommand,
+        (fields.list_of(fields.count, SNAPSHOT_WINDOW_CHUNKS),),
+    ),
+    39: (commands.SnapshotChunkCommand, (fields.chunk,)),
+    40: (commands.BarrierRequestCommand, (fields.count,)),
+    41: (commands.BarrierAnswerCommand, (fields.count,)),
+    42: (commands.DetachCommand, ()),
+    43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
+}
+
+_KINDS: Final[dict[type, int]] = {
+    **{shape[0]: kind for kind, shape in _ACTION_SHAPES.items()},
+    **{shape[0]: kind for kind, shape in _CONTENT_SHAPES.items()},
+}
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+
+def encode_action(action: Action) -> bytes:
+    """Write an action."""
+    if isinstance(action, actions.PutCommand):
+        return encode_put(action.writer, action.request, action.expiry_ns, action.pairs)
+    return cbor2.dumps([_KINDS[type(action)], *_packed(action)])
+
+
+def encode_command(command: InternalCommand) -> bytes:
+    """Write a command."""
+    content, sender = command.content, command.sender
+    head = [_KINDS[type(content)], sender.endpoint, sender.object]
+    body = [command.session, command.epoch, command.sequence, *_packed(content)]
+    return cbor2.dumps([*head, *body])
+
+
+def _packed(value: Action | Content) -> list[object]:
+    return [fields.pack(getattr(value, name)) for name in type(value).__match_args__]
+
+
+_PUT_START: Final = b"\x85\x01\x58\x20"
+"""An array of five, the kind, and the head of the writer's 32 bytes."""
+
+
+def _byte_strings(items: Sequence[bytes]) -> bytes:
+    """Write byte strings one after the other."""
+    parts: list[bytes] = []
+    append, heads = parts.append, cbor.BYTES_HEADS
+    for item in items:
+        size = len(item)
+        append(heads[size] if size < cbor.HEADS_COUNT else cbor.head(cbor.BYTES, size))
+        append(item)
+    return b"".join(parts)
+
+
+def encode_put(
+    writer: WriterId, request: int | None, expiry_ns: int | None, pairs: Sequence[bytes]
+) -> bytes:
+    """Write a ``PutCommand``, the one that has to be fast."""
+    return b"".join(
+        (
+            _PUT_START,
+            writer,
+            cbor.NONE if request is None else cbor.head(cbor.UNSIGNED, request),
+            cbor.NONE if expiry_ns is None else cbor.head(cbor.UNSIGNED, expiry_ns),
+            cbor.head(cbor.ARRAY, len(pairs)),
+            _byte_strings(pairs),
+        )
+    )
+
+
+class ActionsEncoder:
+    """Writes the commands that carry runs of actions, for one sender and one epoch.
+
+    All but the sequence number and the payloads repeats, and is encoded once.
+    """
+
+    def __init__(self, sender: EntityId, session: int | None, epoch: int) -> None:
+        """Prepare what repeats."""
+        repeated = cbor2.dumps([_KINDS[Actions], sender.endpoint, sender.object, session, epoch])
+        # The new head promises two more items, the sequence number and the payloads.
+        self._start = cbor.head(cbor.ARRAY, 7) + repeated[1:]
+
+    def encode(self, sequence: int, payloads: Sequence[bytes]) -> bytes:
+        """Write the command."""
+        start = (
+            self._start + cbor.head(cbor.UNSIGNED, sequence) + cbor.head(cbor.ARRAY, len(payloads))
+        )
+        return start + _byte_strings(payloads)
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def decode_action(data: bytes) -> Action:
+    """Read an action; raises ``DecodeError``."""
+    kind, *items = _load(data, size_min=1)
+    return _build(_ACTION_SHAPES, kind, items)
+
+
+def decode_command(data: bytes) -> InternalCommand:
+    """Read a command; raises ``DecodeError``."""
+    kind, endpoint, number, session, epoch, sequence, *items = _load(data, size_min=6)
+    if type(endpoint) is not bytes or len(endpoint) != ENDPOINT_ID_SIZE:
+        raise DecodeError("a store command names no endpoint as its sender")
+    if epoch is None and kind != _KINDS[commands.HandshakeRequestCommand]:
+        raise DecodeError("a store command without the epoch that it belongs to")
+    return InternalCommand(
+        sequence=fields.count(sequence),
+        sender=EntityId(EndpointId(endpoint), fields.count(number)),
+        session=fields.optional_count(session),
+        epoch=fields.optional_count(epoch),
+        content=_build(_CONTENT_SHAPES, kind, items),
+    )
+
+
+def _build(shapes: dict[int, _Shape[_KindT]], kind: object, items: list[object]) -> _KindT:
+    if type(kind) is not int or (shape := shapes.get(kind)) is None:
+        raise DecodeError(f"a store command of the unknown kind {kind!r:.40}")
+    build, accepts = shape
+    if len(items) != len(accepts):
+        name = build.__name__
+        raise DecodeError(f"{name} has {len(accepts)} fields, and {len(items)} came")
+    return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
+
+
+def _deny(*_arguments: object) -> NoReturn:
+    raise DecodeError("a store command holds a tag")
+
+
+_DENIED_TAGS: Final = dict.fromkeys(
+    (0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261, 1004, 43000),
+    _deny,
+)
+"""Every tag that cbor2 would act upon: some compile patterns, build cycles or huge numbers."""
+
+_DEPTH_MAX: Final = 4
+"""Nesting of the deepest command: a list in a list in its array. One to spare."""
+
+
+def _load(data: bytes, size_min: int) -> list[Any]:
+    """Decode one array, and nothing after it."""
+    source = BytesIO(data)
+    try:
+        value = cbor2.CBORDecoder(
+            source, semantic_decoders=_DENIED_TAGS, max_depth=_DEPTH_MAX, allow_indefinite=False
+        ).decode()
+    except (cbor2.CBORDecodeError, DecodeError) as error:
+        raise DecodeError(f"a store command that is no CBOR of ours: {error}") from error
+    if type(value) is not list or len(value) < size_min:
+        raise DecodeError("a store command that is no array, or too short a one")
+    if source.tell() != len(data):
+        raise DecodeError("a store command with bytes after its end")
+    return value

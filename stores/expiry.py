@@ -1,0 +1,37 @@
+"""Which keys are due: a queue that may hold too much, and never too little."""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+SLACK_COUNT: Final = 1_024
+"""Outdated appointments that are tolerated on top of as many as there are valid ones."""
+
+
+class ExpiryQueue:
+    """Appointments in the order of time. An outdated one is noticed when its time comes."""
+
+    def __init__(self, expiries: dict[bytes, int]) -> None:
+        """Begin with the expiries of a table."""
+        self._heap = [(expires_at_ns, key) for key, expires_at_ns in expiries.items()]
+        heapify(self._heap)
+
+    def __len__(self) -> int:
+        """Count the appointments, outdated ones included."""
+        return len(self._heap)
+
+    def add(self, key: bytes, expires_at_ns: int, expiries: dict[bytes, int]) -> None:
+        """Make an appointment; ``expiries`` is what is valid now, that one included."""
+        heappush(self._heap, (expires_at_ns, key))
+        if len(self._heap) > 2 * len(expiries) + SLACK_COUNT:
+            self.__init__(expiries)  # type: ignore[misc]
+
+    def take_due(self, now_ns: int, expiries: dict[bytes, int]) -> list[bytes]:
+        """Give the keys whose time has come, each once, earliest first."""
+        due: dict[bytes, None] = {}
+        while self._heap and self._heap[0][0] <= now_ns:
+            expires_at_ns, key = heappop(self._heap)
+            if expiries.get(key) == expires_at_ns:
+                due[key] = None
+        return list(due)

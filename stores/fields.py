@@ -1,0 +1,264 @@
+"""The fields of store commands: for each a suspicious way in, and a way out if it needs one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from stores.actions import (
+    WRITER_ID_SIZE,
+    Change,
+    Guard,
+    GuardKind,
+    Initial,
+    Step,
+    StepKind,
+    WriterId,
+)
+from stores.limits import ERROR_TEXT_SIZE_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
+from stores.outcomes import Applied, Outcome, Refused
+from stores.snapshots import Chunk
+from wire.errors import DecodeError, ErrorCode
+
+_ItemT = TypeVar("_ItemT")
+_COUNT_END: Final = 1 << 64
+
+
+def _refusal(wanted: str, value: object) -> DecodeError:
+    return DecodeError(f"a store command has {type(value).__name__} where {wanted} belongs")
+
+
+# -- single things ---------------------------------------------------------------------------------
+
+
+def count(value: object) -> int:
+    """Accept an unsigned 64-bit number."""
+    if type(value) is not int or not 0 <= value < _COUNT_END:
+        raise _refusal("a count", value)
+    return value
+
+
+def optional_count(value: object) -> int | None:
+    """Accept a count or null."""
+    return None if value is None else count(value)
+
+
+def flag(value: object) -> bool:
+    """Accept true or false."""
+    if type(value) is not bool:
+        raise _refusal("a flag", value)
+    return value
+
+
+def text(value: object) -> str:
+    """Accept an error's text."""
+    if type(value) is not str or len(value) > ERROR_TEXT_SIZE_MAX:
+        raise _refusal("a short text", value)
+    return value
+
+
+def byte_string(value: object) -> bytes:
+    """Accept bytes."""
+    if type(value) is not bytes:
+        raise _refusal("a byte string", value)
+    return value
+
+
+def key(value: object) -> bytes:
+    """Accept what may be an encoded key; whether it is one, the master looks at."""
+    if type(value) is not bytes or not 0 < len(value) <= KEY_SIZE_MAX:
+        raise _refusal(f"a key of 1 to {KEY_SIZE_MAX} bytes", value)
+    return value
+
+
+def writer(value: object) -> WriterId:
+    """Accept the id of a writer."""
+    if type(value) is not bytes or len(value) != WRITER_ID_SIZE:
+        raise _refusal(f"a writer's {WRITER_ID_SIZE} bytes", value)
+    return WriterId(value)
+
+
+def optional_writer(value: object) -> WriterId | None:
+    """Accept the id of a writer, or null."""
+    return None if value is None else writer(value)
+
+
+def error_code(value: object) -> ErrorCode:
+    """Accept any code; one of a later version means no more than its text says."""
+    try:
+        return ErrorCode(count(value))
+    except ValueError:
+        return ErrorCode.UNSPECIFIED
+
+
+def initial(value: object) -> Initial:
+    """Accept what an addition may start from."""
+    try:
+        return Initial(count(value))
+    except ValueError:
+        raise _refusal("an initial type", value) from None
+
+
+# -- several of them -------------------------------------------------------------------------------
+
+
+def _items(value: object, count_max: int) -> list[Any]:
+    if type(value) is not list or len(value) > count_max:
+        raise _refusal(f"an array of at most {count_max} items", value)
+    return value
+
+
+def list_of(
+    accept: Callable[[object], _ItemT], count_max: int
+) -> Callable[[object], tuple[_ItemT, ...]]:
+    """Accept an array of such things."""
+    return lambda value: tuple([accept(item) for item in _items(value, count_max)])
+
+
+def _byte_strings(value: object, count_max: int) -> list[bytes]:
+    # One set for all types: a look at each item alone would cost ten times as much.
+    items = _items(value, count_max)
+    if set(map(type, items)) != {bytes}:
+        raise _refusal("an array of byte strings", value)
+    return items
+
+
+def pairs(value: object) -> list[bytes]:
+    """Accept keys and values in turn, at least one of each."""
+    items = _byte_strings(value, 2 * RUN_COUNT_MAX)
+    if len(items) % 2 or not _are_keys(items[::2]):
+        raise _refusal("keys and values in turn", value)
+    return items
+
+
+def keys(value: object) -> list[bytes]:
+    """Accept keys, at least one."""
+    items = _byte_strings(value, RUN_COUNT_MAX)
+    if not _are_keys(items):
+        raise _refusal(f"keys of 1 to {KEY_SIZE_MAX} bytes", value)
+    return items
+
+
+def _are_keys(items: list[bytes]) -> bool:
+    return all(items) and max(map(len, items)) <= KEY_SIZE_MAX
+
+
+def payloads(value: object) -> list[bytes]:
+    """Accept a run of encoded actions, at least one."""
+    return _byte_strings(value, RUN_COUNT_MAX)
+
+
+# -- the parts of batches, outcomes and snapshots --------------------------------------------------
+
+
+def guard(value: object) -> Guard:
+    """Accept a condition of a batch."""
+    match _items(value, 4):
+        case [GuardKind.ABSENT | GuardKind.EXISTS as kind, name, None, None]:
+            return Guard(GuardKind(kind), key(name))
+        case [GuardKind.VALUE, name, wanted, None]:
+            return Guard(GuardKind.VALUE, key(name), value=byte_string(wanted))
+        case [GuardKind.REVISION, name, None, revision]:
+            return Guard(GuardKind.REVISION, key(name), revision=count(revision))
+        case _:
+            raise _refusal("a guard", value)
+
+
+def step(value: object) -> Step:
+    """Accept an operation of a batch."""
+    match _items(value, 5):
+        case [StepKind.ERASE, name, None, None, None]:
+            return Step(StepKind.ERASE, key(name))
+        case [StepKind.ADD, name, operand, start, expiry_ns]:
+            kind, begin = StepKind.ADD, initial(start)
+            return Step(kind, key(name), byte_string(operand), begin, optional_count(expiry_ns))
+        case [StepKind.PUT | StepKind.SUBTRACT as number, name, operand, None, expiry_ns]:
+            kind = StepKind(number)
+            return Step(kind, key(name), byte_string(operand), None, optional_count(expiry_ns))
+        case _:
+            raise _refusal("a step of a batch", value)
+
+
+def change(value: object) -> Change:
+    """Accept what a batch did to a key."""
+    match _items(value, 3):
+        case [name, None, None]:
+            return Change(key(name), None, None)
+        case [name, changed, expiry_ns]:
+            return Change(key(name), byte_string(changed), optional_count(expiry_ns))
+        case _:
+            raise _refusal("a change", value)
+
+
+def outcome(value: object) -> Outcome:
+    """Accept what became of requests."""
+    match _items(value, 4):
+        case [first, last, code, str() as reason]:
+            return Outcome(count(first), count(last), Refused(error_code(code), text(reason)))
+        case [first, last, revision, None]:
+            return Outcome(count(first), count(last), Applied(count(revision)))
+        case [first, last, revision, bool() as is_inserted]:
+            return Outcome(count(first), count(last), Applied(count(revision), is_inserted))
+        case _:
+            raise _refusal("an outcome", value)
+
+
+def chunk(value: object) -> Chunk:
+    """Accept a part of a snapshot."""
+    match _items(value, 5):
+        case [index, is_last, list() as flat, list() as revisions, list() as expiries]:
+            found = Chunk(count(index), flag(is_last), flat, revisions, expiries)
+        case _:
+            raise _refusal("a chunk", value)
+    if not set(map(type, flat)) <= {bytes} or not _are_counts(revisions + expiries):
+        raise _refusal("columns of byte strings and counts", value)
+    if len(flat) != 2 * len(revisions) or len(expiries) % 2:
+        raise _refusal("columns of one length", value)
+    if expiries and max(expiries[::2]) >= len(revisions):
+        raise _refusal("positions of entries", value)
+    return found
+
+
+def optional_chunk(value: object) -> Chunk | None:
+    """Accept a part of a snapshot, or null."""
+    return None if value is None else chunk(value)
+
+
+def _are_counts(items: list[Any]) -> bool:
+    if not items:
+        return True
+    return set(map(type, items)) == {int} and min(items) >= 0 and max(items) < _COUNT_END
+
+
+# -- the way out -----------------------------------------------------------------------------------
+
+
+def _pack_outcome(value: Outcome) -> list[object]:
+    match value.result:
+        case Applied(revision, is_inserted):
+            return [value.first_request, value.last_request, revision, is_inserted]
+        case Refused(code, reason):
+            return [value.first_request, value.last_request, int(code), reason]
+
+
+def _pack_step(value: Step) -> list[object]:
+    start = None if value.initial is None else int(value.initial)
+    return [int(value.kind), value.key, value.operand, start, value.expiry_ns]
+
+
+_PACKERS: Final[dict[type, Callable[[Any], object]]] = {
+    Change: lambda value: [value.key, value.value, value.expiry_ns],
+    Chunk: lambda value: [value.index, value.is_last, value.pairs, value.revisions, value.expiries],
+    ErrorCode: int,
+    Guard: lambda value: [int(value.kind), value.key, value.value, value.revision],
+    Initial: int,
+    Outcome: _pack_outcome,
+    Step: _pack_step,
+    tuple: lambda value: [pack(item) for item in value],
+}
+
+
+def pack(value: object) -> object:
+    """Turn a field into what CBOR can write."""
+    packer = _PACKERS.get(type(value))
+    return value if packer is None else packer(value)

@@ -1,0 +1,372 @@
+"""How a clone finds a master, loads its state and keeps in touch: the reading half of a clone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, Protocol
+
+from channels import (
+    Consumer,
+    ConsumerMessage,
+    Handshake,
+    HandshakeRequest,
+    UnknownConsumer,
+)
+from stores import commands
+from stores.actions import WriterId
+from stores.broadcasting import STORE_CHANNEL
+from stores.commands import AckCloneCommand, Content, InternalCommand
+from stores.effects import Effect, MasterFound, MasterLost, Multicast, SecondMaster, Unicast
+from stores.encoding import encode_command
+from stores.snapshots import Chunk, SnapshotSink
+from stores.table import Columns
+from wire.errors import DecodeError, ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+SILENCE_TICKS: Final = 20
+"""Ticks without a word after which a master counts as lost: four of its heartbeats."""
+
+SEARCH_INTERVAL_TICKS: Final = 2
+"""Ticks between two calls for a master, as in Broker."""
+
+RIVALS_MAX: Final = 64
+"""Other masters of the same name that are remembered, so that each is told of once."""
+
+RIVAL_COUNT: Final = 3
+"""Messages after which another master is taken to be alive: a few may be late ones of the last."""
+
+
+class Phase(Enum):
+    """How far a clone is with its master."""
+
+    SEARCHING = "searching for the master"
+    LOADING = "loading a snapshot"
+    SYNCED = "synced"
+
+
+@dataclass(frozen=True, slots=True)
+class MasterId:
+    """Who a clone follows. A master that was restarted is another one."""
+
+    epoch: int
+    entity: EntityId
+
+    def outranks(self, other: MasterId) -> bool:
+        """Decide between two masters, at every clone in the same way: the later one leads."""
+        return (self.epoch, self.entity) > (other.epoch, other.entity)
+
+
+class Follower(Protocol):
+    """The clone that the state is for."""
+
+    @property
+    def resolved_request(self) -> int:
+        """The last request whose outcome is known, with all before it."""
+
+    def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
+        """Replace the state by a snapshot; what is consumed next comes after it."""
+
+    def consume(self, payload: bytes) -> None:
+        """Do what the master did; raises ``DecodeError`` if it makes no sense."""
+
+    def on_synced(self) -> None:
+        """Learn that the state is up to date, as far as is known."""
+
+
+class Following:
+    """Searches, loads, follows; begins anew when the master is replaced or does not know us.
+
+    Reads go on from the last state meanwhile. Every attempt has a session number of its own, so
+    that nothing meant for an earlier one can do harm.
+    """
+
+    def __init__(
+        self, follower: Follower, writer: WriterId, effects: list[Effect], session: int
+    ) -> None:
+        """Append to ``effects``. No earlier clone of this entity had the session number."""
+        self.phase = Phase.SEARCHING
+        self.is_lost = False
+        """True while the master that the state came from is out of touch."""
+        self.heard_ns = 0
+        """When the master was heard last."""
+        self.master: MasterId | None = None
+        """Who is followed, or was last."""
+        self._follower = follower
+        self._writer = writer
+        self._entity = writer.entity
+        self._effects = effects
+        self._session = session
+        self._state_of: MasterId | None = None
+        self._has_searched = False
+        self._tick = 0
+        self._silent_ticks = 0
+        self._rivals: dict[MasterId, int] = {}
+        self._consumer: Consumer[bytes] = Consumer(self, config=STORE_CHANNEL)
+        self._welcome: InternalCommand | None = None
+        self._offset = 0
+        self._sink: SnapshotSink | None = None
+        self._error: DecodeError | None = None
+
+    def __repr__(self) -> str:
+        """Show in one line what matters when something hangs."""
+        lost = " (lost)" if self.is_lost else ""
+        return f"<Following {self.master}{lost} {self.phase.value} {self._consumer!r}>"
+
+    # -- what the clone does ---------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to search."""
+        self._search()
+
+    def receive(self, command: InternalCommand, now_ns: int) -> bool:
+        """Take in what a master sent; true if it is ours, and something for the clone itself.
+
+        Raises ``DecodeError`` if an action makes no sense.
+        """
+        if command.session not in (None, self._session) or command.epoch is None:
+            return False
+        sender = MasterId(command.epoch, command.sender)
+        if isinstance(command.content, AckCloneCommand):
+            self._on_ack_clone(command, sender)
+        if sender != self.master:
+            self._on_other_master(sender)
+            return False
+        self._hear(now_ns)
+        match command.content:
+            case commands.SnapshotChunkCommand(chunk):
+                self._on_chunk(chunk, command.sequence)
+            case commands.MasterClosedCommand(_, text):
+                self._attach(f"it closed: {text}")
+            case commands.BarrierAnswerCommand():
+                return True
+            case _:
+                self._on_event(command)
+        return False
+
+    def tick(self) -> None:
+        """Let one tick pass."""
+        self._tick += 1
+        self._silent_ticks += 1
+        self._has_searched = False
+        self._consumer.tick()
+        if self._sink is not None:
+            self._ask_for_chunks(self._sink.tick())
+        if self.phase is not Phase.SEARCHING and self._silent_ticks >= SILENCE_TICKS:
+            self._miss(f"silent for {self._silent_ticks} ticks")
+        if self.phase is Phase.SYNCED and self.is_lost and self._tick % SEARCH_INTERVAL_TICKS == 0:
+            self._search()
+        self._attach_if_broken()
+
+    def endpoint_unreachable(self, endpoint: EndpointId) -> None:
+        """Take note that there is no path to an endpoint any more."""
+        if self.master is not None and self.master.entity.endpoint == endpoint:
+            self._miss("its endpoint is unreachable")
+
+    def stop(self) -> None:
+        """Follow nobody any more."""
+        self._consumer.stop()
+        if self.master is not None:
+            self.send_to_master(commands.DetachCommand())
+
+    def send_to_master(self, content: Content, sequence: int = 0) -> None:
+        """Send a command in this session."""
+        assert self.master is not None, f"{self.phase}: there has been no master yet"
+        payload = self._encoded(content, sequence, self.master.epoch)
+        self._effects.append(Unicast(self.master.entity.endpoint, payload))
+
+    # -- what the clone asks ---------------------------------------------------------------------
+
+    @property
+    def is_in_touch(self) -> bool:
+        """True if the state is the master's, as far as is known."""
+        return self.phase is Phase.SYNCED and not self.is_lost
+
+    @property
+    def position(self) -> int:
+        """The last event of which the effect can be read."""
+        return self._consumer.next_sequence - 1
+
+    def explain(self) -> str:
+        """Say why it is not in touch; empty if it is."""
+        if self.phase is Phase.SEARCHING:
+            return "no master found"
+        if self._sink is not None:
+            return f"the snapshot is being loaded: {self._sink.progress}"
+        assert self.master is not None, self.phase
+        return f"out of touch with the master at {self.master.entity}" if self.is_lost else ""
+
+    # -- steps: messages -------------------------------------------------------------------------
+
+    def _on_ack_clone(self, command: InternalCommand, sender: MasterId) -> None:
+        """Begin to load a snapshot, unless this is a repetition or a rival's."""
+        is_ours = sender == self.master
+        if self.phase is Phase.SEARCHING:
+            self._load(command, sender)
+        elif self.phase is Phase.SYNCED and is_ours and command.sequence == self._offset:
+            self._acknowledge()  # the first acknowledgement got lost
+        elif self.phase is Phase.SYNCED and is_ours and command.sequence > self._offset:
+            self._load(command, sender)  # it had dropped us, and took us in again
+        elif self.phase is Phase.SYNCED and self.is_lost and not is_ours:
+            self._load(command, sender)
+
+    def _on_chunk(self, chunk: Chunk, sequence: int) -> None:
+        if self._sink is None or self._welcome is None or self._welcome.sequence != sequence:
+            return
+        self._ask_for_chunks(self._sink.receive(chunk))
+        if self._sink.is_complete:
+            self._install(self._sink.take(), self._welcome)
+
+    def _on_event(self, command: InternalCommand) -> None:
+        """Hand a message of the master's channel to its consumer."""
+        message = commands.producer_message(command)
+        if message is None or isinstance(message, Handshake):
+            return
+        if isinstance(message, UnknownConsumer) and self.phase is Phase.LOADING:
+            self._attach("it does not know this clone any more")
+            return
+        self._consumer.receive(message)
+        if isinstance(command.content, commands.KeepaliveCommand) and command.content.is_urgent:
+            self._acknowledge()
+        self._attach_if_broken()
+
+    # -- steps: snapshots ------------------------------------------------------------------------
+
+    def _load(self, command: InternalCommand, sender: MasterId) -> None:
+        content = command.content
+        assert isinstance(content, AckCloneCommand), command
+        if self._consumer.is_connected or sender != self.master:
+            self._renew_consumer()
+        self.master = sender
+        self.phase = Phase.LOADING
+        self._welcome = command
+        self._sink = SnapshotSink()
+        self._silent_ticks = 0
+        if content.chunk is None:
+            self._ask_for_chunks(self._sink.ask())
+        else:
+            self._on_chunk(content.chunk, command.sequence)
+
+    def _install(self, columns: Columns, command: InternalCommand) -> None:
+        """Replace the state by the snapshot, and go on with the events after it."""
+        content, handshake = command.content, commands.producer_message(command)
+        assert isinstance(content, AckCloneCommand), command
+        assert isinstance(handshake, Handshake), command
+        assert self._consumer.accepts(handshake), (self._consumer, handshake)
+        self.phase, self._sink, self._welcome = Phase.SYNCED, None, None
+        self.is_lost = False
+        self._offset = command.sequence
+        is_new_master = self.master != self._state_of
+        self._state_of = self.master
+        self._follower.install(columns, content, is_new_master=is_new_master)
+        self._tell_found()
+        self._consumer.receive(handshake)
+        self._follower.on_synced()
+        self._attach_if_broken()
+
+    def _ask_for_chunks(self, indexes: Sequence[int]) -> None:
+        if indexes:
+            self.send_to_master(commands.SnapshotRequestCommand(tuple(indexes)))
+
+    # -- steps: masters --------------------------------------------------------------------------
+
+    def _hear(self, now_ns: int) -> None:
+        self.heard_ns = now_ns
+        self._silent_ticks = 0
+        if self.is_lost and self.phase is Phase.SYNCED:
+            self.is_lost = False
+            self._tell_found()
+
+    def _tell_found(self) -> None:
+        assert self.master is not None, self.phase
+        self._effects.append(MasterFound(self.master.entity, self.master.epoch))
+
+    def _on_other_master(self, other: MasterId) -> None:
+        """Search anew if the one we follow was replaced; otherwise tell of the rival, once."""
+        if self.phase is Phase.SEARCHING or self.master is None:
+            if not self._has_searched:
+                self._search()
+        elif self.is_lost or other.outranks(self.master):
+            self._attach(f"the master at {other.entity} took over")
+        elif other.entity != self.master.entity and len(self._rivals) < RIVALS_MAX:
+            count = self._rivals[other] = self._rivals.get(other, 0) + 1
+            if count == RIVAL_COUNT:
+                self._effects.append(SecondMaster(other.entity, other.epoch))
+
+    def _miss(self, reason: str) -> None:
+        """Keep the place in the master's stream, as it may come back; a half snapshot is no use."""
+        if self.phase is Phase.LOADING:
+            self._attach(reason)
+        elif self.phase is Phase.SYNCED:
+            self._lose(reason)
+
+    def _lose(self, reason: str) -> None:
+        if self._state_of is not None and not self.is_lost:
+            self.is_lost = True
+            self._effects.append(MasterLost(self._state_of.entity, reason))
+
+    def _attach(self, reason: str) -> None:
+        """Begin anew: whoever answers is the master from then on."""
+        self._lose(reason)
+        self._session += 1
+        self.phase, self._sink, self._welcome = Phase.SEARCHING, None, None
+        self._renew_consumer()
+        self._search()
+
+    def _attach_if_broken(self) -> None:
+        if not self._consumer.is_closed:
+            return
+        error, self._error = self._error, None
+        self._attach("the channel from it broke" if error is None else str(error))
+        if error is not None:
+            raise error
+
+    def _renew_consumer(self) -> None:
+        self._consumer.stop()
+        self._consumer = Consumer(self, config=STORE_CHANNEL)
+
+    # -- steps: sending --------------------------------------------------------------------------
+
+    def _search(self) -> None:
+        self._has_searched = True
+        content = commands.HandshakeRequestCommand(self._writer, self._follower.resolved_request)
+        self._effects.append(Multicast(self._encoded(content, 0, self._consumer.epoch)))
+
+    def _acknowledge(self) -> None:
+        if self._consumer.is_connected:
+            self.send_to_master(commands.CumulativeAckCommand(), self.position)
+
+    def _encoded(self, content: Content, sequence: int, epoch: int | None) -> bytes:
+        entity = self._entity
+        return encode_command(InternalCommand(sequence, entity, self._session, epoch, content))
+
+    # -- the channel's backend -------------------------------------------------------------------
+
+    def consume_run(self, consumer: Consumer[bytes], payloads: Sequence[bytes]) -> None:
+        """Hand the actions over; one that makes no sense ends the channel."""
+        try:
+            for payload in payloads:
+                self._follower.consume(payload)
+        except DecodeError as error:
+            self._error = error
+            consumer.stop()
+
+    def send(self, consumer: Consumer[bytes], message: ConsumerMessage) -> None:
+        """Put a message of the channel to the master in the form of a command (seed 7.5.1)."""
+        if not isinstance(message, HandshakeRequest):
+            sequence, content = commands.consumer_command(message)
+            self.send_to_master(content, sequence)
+        elif self.phase is Phase.SEARCHING:
+            self._search()
+        else:
+            # The snapshot takes its time: the master shall not give us up meanwhile.
+            request = self._follower.resolved_request
+            self.send_to_master(commands.HandshakeRequestCommand(self._writer, request))
+
+    def consume_nil(self, consumer: Consumer[bytes]) -> ErrorCode:
+        """Give up: without that event the state would be none that the master ever had."""
+        return ErrorCode.BROKEN_CLONE
+
+    def close(self, consumer: Consumer[bytes], reason: ErrorCode) -> None:
+        """Wait for whoever handed over the message to notice."""

@@ -1,0 +1,199 @@
+"""The master's decision about each request: what it does to the store, or why it is refused.
+
+A request becomes the actions that the master broadcasts, in absolute terms: clones have nothing to
+compute, and nothing to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Final, get_args
+
+from stores import operations
+from stores.actions import (
+    Action,
+    AddCommand,
+    BatchCommand,
+    BatchResultCommand,
+    Change,
+    ClearCommand,
+    EraseCommand,
+    Guard,
+    GuardKind,
+    Initial,
+    PutCommand,
+    PutUniqueCommand,
+    PutUniqueResultCommand,
+    RefusalCommand,
+    Step,
+    StepKind,
+    SubtractCommand,
+    WriterId,
+)
+from stores.limits import BATCH_SIZE_MAX, ERROR_TEXT_SIZE_MAX, EXPIRY_END_NS, VALUE_SIZE_MAX
+from stores.table import Table
+from wire.decoding import check, is_canonical
+from wire.errors import DecodeError, GuardFailed, InvalidData, StoreError
+
+Request = (
+    PutCommand
+    | PutUniqueCommand
+    | EraseCommand
+    | AddCommand
+    | SubtractCommand
+    | ClearCommand
+    | BatchCommand
+)
+"""What a writer may ask for."""
+
+
+REQUESTS: Final = get_args(Request)
+
+
+def vet(request: Request, table: Table) -> None:
+    """Make sure that keys and values from outside are encodings; raises ``DecodeError``.
+
+    An honest writer sends no others. Keys have to be deterministic, so that equal keys are equal
+    bytes; those in the table have been looked at.
+    """
+    keys: Sequence[bytes] = ()
+    values: Sequence[bytes] = ()
+    match request:
+        case PutCommand() | AddCommand() | SubtractCommand():
+            keys, values = request.pairs[::2], request.pairs[1::2]
+        case PutUniqueCommand():
+            keys, values = (request.key,), (request.value,)
+        case BatchCommand():
+            keys = [step.key for step in request.steps]
+            values = [step.operand for step in request.steps if step.operand is not None]
+        case EraseCommand() | ClearCommand():
+            pass  # what is no key is not in the table
+    for value in values:
+        check(value)
+    known = table.columns.values
+    for key in keys:
+        if key not in known and not is_canonical(key):
+            raise DecodeError("a key is not the deterministic encoding of a value")
+
+
+def judge(request: Request, table: Table, now_ns: int) -> Sequence[Action]:
+    """Give the actions that carry out a request, or refuse it; nothing is applied yet.
+
+    The very object comes back where it is to be broadcast as it is.
+    """
+    match request:
+        case PutCommand(expiry_ns=None) | EraseCommand() | ClearCommand():
+            return (request,)
+        case PutCommand(writer, number, expiry_ns, pairs):
+            return (PutCommand(writer, number, _deadline(expiry_ns, now_ns), pairs),)
+        case PutUniqueCommand():
+            return _judge_put_unique(request, table, now_ns)
+        case BatchCommand():
+            return (_judge_batch(request, table, now_ns),)
+        case AddCommand() | SubtractCommand():
+            return _judge_operations(request, table, now_ns)
+
+
+def _judge_put_unique(request: PutUniqueCommand, table: Table, now_ns: int) -> Sequence[Action]:
+    writer, key = request.writer, request.key
+    if table.get(key) is not None:
+        return (PutUniqueResultCommand(writer, request.request, is_inserted=False),)
+    return (
+        PutCommand(writer, None, _deadline(request.expiry_ns, now_ns), (key, request.value)),
+        PutUniqueResultCommand(writer, request.request, is_inserted=True),
+    )
+
+
+def _judge_operations(
+    request: AddCommand | SubtractCommand, table: Table, now_ns: int
+) -> Sequence[Action]:
+    """Join what succeeds into as few puts as possible; each sees the values that went before."""
+    writer, expires_at_ns = request.writer, _deadline(request.expiry_ns, now_ns)
+    initial = request.initial if isinstance(request, AddCommand) else None
+    answers: list[Action] = []
+    draft: dict[bytes, bytes] = {}
+    pairs: list[bytes] = []
+    keys, operands = request.pairs[::2], request.pairs[1::2]
+    for number, key, operand in zip(count(request.request), keys, operands):
+        stored = draft[key] if key in draft else table.get(key)
+        try:
+            value = _operate(stored, operand, initial)
+        except StoreError as error:
+            answers.append(_refusal(writer, number, error))
+            pairs = []
+            continue
+        draft[key] = value
+        if not pairs:
+            answers.append(PutCommand(writer, number, expires_at_ns, pairs))
+        pairs += (key, value)
+    return answers
+
+
+def _judge_batch(
+    request: BatchCommand, table: Table, now_ns: int
+) -> BatchResultCommand | RefusalCommand:
+    try:
+        for number, guard in enumerate(request.guards):
+            if not _holds(guard, table):
+                raise GuardFailed(f"guard {number} ({guard.kind.name.lower()}) does not hold")
+        changes = _draft(request, table, now_ns)
+    except StoreError as error:
+        return _refusal(request.writer, request.request, error)
+    return BatchResultCommand(request.writer, request.request, changes)
+
+
+def _holds(guard: Guard, table: Table) -> bool:
+    stored = table.get(guard.key)
+    match guard.kind:
+        case GuardKind.ABSENT:
+            return stored is None
+        case GuardKind.EXISTS:
+            return stored is not None
+        case GuardKind.VALUE:
+            return stored is not None and stored == guard.value
+        case GuardKind.REVISION:
+            return table.columns.revisions.get(guard.key) == guard.revision
+
+
+def _draft(request: BatchCommand, table: Table, now_ns: int) -> tuple[Change, ...]:
+    """Take the steps one after the other, aside, so that one which fails leaves nothing behind."""
+    draft: dict[bytes, Change] = {}
+    for number, step in enumerate(request.steps):
+        earlier = draft.get(step.key)
+        stored = table.get(step.key) if earlier is None else earlier.value
+        try:
+            value = _take(step, stored)
+        except StoreError as error:
+            raise type(error)(f"step {number} ({step.kind.name.lower()}): {error}") from error
+        draft[step.key] = Change(step.key, value, _deadline(step.expiry_ns, now_ns))
+    size = sum(len(change.key) + len(change.value or b"") for change in draft.values())
+    if size > BATCH_SIZE_MAX:
+        raise InvalidData(f"the batch would change {size} bytes: {BATCH_SIZE_MAX} are possible")
+    return tuple(draft.values())
+
+
+def _take(step: Step, stored: bytes | None) -> bytes | None:
+    """Compute the value that a step leaves; ``None`` if it erases."""
+    if step.operand is None or step.kind is StepKind.PUT:
+        return step.operand
+    return _operate(stored, step.operand, step.initial)
+
+
+def _operate(stored: bytes | None, operand: bytes, initial: Initial | None) -> bytes:
+    """Compute the value after an addition, or after a subtraction if nothing is initial."""
+    if initial is None:
+        value = operations.subtract(stored, operand)
+    else:
+        value = operations.add(stored, operand, initial)
+    if len(value) > VALUE_SIZE_MAX:
+        raise InvalidData(f"the value would grow beyond {VALUE_SIZE_MAX} bytes: use several keys")
+    return value
+
+
+def _deadline(expiry_ns: int | None, now_ns: int) -> int | None:
+    return None if expiry_ns is None else min(now_ns + expiry_ns, EXPIRY_END_NS - 1)
+
+
+def _refusal(writer: WriterId, request: int, error: StoreError) -> RefusalCommand:
+    return RefusalCommand(writer, request, error.code, str(error)[:ERROR_TEXT_SIZE_MAX])

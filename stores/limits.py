@@ -1,0 +1,75 @@
+"""Every limit of the stores, each with its reason. Limits of the wire stand in ``wire.limits``."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wire.limits import KIB, MIB, PAYLOAD_SIZE_MAX
+
+KEY_SIZE_MAX: Final = 64 * KIB
+"""Bytes of an encoded key. A key is compared, hashed and repeated in every command about it."""
+
+VALUE_SIZE_MAX: Final = PAYLOAD_SIZE_MAX - 256 * KIB
+"""Bytes of an encoded value: with its key and the heads of two commands it fits in one payload."""
+
+RUN_COUNT_MAX: Final = 256
+"""Mutations in one action, and actions in one message: as many as one frame takes (the wire's
+``GROUP_COUNT``), so that nobody computes for longer than a frame at a time."""
+
+RUN_SIZE_MAX: Final = 64 * KIB
+"""Bytes after which an action takes no more mutations, and a message no more actions: what the
+wire likes to send at once (``GROUP_SIZE``), so that a master works while the next is under way."""
+
+BATCH_COUNT_MAX: Final = 1_024
+"""Guards, or steps, in a batch: a master is busy with it for some milliseconds at most."""
+
+BATCH_SIZE_MAX: Final = VALUE_SIZE_MAX
+"""Bytes of a batch: it travels as one action, and so does what it changed."""
+
+ERROR_TEXT_SIZE_MAX: Final = 200
+"""Characters of an error's text: a line and a half for a person to read."""
+
+EXPIRY_END_NS: Final = 1 << 63
+"""Nanoseconds: spans and instants beyond 292 years do not fit in what backends store."""
+
+UNRESOLVED_SIZE_MAX: Final = 16 * MIB
+"""Bytes that a handle may have asked for without an answer. More than any link holds; a writer
+that is faster than its master waits at this point."""
+
+UNRESOLVED_COUNT_MAX: Final = 16_384
+"""Actions that a handle may have asked for without an answer (a run of puts is one): the master
+may have to remember as many outcomes for it."""
+
+OUTCOMES_MAX: Final = 2 * UNRESOLVED_COUNT_MAX
+"""Outcomes kept for a writer that does not acknowledge: an honest one waits far earlier, and all of
+them fit in one payload."""
+
+WRITERS_MAX: Final = 10_000
+"""Writers that a master remembers. One that is forgotten while its answers are under way may
+repeat a command; ten thousand others have to write in the meantime for that."""
+
+INPUTS_MAX: Final = 4_096
+"""Writers attached to a master at a time; each may make it buffer a little."""
+
+CLONES_MAX: Final = 1_024
+"""Clones attached to a master at a time; every acknowledgement of each passes through it."""
+
+BACKLOG_SIZE_MAX: Final = 256 * MIB
+"""Bytes that a master keeps for clones that do not acknowledge. Beyond, the slowest clone is
+dropped and begins anew with a snapshot, so that it holds up nobody."""
+
+CHUNK_SIZE_MAX: Final = 256 * KIB
+"""Bytes after which a chunk of a snapshot takes no more entries: other messages pass in between."""
+
+CHUNK_COUNT_MAX: Final = 4_096
+"""Entries in a chunk: of tiny ones, a few milliseconds' work for both sides."""
+
+SNAPSHOT_WINDOW_CHUNKS: Final = 8
+"""Chunks that a clone asks for ahead: 2 MiB under way fill any link that is not in space."""
+
+LOADING_SIZE_MAX: Final = 64 * 1024 * MIB
+"""Bytes of a snapshot that a clone accepts: far beyond memory. A guard against a loop."""
+
+ACKNOWLEDGEMENT_SIZE: Final = 4 * MIB
+"""Bytes after which a master asks its clones for an acknowledgement, not waiting for their next
+heartbeat: that frees memory early."""

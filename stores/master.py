@@ -1,0 +1,393 @@
+"""The master of a store: decides about every request, and tells all clones (seed 7.5)."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from stores import commands
+from stores.actions import (
+    Action,
+    BatchResultCommand,
+    ClearCommand,
+    ExpireCommand,
+    PutCommand,
+    WriterId,
+    request_range,
+)
+from stores.broadcasting import Broadcaster, CloneId, Welcome
+from stores.commands import InternalCommand
+from stores.commits import GroupCommit
+from stores.effects import Changed, Closed, Effect, IdleReached, Persist, Resolve
+from stores.encoding import decode_action, decode_command, encode_action
+from stores.expiry import ExpiryQueue
+from stores.inputs import Inputs
+from stores.judgement import REQUESTS, Request, judge, vet
+from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX
+from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
+from stores.persistence import Loaded
+from stores.requests import Requests
+from stores.snapshots import SnapshotSource
+from stores.stages import Barrier, IdleWaiter, Stage
+from stores.table import ChangeKind, Entry, Table
+from wire.errors import DecodeError, ErrorCode, StoreClosed
+from wire.identifiers import EndpointId, EntityId
+
+
+class Master:
+    """The one that decides. Calls, commands and ticks in; effects out; no clock, no disk.
+
+    The rule of a durable master: what a crash could take back is seen by nobody. Reads, snapshots,
+    broadcasts and receipts show what is committed. A handle that promises to read its own writes
+    waits for its last request to be resolved before it reads.
+
+    Every method that gives effects has to have them carried out, in order, before the next call.
+    ``now_ns`` is the time of the master's clock, in nanoseconds since 1970.
+    """
+
+    def __init__(
+        self, entity: EntityId, loaded: Loaded, *, is_durable: bool, is_observed: bool = False
+    ) -> None:
+        """Start with what the backend kept; the epoch in it has to be one that nobody had."""
+        self.entity = entity
+        self.epoch = loaded.epoch
+        self._effects: list[Effect] = []
+        self._table = Table(loaded.columns, loaded.revision)
+        self._ledger = Ledger(loaded.writers)
+        self._expiries = ExpiryQueue(loaded.columns.expiries)
+        self._now_ns = 0
+        self._stage = Stage()
+        self._in_flight: Stage | None = None
+        self._token = 0
+        self._applied_count = 0
+        self._published_count = 0
+        self._barriers: deque[Barrier] = deque()
+        self._waiters: list[IdleWaiter] = []
+        self._writers: dict[EntityId, WriterId] = {}
+        self._is_closed = False
+        self._commits = GroupCommit(self._table) if is_durable else None
+        if is_observed:
+            self._table.observer = self._on_changed
+        self._clones = Broadcaster(entity, loaded.epoch, self._effects, self._on_acknowledged)
+        self._inputs = Inputs(entity, self._effects, self._on_action)
+        self.requests = Requests(WriterId.of(entity, loaded.epoch), self._on_request)
+        """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
+
+    def __repr__(self) -> str:
+        """Show in one line what matters when something hangs."""
+        return (
+            f"<Master {self.entity} epoch={self.epoch} revision={self._table.revision}"
+            f" entries={len(self._table)} sequence={self._clones.sequence}"
+            f" clones={len(self._clones)} writers={len(self._inputs)}>"
+        )
+
+    # -- reads -----------------------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """Give the encoded value of an encoded key, or ``None`` if the key is missing."""
+        if not self.requests.is_sealed:
+            self.requests.seal()
+        return self._table.get(key) if self._commits is None else self._commits.get(key)
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the value with its revision and expiry."""
+        self.requests.seal()
+        return (self._table.columns if self._commits is None else self._commits).entry(key)
+
+    def keys(self) -> list[bytes]:
+        """Give all keys, encoded."""
+        self.requests.seal()
+        return list(self._table.columns if self._commits is None else self._commits.keys())
+
+    @property
+    def revision(self) -> int:
+        """How many mutations made what readers see."""
+        self.requests.seal()
+        return self._table.revision if self._commits is None else self._commits.revision
+
+    def observe(self, *, is_observed: bool) -> None:
+        """Give ``Changed`` effects from now on, or no longer."""
+        self._table.observer = self._on_changed if is_observed else None
+
+    # -- inputs ----------------------------------------------------------------------------------
+
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:
+        """Take in a command from the master's topic; raises ``DecodeError`` for a bad one."""
+        self._now_ns = now_ns
+        command = decode_command(payload)
+        if command.sender.endpoint != sender:
+            raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
+        if not self._is_closed:
+            self._dispatch(command)
+            self._check_idle()
+        return self._take_effects()
+
+    def flush(self, now_ns: int) -> list[Effect]:
+        """Tell, or commit, what was asked since the last flush: once per turn of the loop."""
+        self._now_ns = now_ns
+        if not self._is_closed:
+            self.requests.seal()
+            self._proceed()
+            self._check_idle()
+        return self._take_effects()
+
+    def tick(self, now_ns: int) -> list[Effect]:
+        """Let one tick (100 ms) pass; needs a flush afterwards like any other input."""
+        self._now_ns = now_ns
+        if not self._is_closed:
+            self._clones.tick()
+            self._inputs.tick()
+            self._expire()
+            if self._waiters:
+                self._clones.ask_for_acknowledgements()
+            self._check_idle()
+        return self._take_effects()
+
+    def persisted(self, token: int) -> list[Effect]:
+        """Take note that the changes of that ``Persist`` are durable."""
+        assert token == self._token, (token, self._token)
+        if self._is_closed:
+            return self._take_effects()
+        stage, self._in_flight = self._in_flight, None
+        assert stage is not None, f"nothing is on its way to the disk, not even {token}"
+        assert self._commits is not None, "a store in memory has no commits"
+        self._commits.finish()
+        self._publish(stage)
+        self._proceed()
+        self._check_idle()
+        return self._take_effects()
+
+    def commit_failed(self, token: int, text: str) -> list[Effect]:
+        """Close, because the backend is of no more use: nothing of what it was given is claimed."""
+        assert token == self._token, (token, self._token)
+        return self._close(ErrorCode.BACKEND_FAILURE, text)
+
+    def close(self) -> list[Effect]:
+        """Say goodbye. Flush, and wait until nothing is on its way to the disk, before."""
+        return self._close(ErrorCode.SHUTTING_DOWN, "the store's master closed")
+
+    def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
+        """Forget the clones and writers of an endpoint; those that return begin anew."""
+        self._clones.detach_endpoint(endpoint)
+        self._inputs.discard_endpoint(endpoint)
+        self._check_idle()
+        return self._take_effects()
+
+    # -- idleness --------------------------------------------------------------------------------
+
+    def begin_idle(self, token: int) -> list[Effect]:
+        """Wait for idleness (seed 7.6.1): ``IdleReached`` comes when it is there.
+
+        No clone is being taken in, all of them have acknowledged everything up to now, and no
+        command of a writer waits for an earlier one.
+        """
+        self.requests.seal()
+        self._waiters.append(IdleWaiter(token, self._applied_count))
+        self._clones.ask_for_acknowledgements()
+        self._check_idle()
+        return self._take_effects()
+
+    def cancel_idle(self, token: int) -> None:
+        """Stop waiting."""
+        self._waiters = [waiter for waiter in self._waiters if waiter.token != token]
+
+    def explain_idle(self) -> str:
+        """Say what is missing for the store to be idle; empty if nothing is."""
+        missing = self._clones.lagging(self._clones.sequence) + self._inputs.lagging()
+        if self._in_flight is not None:
+            missing.append(f"{len(self._in_flight.actions)} actions are on their way to the disk")
+        if self._stage.actions or not self.requests.is_sealed:
+            missing.append("the latest actions are not sent yet")
+        return "; ".join(missing)
+
+    def has_room(self) -> bool:
+        """Tell whether the local handle may ask for more; otherwise wait for a ``Resolve``."""
+        in_flight = 0 if self._in_flight is None else self._in_flight.size
+        return self._stage.size + in_flight < UNRESOLVED_SIZE_MAX
+
+    # -- steps: commands -------------------------------------------------------------------------
+
+    def _dispatch(self, command: InternalCommand) -> None:
+        sender = command.sender
+        if (event := commands.producer_message(command)) is not None:
+            self._inputs.receive(sender, event)
+            return
+        if command.session is None:
+            raise DecodeError(f"{type(command.content).__name__} names no session of a clone")
+        clone = CloneId(sender, command.session)
+        match command.content:
+            case commands.HandshakeRequestCommand(writer, resolved_request):
+                self._on_handshake_request(clone, writer, resolved_request)
+            case commands.SnapshotRequestCommand(indexes):
+                self._clones.send_chunks(clone, indexes)
+            case commands.BarrierRequestCommand(number):
+                self._on_barrier_request(clone, number)
+            case commands.DetachCommand():
+                self._clones.detach(clone)
+                self._inputs.discard(sender)
+            case _:
+                if (message := commands.consumer_message(command)) is not None:
+                    self._clones.receive(clone, message)
+
+    def _on_handshake_request(
+        self, clone: CloneId, writer: WriterId | None, resolved_request: int
+    ) -> None:
+        if writer is None or writer.entity != clone.entity:
+            raise DecodeError(f"clone {clone.entity} does not say as whom it writes")
+        self._writers[clone.entity] = writer
+        if self._clones.remind(clone):
+            return
+        # A snapshot in memory has all that was applied, so all of it has to be told before.
+        self.requests.seal()
+        self._proceed()
+        revision = self.revision
+        source = self._clones.find_source(revision)
+        if source is None:
+            columns = self._table.columns.copy() if self._commits is None else self._commits.copy()
+            source = SnapshotSource(columns, revision=revision, sequence=self._clones.sequence)
+        welcome = Welcome(source, 0, ())
+        if (record := self._ledger.find(writer)) is not None:
+            welcome.request = record.published_request
+            welcome.outcomes = record.published(after=resolved_request)
+        self._clones.admit(clone, welcome)
+
+    def _on_barrier_request(self, clone: CloneId, number: int) -> None:
+        """Answer when everything that is under way now has been told."""
+        if clone not in self._clones:
+            self._clones.refuse(clone)
+            return
+        self.requests.seal()
+        self._proceed()
+        self._barriers.append(Barrier(clone, number, self._applied_count))
+        self._answer_barriers()
+
+    def _answer_barriers(self) -> None:
+        while self._barriers and self._barriers[0].action_count <= self._published_count:
+            barrier = self._barriers.popleft()
+            self._clones.tell(barrier.clone, commands.BarrierAnswerCommand(barrier.number))
+
+    def _on_acknowledged(self, clone: EntityId, sequence: int) -> None:
+        writer = self._writers.get(clone)
+        record = None if writer is None else self._ledger.find(writer)
+        if record is not None:
+            record.acknowledge(sequence)
+
+    # -- steps: requests -------------------------------------------------------------------------
+
+    def _on_action(self, sender: EntityId, payload: bytes) -> None:
+        """Carry out what a writer asks for, unless it is a repetition."""
+        request = decode_action(payload)
+        asked = request_range(request)
+        if not isinstance(request, REQUESTS) or asked is None:
+            raise DecodeError(f"{sender} sent a {type(request).__name__}, which only masters do")
+        if request.writer != self._writers.get(sender):
+            if request.writer.entity != sender:
+                raise DecodeError(f"{sender} wrote in the name of {request.writer.entity}")
+            self._writers[sender] = request.writer
+        record = self._ledger.touch(request.writer)
+        first, last = asked
+        if last <= record.last_request:
+            return
+        if first <= record.last_request:
+            raise DecodeError(f"{sender} repeats a part of a request, which belongs together")
+        vet(request, self._table)
+        self._perform(request, payload, record)
+
+    def _on_request(self, request: Action) -> None:
+        """Carry out what the local handle asks for."""
+        if self._is_closed:
+            raise StoreClosed("the store is closed: attach it again")
+        assert isinstance(request, REQUESTS), request
+        self._perform(request, None, None)
+
+    def _perform(
+        self, request: Request, payload: bytes | None, record: WriterRecord | None
+    ) -> None:
+        for action in judge(request, self._table, self._now_ns):
+            self._apply(action, payload if action is request else None, record)
+
+    def _apply(self, action: Action, payload: bytes | None, record: WriterRecord | None) -> None:
+        self._table.apply(action)
+        self._applied_count += 1
+        match action:
+            case PutCommand(_, _, int() as expires_at_ns, pairs):
+                for key in pairs[::2]:
+                    self._expiries.add(key, expires_at_ns, self._table.columns.expiries)
+            case BatchResultCommand(_, _, changes):
+                for change in changes:
+                    if change.expiry_ns is not None:
+                        expiries = self._table.columns.expiries
+                        self._expiries.add(change.key, change.expiry_ns, expiries)
+            case ClearCommand() if self._commits is not None:
+                self._commits.mark_cleared()
+        outcome = outcome_of(action, self._table.revision)
+        self._stage.add(action, payload, outcome, record)
+
+    def _expire(self) -> None:
+        due = self._expiries.take_due(self._now_ns, self._table.columns.expiries)
+        for start in range(0, len(due), RUN_COUNT_MAX):
+            self._apply(ExpireCommand(due[start : start + RUN_COUNT_MAX]), None, None)
+
+    # -- steps: telling --------------------------------------------------------------------------
+
+    def _proceed(self) -> None:
+        """Tell what was applied; or begin to commit it, if no other commit is under way."""
+        if not self._stage.actions or self._in_flight is not None:
+            return
+        stage, self._stage = self._stage, Stage()
+        if self._commits is None:
+            self._publish(stage)
+            return
+        self._in_flight = stage
+        self._token += 1
+        changes = self._commits.start(self._ledger.take_touched(), self._ledger.take_forgotten())
+        self._effects.append(Persist(self._token, changes))
+
+    def _publish(self, stage: Stage) -> None:
+        if self._clones:
+            payloads = [payload or encode_action(action) for action, payload in stage.actions]
+            self._clones.publish(payloads)
+        self._published_count += len(stage.actions)
+        for writer, request in stage.told.items():
+            if (record := self._ledger.find(writer)) is not None:
+                record.publish(request, self._clones.sequence)
+        self._effects += stage.changes
+        self._effects += [Resolve(outcome) for outcome in stage.outcomes]
+        self._answer_barriers()
+
+    def _on_changed(
+        self,
+        kind: ChangeKind,
+        key: bytes,
+        before: Entry | None,
+        after: Entry | None,
+        writer: WriterId | None,
+    ) -> None:
+        self._stage.changes.append(Changed(kind, key, before, after, writer))
+
+    def _check_idle(self) -> None:
+        for waiter in list(self._waiters):
+            if waiter.action_count > self._published_count:
+                continue
+            if waiter.sequence is None:
+                waiter.sequence = self._clones.sequence
+            if not self._clones.lagging(waiter.sequence) and not self._inputs.lagging():
+                self._waiters.remove(waiter)
+                self._effects.append(IdleReached(waiter.token))
+
+    def _close(self, code: ErrorCode, text: str) -> list[Effect]:
+        if not self._is_closed:
+            self.requests.seal()
+            self._is_closed = True
+            refused = Refused(code, f"{text}: whether the backend kept it is unknown")
+            for stage in (self._in_flight, self._stage):
+                for outcome in [] if stage is None else stage.outcomes:
+                    outcome = Outcome(outcome.first_request, outcome.last_request, refused)
+                    self._effects.append(Resolve(outcome))
+            self._clones.tell_all(commands.MasterClosedCommand(code, text))
+            self._effects.append(Closed(code, text))
+        return self._take_effects()
+
+    def _take_effects(self) -> list[Effect]:
+        effects = self._effects[:]
+        self._effects.clear()
+        return effects

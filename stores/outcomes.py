@@ -1,0 +1,218 @@
+"""What became of requests: single outcomes, and the master's ledger of what it has told whom.
+
+The ledger is why a command is applied once: it knows each writer's last request, across
+reconnections and, persisted together with the mutations, across restarts of the master.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stores.actions import (
+    Action,
+    BatchResultCommand,
+    ClearCommand,
+    EraseCommand,
+    PutCommand,
+    PutUniqueResultCommand,
+    RefusalCommand,
+    WriterId,
+)
+from stores.limits import OUTCOMES_MAX, WRITERS_MAX
+from wire.errors import ErrorCode
+
+
+# Not frozen, like all that is built for every message: a frozen one takes three times as long.
+@dataclass(slots=True)
+class Applied:
+    """The master applied it, and nothing takes that back (durably, where the backend is)."""
+
+    revision: int
+    """Of the first request; those after it in one outcome have the numbers that follow."""
+    is_inserted: bool | None = None
+    """The answer to a put_unique. If false, nothing was applied, and the revision is the
+    store's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The master did not apply it; the store is as if it had never been asked."""
+
+    code: ErrorCode
+    text: str
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one request, or of several consecutive puts or erasures."""
+
+    first_request: int
+    last_request: int
+    result: Applied | Refused
+
+    def between(self, after: int, until: int) -> Outcome | None:
+        """Give the part that is about requests after the one, up to the other."""
+        if after < self.first_request and self.last_request <= until:
+            return self
+        first, last = max(self.first_request, after + 1), min(self.last_request, until)
+        if first > last:
+            return None
+        if isinstance(self.result, Refused) or first == self.first_request:
+            return Outcome(first, last, self.result)
+        revision = self.result.revision + first - self.first_request
+        return Outcome(first, last, Applied(revision, self.result.is_inserted))
+
+    def joined(self, later: Outcome) -> Outcome | None:
+        """Give one outcome for both, if requests and revisions go on where this one ends."""
+        mine, other = self.result, later.result
+        if not isinstance(mine, Applied) or not isinstance(other, Applied):
+            return None
+        if mine.is_inserted is not None or other.is_inserted is not None:
+            return None
+        count = self.last_request + 1 - self.first_request
+        if later.first_request != self.last_request + 1 or other.revision != mine.revision + count:
+            return None
+        return Outcome(self.first_request, later.last_request, mine)
+
+
+def outcome_of(action: Action, revision: int) -> Outcome | None:
+    """Tell what an applied or answered action means to its writer; ``None`` if nothing.
+
+    ``revision`` is the store's after the action. Master and clone both conclude it from what the
+    master broadcasts, so that they cannot differ.
+    """
+    if isinstance(action, PutCommand):
+        if action.request is None:
+            return None
+        return _applied_run(action.request, len(action.pairs) // 2, revision)
+    match action:
+        case EraseCommand(_, request, keys):
+            return _applied_run(request, len(keys), revision)
+        case ClearCommand(_, request) | BatchResultCommand(_, request, _):
+            return _applied_run(request, 1, revision)
+        case PutUniqueResultCommand(_, request, is_inserted):
+            return Outcome(request, request, Applied(revision, is_inserted))
+        case RefusalCommand(_, request, code, text):
+            return Outcome(request, request, Refused(code, text))
+        case _:
+            return None
+
+
+def _applied_run(request: int, count: int, revision: int) -> Outcome:
+    return Outcome(request, request + count - 1, Applied(revision + 1 - count))
+
+
+@dataclass(slots=True)
+class WriterRecord:
+    """What the master knows of one writer."""
+
+    writer: WriterId
+    last_request: int = 0
+    """Everything up to it was applied or refused; a repetition is skipped."""
+    published_request: int = 0
+    """The outcomes up to it were broadcast; those after it wait for a commit."""
+    outcomes: deque[Outcome] = field(default_factory=deque)
+    """What the writer may not have heard yet, in order."""
+    told: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=OUTCOMES_MAX))
+    """Sequence numbers of broadcasts, and the last request whose outcome each told. When the
+    oldest falls out, outcomes are merely kept for longer."""
+
+    def add(self, outcome: Outcome) -> None:
+        """Take in the outcome of the next requests."""
+        assert outcome.first_request > self.last_request, (outcome, self.last_request)
+        self.last_request = outcome.last_request
+        if self.outcomes and (joined := self.outcomes[-1].joined(outcome)) is not None:
+            self.outcomes[-1] = joined
+            return
+        if len(self.outcomes) == OUTCOMES_MAX:
+            self.outcomes.popleft()
+        self.outcomes.append(outcome)
+
+    def published(self, *, after: int) -> tuple[Outcome, ...]:
+        """Give the outcomes that were broadcast, of requests after the one given."""
+        return tuple(
+            part
+            for outcome in self.outcomes
+            if (part := outcome.between(after, self.published_request)) is not None
+        )
+
+    def publish(self, request: int, sequence: int) -> None:
+        """Note that the broadcasts up to this sequence number told everything up to the request."""
+        self.published_request = request
+        self.told.append((sequence, request))
+
+    def acknowledge(self, sequence: int) -> None:
+        """Forget what the writer's clone has heard by now: all broadcasts up to this one."""
+        request: int | None = None
+        while self.told and self.told[0][0] <= sequence:
+            request = self.told.popleft()[1]
+        if request is not None:
+            self.forget(request)
+
+    def forget(self, request: int) -> None:
+        """Forget the outcomes of requests up to this one."""
+        while self.outcomes and self.outcomes[0].last_request <= request:
+            self.outcomes.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class WriterRow:
+    """A writer's record as a backend keeps it."""
+
+    writer: WriterId
+    last_request: int
+    outcomes: tuple[Outcome, ...]
+
+
+class Ledger:
+    """The records of all writers, least recently active first."""
+
+    def __init__(self, rows: Iterable[WriterRow] = ()) -> None:
+        """Begin with what a backend kept, the least recently active first."""
+        self._records = {
+            row.writer: WriterRecord(
+                row.writer, row.last_request, row.last_request, deque(row.outcomes)
+            )
+            for row in rows
+        }
+        self._touched: dict[WriterId, None] = {}
+        self._forgotten: dict[WriterId, None] = {}
+
+    def __len__(self) -> int:
+        """Count the writers known."""
+        return len(self._records)
+
+    def find(self, writer: WriterId) -> WriterRecord | None:
+        """Look a writer up."""
+        return self._records.get(writer)
+
+    def touch(self, writer: WriterId) -> WriterRecord:
+        """Give the record of a writer that is at work, which makes it the most recent."""
+        record = self._records.pop(writer, None)
+        if record is None:
+            record = WriterRecord(writer)
+        self._records[writer] = record
+        self._touched[writer] = None
+        while len(self._records) > WRITERS_MAX:
+            oldest = next(iter(self._records))
+            del self._records[oldest]
+            self._touched.pop(oldest, None)
+            self._forgotten[oldest] = None
+        return record
+
+    def take_touched(self) -> tuple[WriterRow, ...]:
+        """Give the records that changed since the last call."""
+        records = [self._records[writer] for writer in self._touched]
+        self._touched.clear()
+        return tuple(
+            WriterRow(record.writer, record.last_request, tuple(record.outcomes))
+            for record in records
+        )
+
+    def take_forgotten(self) -> tuple[WriterId, ...]:
+        """Give the writers forgotten since the last call, so that the backend forgets them too."""
+        forgotten = tuple(writer for writer in self._forgotten if writer not in self._records)
+        self._forgotten.clear()
+        return forgotten

@@ -1,0 +1,61 @@
+"""What a backend takes and gives: all that a master has to find again when it starts anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from stores.actions import WriterId
+from stores.outcomes import WriterRow
+from stores.table import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What a backend kept, and the epoch of the master that starts with it."""
+
+    epoch: int
+    revision: int = 0
+    columns: Columns = field(default_factory=Columns)
+    writers: Sequence[WriterRow] = ()
+    """Least recently active first."""
+
+
+Row = tuple[bytes, bytes, int, int | None]
+"""Key, value, revision, and when it expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What one commit makes durable, all of it or nothing: the net effect of many mutations."""
+
+    revision: int
+    """The store's revision with them."""
+    is_cleared: bool = False
+    """Everything goes first."""
+    rows: Sequence[Row] = ()
+    """Entries to insert or to replace."""
+    erased: Sequence[bytes] = ()
+    """Keys to remove, present or not."""
+    writers: Sequence[WriterRow] = ()
+    """Records to insert or to replace, the least recently active first."""
+    forgotten: Sequence[WriterId] = ()
+    """Writers to remove."""
+
+
+class StoreBackend(Protocol):
+    """Where a master keeps its store. Every method may block, and may raise ``BackendFailure``."""
+
+    @property
+    def is_durable(self) -> bool:
+        """True if there is anything to commit: a master then persists before it acknowledges."""
+
+    def load(self, epoch_min: int) -> Loaded:
+        """Give everything, with an epoch of at least ``epoch_min`` that no master here ever had."""
+
+    def commit(self, changes: Changes) -> None:
+        """Make changes durable. After a failure the backend is of no more use: close it."""
+
+    def close(self) -> None:
+        """Let go of files and locks."""

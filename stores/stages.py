@@ -1,0 +1,81 @@
+"""What a master has applied and not told yet, and what waits for it to be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stores.actions import Action, BatchResultCommand, PutCommand, WriterId
+from stores.broadcasting import CloneId
+from stores.effects import Changed
+from stores.outcomes import Outcome, WriterRecord
+
+ACTION_SIZE = 100
+"""Bytes that an action takes besides its keys and values, roughly."""
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is told together: at the next flush, or as soon as it is durable."""
+
+    actions: list[tuple[Action, bytes | None]] = field(default_factory=list)
+    """With their bytes, if they came with them."""
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of the local handle's requests."""
+    told: dict[WriterId, int] = field(default_factory=dict)
+    """The last request of each other writer that is answered."""
+    changes: list[Changed] = field(default_factory=list)
+    size: int = 0
+    """Bytes, roughly."""
+
+    def add(
+        self,
+        action: Action,
+        payload: bytes | None,
+        outcome: Outcome | None,
+        record: WriterRecord | None,
+    ) -> None:
+        """Take in an applied action, and what it means to its writer: a record, or the handle."""
+        self.actions.append((action, payload))
+        self.size += _size_of(action) if payload is None else len(payload)
+        if outcome is None:
+            return
+        if record is not None:
+            record.add(outcome)
+            self.told[record.writer] = outcome.last_request
+        elif self.outcomes and (joined := self.outcomes[-1].joined(outcome)) is not None:
+            self.outcomes[-1] = joined
+        else:
+            self.outcomes.append(outcome)
+
+
+def _size_of(action: Action) -> int:
+    match action:
+        case PutCommand(_, _, _, pairs):
+            return ACTION_SIZE + sum(map(len, pairs))
+        case BatchResultCommand(_, _, changes):
+            return ACTION_SIZE + sum(
+                len(change.key) + len(change.value or b"") for change in changes
+            )
+        case _:
+            return ACTION_SIZE
+
+
+@dataclass(slots=True)
+class IdleWaiter:
+    """Somebody who waits for the master to be idle."""
+
+    token: int
+    action_count: int
+    """So many actions have to be told before."""
+    sequence: int | None = None
+    """The event that all clones have to acknowledge; known once they are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """A clone that waits to hear how far the stream is."""
+
+    clone: CloneId
+    number: int
+    action_count: int
+    """So many actions have to be told before."""

@@ -1,0 +1,210 @@
+"""A clone's way to its master: what it asked for, kept until the master has answered."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import assert_never
+
+from channels import (
+    ConsumerMessage,
+    Event,
+    Handshake,
+    Heartbeat,
+    Producer,
+    ProducerMessage,
+    RetransmitFailed,
+    UnknownConsumer,
+)
+from stores.actions import Action, WriterId, request_range
+from stores.broadcasting import STORE_CHANNEL, in_runs
+from stores.commands import (
+    AttachWriterCommand,
+    Content,
+    InternalCommand,
+    KeepaliveCommand,
+    RetransmitFailedCommand,
+    UnknownConsumerCommand,
+)
+from stores.effects import Effect, Resolve, Unicast
+from stores.encoding import ActionsEncoder, encode_action, encode_command
+from stores.limits import UNRESOLVED_COUNT_MAX, UNRESOLVED_SIZE_MAX
+from stores.outcomes import Outcome, Refused
+from wire.errors import ErrorCode
+from wire.identifiers import EntityId
+
+
+class Writing:
+    """Keeps every action until its outcome is known, and sends it again to a master that lacks it.
+
+    The channel is opened by the first action (seed 7.5), and anew for each new master.
+    """
+
+    def __init__(self, writer: WriterId, effects: list[Effect]) -> None:
+        """Append to ``effects``."""
+        self.resolved_request = 0
+        """The outcomes of all requests up to it are known."""
+        self._writer = writer
+        self._entity = writer.entity
+        self._effects = effects
+        self._epoch = writer.incarnation
+        self._producer: Producer[EntityId, bytes] | None = None
+        self._master: EntityId | None = None
+        self._encoder: ActionsEncoder | None = None
+        self._pending: deque[tuple[int, bytes]] = deque()
+        self._pending_size = 0
+        self._unsent: list[bytes] = []
+        self._last_request = 0
+
+    # -- what the clone does ---------------------------------------------------------------------
+
+    def add(self, action: Action) -> None:
+        """Take in what the handle asked for; ``flush`` sends it."""
+        asked = request_range(action)
+        assert asked is not None, action
+        payload = encode_action(action)
+        self._last_request = asked[1]
+        self._pending.append((asked[1], payload))
+        self._pending_size += len(payload)
+        self._unsent.append(payload)
+
+    def flush(self, master: EntityId) -> None:
+        """Send what was not sent yet."""
+        if not self._unsent:
+            return
+        if self._producer is None:
+            self._open(master)
+        else:
+            self._produce(self._producer, self._unsent)
+        self._unsent = []
+
+    def resume(self, master: EntityId) -> None:
+        """Send everything without an outcome, in a new channel if there is none."""
+        if self._producer is None and self._pending:
+            self._open(master)
+            self._unsent = []
+
+    def hang_up(self) -> None:
+        """Close the channel, because the master is another one now."""
+        self._producer = None
+
+    def receive(self, sender: EntityId, message: ConsumerMessage) -> None:
+        """Take in what a master's consumer sent; only our master's counts."""
+        if self._producer is not None and sender == self._master:
+            self._producer.receive(sender, message)
+
+    def tick(self) -> None:
+        """Let one tick pass."""
+        if self._producer is not None:
+            self._producer.tick()
+
+    def resolve(self, outcome: Outcome) -> None:
+        """Take note of an outcome; one that is known already changes nothing."""
+        news = outcome.between(self.resolved_request, outcome.last_request)
+        if news is None:
+            return
+        if news.first_request > self.resolved_request + 1:
+            self._refuse_until(news.first_request - 1, _FORGOTTEN)
+        self._settle(news)
+
+    def catch_up(self, request: int, outcomes: Sequence[Outcome]) -> None:
+        """Take note of what a snapshot says: everything up to the request is in it."""
+        for outcome in outcomes:
+            self.resolve(outcome)
+        self._refuse_until(min(request, self._last_request), _FORGOTTEN)
+
+    def refuse_all(self, code: ErrorCode, text: str) -> None:
+        """Give up on everything without an outcome."""
+        self._refuse_until(self._last_request, Refused(code, text))
+
+    # -- what the clone asks ---------------------------------------------------------------------
+
+    @property
+    def pending_count(self) -> int:
+        """How many actions are without an outcome."""
+        return len(self._pending)
+
+    @property
+    def has_room(self) -> bool:
+        """True if the handle may ask for more."""
+        is_small = self._pending_size < UNRESOLVED_SIZE_MAX
+        return is_small and len(self._pending) < UNRESOLVED_COUNT_MAX
+
+    # -- the channel's backend -------------------------------------------------------------------
+
+    def send(
+        self,
+        producer: Producer[EntityId, bytes],
+        handle: EntityId,
+        message: ProducerMessage[bytes],
+    ) -> None:
+        """Put a message of the channel to the master in the form of a command (seed 7.5.1)."""
+        match message:
+            case Event(_, sequence, payloads):
+                self._send_actions(handle, sequence, payloads)
+            case Handshake(_, offset, interval_ticks):
+                self._send(handle, offset, AttachWriterCommand(interval_ticks))
+            case RetransmitFailed(_, sequence):
+                self._send(handle, sequence, RetransmitFailedCommand())
+            case Heartbeat(_, sequence):
+                self._send(handle, sequence, KeepaliveCommand())
+            case UnknownConsumer():
+                self._send(handle, 0, UnknownConsumerCommand())
+            case _:
+                assert_never(message)
+
+    def broadcast(
+        self, producer: Producer[EntityId, bytes], message: ProducerMessage[bytes]
+    ) -> None:
+        """Send to the one consumer that there is."""
+        if self._master is not None:
+            self.send(producer, self._master, message)
+
+    def drop(
+        self, producer: Producer[EntityId, bytes], handle: EntityId, reason: ErrorCode
+    ) -> None:
+        """Close the channel to a master that does not answer."""
+        self.hang_up()
+
+    def handshake_completed(self, producer: Producer[EntityId, bytes], handle: EntityId) -> None:
+        """Do nothing: actions were sent without waiting for it."""
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _open(self, master: EntityId) -> None:
+        self._epoch += 1
+        self._master = master
+        self._encoder = ActionsEncoder(self._entity, None, self._epoch)
+        self._producer = Producer(self, epoch=self._epoch, config=STORE_CHANNEL)
+        self._producer.add(master)
+        self._produce(self._producer, [payload for _, payload in self._pending])
+
+    def _produce(self, producer: Producer[EntityId, bytes], payloads: Sequence[bytes]) -> None:
+        for run in in_runs(payloads):
+            producer.produce_run(run)
+
+    def _send_actions(self, to: EntityId, sequence: int, payloads: Sequence[bytes]) -> None:
+        assert self._encoder is not None, "the channel is open"
+        for run in in_runs(payloads):
+            self._effects.append(Unicast(to.endpoint, self._encoder.encode(sequence, run)))
+            sequence += len(run)
+
+    def _send(self, to: EntityId, sequence: int, content: Content) -> None:
+        command = InternalCommand(sequence, self._entity, None, self._epoch, content)
+        self._effects.append(Unicast(to.endpoint, encode_command(command)))
+
+    def _refuse_until(self, request: int, refused: Refused) -> None:
+        if request > self.resolved_request:
+            self._settle(Outcome(self.resolved_request + 1, request, refused))
+
+    def _settle(self, outcome: Outcome) -> None:
+        self.resolved_request = outcome.last_request
+        while self._pending and self._pending[0][0] <= outcome.last_request:
+            self._pending_size -= len(self._pending.popleft()[1])
+        self._effects.append(Resolve(outcome))
+
+
+_FORGOTTEN = Refused(
+    ErrorCode.REQUEST_TIMEOUT,
+    "the master does not remember its answer: read the key to see whether it was applied",
+)

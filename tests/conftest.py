@@ -1,0 +1,51 @@
+"""What all tests share: Hypothesis profiles, and the rule for tests that need Java."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+JAVA_VERSION_MIN = 17
+IS_CI = os.environ.get("CI") == "true"
+
+# No deadline and no check for slowness: a slow machine is not a failing property.
+_ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("developer", parent=_ANY_SPEED, max_examples=50)
+settings.register_profile("ci", parent=_ANY_SPEED, max_examples=200, print_blob=True)
+settings.load_profile("ci" if IS_CI else "developer")
+
+
+@cache
+def java_problem() -> str | None:
+    """Say what keeps Spark from running here; ``None`` if nothing does."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = f"install Java {JAVA_VERSION_MIN} or newer, or point JAVA_HOME at one"
+    if java is None:
+        return f"there is no java on the path: {advice}"
+    try:
+        text = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    except (OSError, subprocess.CalledProcessError):
+        return f"{java} does not run: {advice}"
+    found = re.search(r'version "(\d+)', text)
+    if found is None or int(found[1]) < JAVA_VERSION_MIN:
+        return f"{java} is too old: {advice}"
+    return None
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what needs Java where there is none; fail in CI, where nothing may go unseen."""
+    if item.get_closest_marker("spark") is None:
+        return
+    problem = java_problem()
+    if problem and IS_CI:
+        pytest.fail(problem, pytrace=False)
+    if problem:
+        pytest.skip(problem)

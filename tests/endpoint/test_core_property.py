@@ -1,0 +1,365 @@
+"""A mesh of pure cores under any sequence of joins, leaves, peerings, unpeerings and wishes.
+
+The network is lists: on each connection messages stay in order, control messages before data, and
+the handshake is exchanged step by step, so that news may come in between. Two ends of a connection
+notice its end at different times. At the end of every run everything that is on its way arrives,
+and every core has to agree with a breadth-first search over the links that stand.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from endpoint.core import (
+    DIGEST_MISMATCHES_MAX,
+    ENDPOINTS_MAX,
+    ROUTES_MAX,
+    UNREACHABLE_GRACE_SECONDS,
+    EndpointCore,
+)
+from endpoint.effects import Effect, EmitStatus, SendControl
+from endpoint.status import StatusCode
+from wire.clocks import LamportTime, VectorTime
+from wire.codec import encode_header
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId
+from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
+
+NODES_MAX = 7
+TOPICS = ("/a", "/ab", "/b")
+TTL = 16
+
+
+@dataclass
+class Frame:
+    """A node frame: its header, its number, its hops to live."""
+
+    header: bytes
+    sequence: int
+    ttl: int = TTL
+
+
+@dataclass
+class End:
+    """One end of a connection: what comes in, and how far the handshake has come."""
+
+    local: EndpointId
+    remote: EndpointId
+    control: deque = field(default_factory=deque)
+    data: deque = field(default_factory=deque)
+    is_up: bool = False
+    is_over: bool = False
+    knowledge: VectorTime = field(default_factory=VectorTime)
+    sent: tuple[Announcement, ...] = ()
+    received: tuple[Announcement, ...] = ()
+
+
+END_OF_STREAM = object()
+
+
+class Mesh:
+    """Cores, and the connections between them."""
+
+    def __init__(self) -> None:
+        self.cores: dict[EndpointId, EndpointCore] = {}
+        self.ends: dict[tuple[EndpointId, EndpointId], End] = {}
+        self.delivered: list[tuple[EndpointId, EndpointId, int]] = []
+        self.crossings: list[tuple[EndpointId, EndpointId, EndpointId, int]] = []
+        self.sequences: dict[EndpointId, int] = {}
+        self.events: dict[EndpointId, list] = {}
+
+    def join(self, node: EndpointId, *, forwarding: bool = True) -> EndpointCore:
+        core = self.cores[node] = EndpointCore(node, forwarding=forwarding)
+        self.sequences[node] = 0
+        self.events[node] = []
+        return core
+
+    def peer(self, dialler: EndpointId, acceptor: EndpointId) -> None:
+        """Begin a handshake; the smaller id of the two originates."""
+        self.ends[dialler, acceptor] = End(dialler, acceptor)
+        self.ends[acceptor, dialler] = End(acceptor, dialler)
+        self.say(dialler, acceptor, ("hello", self.cores[dialler].knowledge()))
+
+    def say(self, source: EndpointId, target: EndpointId, message: object) -> None:
+        end = self.ends.get((target, source))
+        if end is not None and not end.is_over:
+            end.control.append(message)
+
+    def cut(self, left: EndpointId, right: EndpointId, *, is_abrupt: bool = True) -> None:
+        """Break a connection: what is on its way is lost if it is abrupt."""
+        for end in (self.ends.get((left, right)), self.ends.get((right, left))):
+            if end is None:
+                continue
+            if is_abrupt:
+                end.control.clear()
+                end.data.clear()
+            end.data.append(END_OF_STREAM)
+
+    def leave(self, node: EndpointId) -> None:
+        """An endpoint dies."""
+        for end in [end for end in self.ends.values() if end.local == node]:
+            self.cut(node, end.remote)
+            self.finish(end)
+        del self.cores[node]
+
+    def finish(self, end: End) -> None:
+        """One end notices that its connection is over."""
+        end.is_over = True
+        end.control.clear()
+        end.data.clear()
+        if end.is_up:
+            end.is_up = False
+            core = self.cores[end.local]
+            status, code = StatusCode.PEER_LOST, ErrorCode.NONE
+            self.apply(core, core.disconnect(end.remote, None, status=status, code=code, reason=""))
+        if self.ends[end.remote, end.local].is_over:
+            del self.ends[end.remote, end.local], self.ends[end.local, end.remote]
+
+    def busy(self) -> list[End]:
+        return [end for end in self.ends.values() if not end.is_over and (end.control or end.data)]
+
+    def deliver(self, end: End) -> None:
+        """One message arrives at one end of a connection."""
+        if not end.control:
+            frame = end.data.popleft()
+            if frame is END_OF_STREAM:
+                self.finish(end)
+            elif end.is_up:
+                self.receive(end, frame)
+            return
+        message = end.control.popleft()
+        if isinstance(message, tuple):
+            self.greet(end, *message)
+        else:
+            self.receive_control(end, message)
+
+    def greet(self, end: End, word: str, *content: object) -> None:
+        core, me, other = self.cores[end.local], end.local, end.remote
+        if word == "hello" and me > other:
+            end.knowledge = content[0]
+            self.say(me, other, ("hello", core.knowledge()))
+        elif word == "hello":
+            end.knowledge = content[0]
+            end.sent = core.news_for(end.knowledge)
+            self.say(me, other, ("syn", core.knowledge(), end.sent))
+        elif word == "syn":
+            end.knowledge, end.received = content
+            end.sent = core.news_for(end.knowledge)
+            self.say(me, other, ("syn ack", end.sent))
+        elif word == "syn ack":
+            end.received = content[0]
+            self.say(me, other, ("ack",))
+            self.establish(end)
+        else:
+            self.establish(end)
+
+    def establish(self, end: End) -> None:
+        core = self.cores[end.local]
+        knowledge = end.knowledge
+        for announcement in end.sent:
+            knowledge = knowledge.advance(announcement.origin, announcement.time)
+        end.is_up = True
+        self.apply(core, core.connect(end.remote, knowledge, end.received, None))
+
+    def receive_control(self, end: End, message: object) -> None:
+        core = self.cores[end.local]
+        if isinstance(message, Announcements):
+            self.apply(core, core.receive_announcements(end.remote, message.items))
+        elif isinstance(message, Knowledge):
+            self.apply(core, core.receive_knowledge(end.remote, message.vector))
+
+    def receive(self, end: End, frame: Frame) -> None:
+        core = self.cores[end.local]
+        route = core.route(frame.header)
+        if not route.window.admit(frame.sequence):
+            return
+        if route.receivers:
+            self.delivered.append((end.local, route.header.sender, frame.sequence))
+        if frame.ttl > 1:
+            onward = Frame(frame.header, frame.sequence, frame.ttl - 1)
+            self.pass_on(end.local, [hop for hop in route.next_hops if hop != end.remote], onward)
+
+    def pass_on(self, node: EndpointId, hops: list[EndpointId], frame: Frame) -> None:
+        for hop in hops:
+            end = self.ends.get((hop, node))
+            if end is not None and not end.is_over and self.ends[node, hop].is_up:
+                link = (min(node, hop), max(node, hop))
+                sender = self.cores[node].route(frame.header).header.sender
+                self.crossings.append((*link, sender, frame.sequence))
+                end.data.append(frame)
+
+    def publish(self, node: EndpointId, topic: str, to: EndpointId | None = None) -> int:
+        sequence = self.sequences[node]
+        self.sequences[node] = sequence + 1
+        header = encode_header(NodeHeader(PackedType.DATA, node, to, topic))
+        hops = list(self.cores[node].route(header).next_hops)
+        self.pass_on(node, hops, Frame(header, sequence))
+        return sequence
+
+    def apply(self, core: EndpointCore, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, SendControl):
+                end = self.ends.get((core.local, effect.peer))
+                if end is not None and end.is_up:
+                    self.say(core.local, effect.peer, effect.message)
+            elif isinstance(effect, EmitStatus):
+                self.events[core.local].append(effect.event)
+
+    def settle(self) -> None:
+        """Everything that is on its way arrives."""
+        steps = 0
+        while busy := self.busy():
+            for end in busy:
+                if not end.is_over and (end.control or end.data):
+                    self.deliver(end)
+            steps += 1
+            assert steps < 10_000, "the mesh never becomes quiet"
+
+    def compare_notes(self) -> None:
+        """Let every two peers compare digests, as their keep-alives do."""
+        for end in [end for end in self.ends.values() if end.is_up]:
+            core, digest = self.cores[end.local], self.cores[end.remote].digest()
+            self.apply(core, core.receive_digest(end.remote, digest))
+
+    # What ought to be.
+
+    def links(self) -> list[tuple[EndpointId, EndpointId]]:
+        return [pair for pair, end in self.ends.items() if end.is_up]
+
+    def distances(self, root: EndpointId) -> dict[EndpointId, int]:
+        """Search breadth first over the links that stand, never through a leaf."""
+        found, frontier = {root: 0}, deque([root])
+        while frontier:
+            here = frontier.popleft()
+            if here != root and not self.cores[here].forwarding:
+                continue
+            for left, right in self.links():
+                if left == here and right not in found:
+                    found[right] = found[here] + 1
+                    frontier.append(right)
+        return found
+
+
+def check_routes(mesh: Mesh) -> None:
+    for node, core in mesh.cores.items():
+        expected = mesh.distances(node)
+        reachable = core.topology.reachable()
+        assert set(reachable) | {node} == set(expected)
+        for other, parent in reachable.items():
+            assert expected[other] == expected[parent] + 1
+            assert core.is_reachable(other)
+            known = core.topology.announcements[other]
+            assert known == mesh.cores[other].topology.announcements[other]
+            header = NodeHeader(PackedType.DATA, node, other, "/a")
+            hop = core.route(encode_header(header)).next_hops
+            assert len(hop) == 1
+            assert expected[hop[0]] == 1
+        added = {link[1] for link in mesh.links() if link[0] == node}
+        assert set(core.topology.direct) == added
+
+
+def check_deliveries(mesh: Mesh) -> None:
+    """Every subscriber in the component gets each message once, and no link carries one twice."""
+    for node in list(mesh.cores):
+        for topic in TOPICS:
+            mesh.delivered.clear()
+            mesh.crossings.clear()
+            sequence = mesh.publish(node, topic)
+            mesh.settle()
+            wanting = {
+                other
+                for other in mesh.distances(node)
+                if other != node
+                and topic.startswith(mesh.cores[other].topology.announcements[other].subscriptions)
+            }
+            assert sorted(mesh.delivered) == sorted((other, node, sequence) for other in wanting)
+            assert len(mesh.crossings) == len(set(mesh.crossings))
+
+
+class MeshMachine(RuleBasedStateMachine):
+    """Any history of a small mesh."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mesh = Mesh()
+        self.wishes: list[tuple[EndpointId, object, str]] = []
+
+    def node(self, number: int) -> EndpointId:
+        nodes = list(self.mesh.cores)
+        return nodes[number % len(nodes)]
+
+    @initialize(count=st.integers(2, 4))
+    def begin(self, count: int) -> None:
+        for number in range(count):
+            self.mesh.join(EndpointId(bytes([50 * (number + 1)]) * 16))
+
+    @precondition(lambda self: len(self.mesh.cores) < NODES_MAX)
+    @rule(number=st.integers(1, 255), leaf=st.sampled_from([False, False, False, True]))
+    def join(self, number: int, leaf: bool) -> None:
+        node = EndpointId(bytes([number]) * 15 + bytes([len(self.mesh.sequences)]))
+        if node not in self.mesh.sequences:
+            self.mesh.join(node, forwarding=not leaf)
+
+    @precondition(lambda self: len(self.mesh.cores) > 2)
+    @rule(number=st.integers(0, 20))
+    def leave(self, number: int) -> None:
+        self.mesh.leave(self.node(number))
+
+    @rule(left=st.integers(0, 20), right=st.integers(0, 20))
+    def peer(self, left: int, right: int) -> None:
+        dialler, acceptor = self.node(left), self.node(right)
+        if dialler != acceptor and (dialler, acceptor) not in self.mesh.ends:
+            self.mesh.peer(dialler, acceptor)
+
+    @precondition(lambda self: self.mesh.ends)
+    @rule(number=st.integers(0, 50), is_abrupt=st.booleans())
+    def unpeer(self, number: int, is_abrupt: bool) -> None:
+        pairs = list(self.mesh.ends)
+        self.mesh.cut(*pairs[number % len(pairs)], is_abrupt=is_abrupt)
+
+    @rule(number=st.integers(0, 20), topic=st.sampled_from(TOPICS))
+    def subscribe(self, number: int, topic: str) -> None:
+        node, subscriber = self.node(number), object()
+        core = self.mesh.cores[node]
+        self.mesh.apply(core, core.subscribe(subscriber, [topic]))
+        self.wishes.append((node, subscriber, topic))
+
+    @precondition(lambda self: self.wishes)
+    @rule(number=st.integers(0, 20))
+    def unsubscribe(self, number: int) -> None:
+        node, subscriber, topic = self.wishes.pop(number % len(self.wishes))
+        core = self.mesh.cores.get(node)
+        if core is not None:
+            self.mesh.apply(core, core.unsubscribe(subscriber, [topic] if number % 2 else None))
+
+    @rule(number=st.integers(0, 20), topic=st.sampled_from(TOPICS))
+    def publish(self, number: int, topic: str) -> None:
+        self.mesh.publish(self.node(number), topic)
+
+    @precondition(lambda self: self.mesh.busy())
+    @rule(choices=st.lists(st.integers(0, 100), min_size=1, max_size=12))
+    def deliver_some(self, choices: list[int]) -> None:
+        for choice in choices:
+            busy = self.mesh.busy()
+            if busy:
+                self.mesh.deliver(busy[choice % len(busy)])
+
+    @rule()
+    def settle(self) -> None:
+        self.mesh.settle()
+        assert len(self.mesh.delivered) == len(set(self.mesh.delivered)), "delivered twice"
+        check_routes(self.mesh)
+
+    def teardown(self) -> None:
+        self.mesh.settle()
+        check_routes(self.mesh)
+        check_deliveries(self.mesh)
+
+
+TestMesh = MeshMachine.TestCase
+TestMesh.settings = settings(stateful_step_count=40)

@@ -1,0 +1,39 @@
+"""Duplicate suppression: exact against a plain set, and bounded."""
+
+from hypothesis import given, strategies as st
+
+from endpoint.duplicates import RUNS_MAX, SequenceWindow
+
+
+@given(st.lists(st.integers(0, 60), max_size=200))
+def test_it_admits_each_number_once_whatever_the_order(numbers: list[int]) -> None:
+    window, seen = SequenceWindow(), set()
+    for number in numbers:
+        assert window.admit(number) == (number not in seen)
+        seen.add(number)
+
+
+@given(st.permutations(range(40)))
+def test_any_order_of_a_run_ends_as_one_run(numbers: list[int]) -> None:
+    window = SequenceWindow()
+    assert all(window.admit(number) for number in numbers)
+    assert len(window._starts) == 1
+    assert window.end == 39
+
+
+def test_gaps_are_normal_and_cost_bounded_memory() -> None:
+    window = SequenceWindow()
+    for number in range(0, 20 * RUNS_MAX, 2):
+        assert window.admit(number)
+    assert len(window._starts) <= RUNS_MAX
+    assert len(window._starts) == len(window._ends)
+
+
+def test_what_is_too_old_to_tell_counts_as_seen() -> None:
+    window = SequenceWindow()
+    for number in range(0, 20 * RUNS_MAX, 2):
+        window.admit(number)
+    assert not window.admit(1)
+    recent = 20 * RUNS_MAX - 3
+    assert window.admit(recent)
+    assert not window.admit(recent)

@@ -1,0 +1,112 @@
+"""Trees and next hops, against a plain breadth-first search."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from endpoint.topology import Topology
+from wire.clocks import LamportTime
+from wire.identifiers import EndpointId
+from wire.messages import Announcement
+
+IDS = [EndpointId(bytes([number]) * 16) for number in range(1, 9)]
+Edges = set[tuple[EndpointId, EndpointId]]
+
+
+def announcement(origin: EndpointId, edges: Edges, *, forwarding: bool = True) -> Announcement:
+    links = {right if left == origin else left for left, right in edges if origin in (left, right)}
+    return Announcement(origin, LamportTime(1), tuple(sorted(links)), (), (), forwarding)
+
+
+def view(local: EndpointId, edges: Edges, leaves: tuple[EndpointId, ...] = ()) -> Topology:
+    topology = Topology(local)
+    for origin in IDS:
+        topology.learn(announcement(origin, edges, forwarding=origin not in leaves))
+    for peer in announcement(local, edges).links:
+        topology.connect(peer)
+    return topology
+
+
+def distances(root: EndpointId, edges: Edges) -> dict[EndpointId, int]:
+    found, frontier = {root: 0}, [root]
+    while frontier:
+        here = frontier.pop(0)
+        for left, right in edges:
+            for near, far in ((left, right), (right, left)):
+                if near == here and far not in found:
+                    found[far] = found[here] + 1
+                    frontier.append(far)
+    return found
+
+
+graphs = st.sets(st.sampled_from(list(combinations(IDS, 2))))
+
+
+@given(graphs, st.sampled_from(IDS))
+def test_a_tree_reaches_what_a_search_reaches_by_shortest_paths(
+    edges: Edges, root: EndpointId
+) -> None:
+    tree = view(IDS[0], edges).tree(root)
+    expected = distances(root, edges)
+    assert {root, *tree.parents} == set(expected)
+    for endpoint, parent in tree.parents.items():
+        assert expected[parent] == expected[endpoint] - 1
+
+
+@given(graphs, st.sampled_from(IDS), st.sets(st.sampled_from(IDS)))
+def test_passing_on_by_next_hops_reaches_every_target_once_and_no_link_twice(
+    edges: Edges, root: EndpointId, targets: set[EndpointId]
+) -> None:
+    views = {local: view(local, edges) for local in IDS}
+    arrived: list[EndpointId] = []
+    used: list[tuple[EndpointId, EndpointId]] = []
+    holders = [root]
+    while holders:
+        here = holders.pop()
+        arrived.append(here)
+        for hop in views[here].tree(root).next_hops(here, sorted(targets)):
+            used.append((here, hop))
+            holders.append(hop)
+    reachable = set(distances(root, edges))
+    assert targets & reachable <= set(arrived)
+    assert len(arrived) == len(set(arrived))
+    links = [frozenset(pair) for pair in used]
+    assert len(links) == len(set(links))
+    leaves = set(arrived) - {here for here, _ in used} - {root}
+    assert leaves <= targets, "a branch without a target was used"
+
+
+def test_a_link_counts_only_when_both_ends_announce_it() -> None:
+    a, b, c = IDS[:3]
+    topology = Topology(a)
+    topology.connect(b)
+    topology.learn(Announcement(b, LamportTime(1), (a, c), (), (), True))
+    topology.learn(Announcement(c, LamportTime(1), (), (), (), True))
+    assert list(topology.reachable()) == [b]
+    topology.learn(Announcement(c, LamportTime(2), (b,), (), (), True))
+    assert list(topology.reachable()) == [b, c]
+
+
+def test_an_own_link_counts_before_its_other_end_has_announced_it() -> None:
+    a, b = IDS[:2]
+    topology = Topology(a)
+    topology.connect(b)
+    assert list(topology.reachable()) == [b]
+    assert topology.tree(b).parents == {a: b}
+
+
+def test_nobody_routes_through_a_leaf_but_its_own_messages_leave() -> None:
+    a, b, c = IDS[:3]
+    topology = view(a, {(a, b), (b, c)}, leaves=(b,))
+    assert list(topology.reachable()) == [b]
+    assert set(topology.tree(b).parents) == {a, c}
+
+
+@pytest.mark.parametrize("time", [1, 2])
+def test_old_news_is_no_news(time: int) -> None:
+    topology = Topology(IDS[0])
+    news = Announcement(IDS[1], LamportTime(2), (IDS[0],), (), (), True)
+    assert topology.learn(news)
+    assert not topology.learn(Announcement(IDS[1], LamportTime(time), (), (), (), True))
+    assert topology.announcements[IDS[1]] is news

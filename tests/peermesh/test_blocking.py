@@ -1,0 +1,258 @@
+"""The blocking API: the seed's recipes as written, many threads at once, and nothing left behind."""
+
+import threading
+import unittest
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from peermesh import blocking as broker
+from peermesh.blocking.portal import Portal
+from wire.errors import EndpointClosed, MasterExists, NoSuchMaster, StoreClosed, TypeClash
+from wire.identifiers import EndpointId
+
+WAIT = 20.0  # Far more than anything here takes: what fails, fails with a text.
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Iterator[None]:
+    before = set(threading.enumerate())
+    yield
+    assert {thread for thread in threading.enumerate() if thread.name == "peermesh"} <= before
+
+
+class Recipes(unittest.TestCase):
+    """Seed 7.6, word for word but for the module's name."""
+
+    def run_tri_setup(self, f: Callable[..., None]) -> None:
+        with broker.Endpoint() as ep0, \
+             broker.Endpoint() as ep1, \
+             broker.Endpoint() as ep2, \
+             ep0.attach_master("test", broker.Backend.Memory) as m, \
+             ep1.attach_clone("test") as c1, \
+             ep2.attach_clone("test") as c2:
+
+            # connect the nodes
+            port = ep0.listen("127.0.0.1", 0)
+            self.assertTrue(ep1.peer("127.0.0.1", port))
+            self.assertTrue(ep2.peer("127.0.0.1", port))
+
+            # wait until the nodes are fully connected
+            self.assertTrue(ep0.await_peer(ep1.node_id()))
+            self.assertTrue(ep0.await_peer(ep2.node_id()))
+            self.assertTrue(ep1.await_peer(ep0.node_id()))
+            self.assertTrue(ep2.await_peer(ep0.node_id()))
+
+            # wait until the clones have connected to the master
+            self.assertTrue(c1.await_idle())
+            self.assertTrue(c2.await_idle())
+
+            f(m, c1, c2)
+
+    def test_the_recipe_runs_as_written(self) -> None:
+        def f(m: broker.Store, c1: broker.Store, c2: broker.Store) -> None:
+            m.put("e", "master")
+            self.assertTrue(m.await_idle())
+            self.assertEqual(c1.get("e"), "master")
+            self.assertEqual(c2.get("e"), "master")
+
+        self.run_tri_setup(f)
+
+    def test_put_and_await_idle_put_everything_in_sync(self) -> None:
+        def f(m: broker.Store, c0: broker.Store, c1: broker.Store) -> None:
+            c0.put("foo", "bar")
+            if not c0.await_idle():
+                self.fail("timeout")
+            if not m.await_idle():
+                self.fail("timeout")
+            for store in (m, c0, c1):
+                self.assertEqual(store.get("foo"), "bar")
+
+        self.run_tri_setup(f)
+
+    def test_await_idle_calls_back(self) -> None:
+        def f(m: broker.Store, c0: broker.Store, c1: broker.Store) -> None:
+            told: list[bool] = []
+            done = threading.Event()
+            c0.put("foo", "bar")
+            c0.await_idle(lambda outcome: (told.append(bool(outcome)), done.set()))
+            self.assertTrue(done.wait(WAIT))
+            self.assertEqual(told, [True])
+
+        self.run_tri_setup(f)
+
+    def test_one_of_all_puts_of_a_unique_key_succeeds(self) -> None:
+        def f(m: broker.Store, c1: broker.Store, c2: broker.Store) -> None:
+            won: list[int] = []
+
+            def attempt(number: int, store: broker.Store) -> None:
+                if store.put_unique("u", number):
+                    won.append(number)
+
+            threads = [
+                threading.Thread(target=attempt, args=(number, store))
+                for number, store in enumerate([m, c1, c2] * 9)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(WAIT)
+            self.assertEqual(len(won), 1)
+            self.assertEqual(m.get("u"), won[0])
+
+        self.run_tri_setup(f)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[broker.Endpoint, broker.Endpoint]]:
+    with broker.Endpoint() as left, broker.Endpoint() as right:
+        assert right.peer("127.0.0.1", left.listen(), retry=0)
+        assert left.await_peer(right.node_id())
+        yield left, right
+
+
+def test_messages_of_many_threads_arrive_once_and_in_order(pair) -> None:
+    left, right = pair
+    subscriber = right.subscribe("/t/", queue_size=64)
+    assert left.await_peer(right.node_id())
+    await_subscription(left, right, "/t/")
+    threads, count = 4, 2_000
+
+    def publish(number: int) -> None:
+        for at in range(count):
+            left.publish(f"/t/{number}", at)
+
+    workers = [threading.Thread(target=publish, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    seen: dict[str, list[object]] = {}
+    for _ in range(threads * count):
+        topic, data = subscriber.get(WAIT)
+        seen.setdefault(topic, []).append(data)
+    for worker in workers:
+        worker.join(WAIT)
+    assert seen == {f"/t/{number}": list(range(count)) for number in range(threads)}
+    assert subscriber.available() == 0
+
+
+def await_subscription(left: broker.Endpoint, right: broker.Endpoint, topic: str) -> None:
+    """Wait until ``left`` knows what ``right`` wants: publish until something arrives."""
+    probe = right.subscribe("/probe")
+    while not probe.available():
+        left.publish("/probe", 1)
+    probe.close()
+
+
+def test_many_threads_share_one_subscriber(pair) -> None:
+    left, right = pair
+    subscriber = right.subscribe("/t")
+    await_subscription(left, right, "/t")
+    taken: list[object] = []
+
+    def take() -> None:
+        for _, data in subscriber:
+            taken.append(data)
+
+    readers = [threading.Thread(target=take) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for number in range(3_000):
+        left.publish("/t", number)
+    while len(taken) < 3_000:
+        threading.Event().wait(0.001)
+    subscriber.close()
+    for reader in readers:
+        reader.join(WAIT)
+        assert not reader.is_alive()
+    assert sorted(taken) == list(range(3_000))
+
+
+def test_timeouts_raise_or_return_false_as_documented(pair) -> None:
+    left, right = pair
+    with pytest.raises(TimeoutError):
+        right.subscribe("/t").get(timeout=0.01)
+    nobody = EndpointId(bytes(16))
+    outcome = left.await_peer(nobody, timeout=0.01)
+    assert not outcome
+    assert str(nobody) in str(outcome)
+    assert not right.peer("127.0.0.1", 1, retry=0)
+    assert not right.peer("127.0.0.1", 1, timeout=0.01)
+    with right.attach_clone("nowhere") as clone:
+        idle = clone.await_idle(timeout=0.01)
+        assert not idle
+        assert "no master" in str(idle)
+
+
+def test_what_was_published_before_the_end_arrives() -> None:
+    with broker.Endpoint() as right:
+        subscriber = right.subscribe("/t")
+        port = right.listen()
+        with broker.Endpoint() as left:
+            assert left.peer("127.0.0.1", port)
+            for number in range(10_000):
+                left.publish("/t", number)
+        assert [subscriber.get(WAIT)[1] for _ in range(10_000)] == list(range(10_000))
+
+
+def test_a_closed_endpoint_says_so() -> None:
+    endpoint = broker.Endpoint()
+    store = endpoint.attach_master("s")
+    subscriber = endpoint.subscribe("/t")
+    endpoint.shutdown()
+    endpoint.shutdown()
+    for call in (endpoint.listen, endpoint.peers, lambda: endpoint.publish("/t", 1)):
+        with pytest.raises(EndpointClosed):
+            call()
+    with pytest.raises(EndpointClosed):
+        subscriber.get()
+    with pytest.raises(StoreClosed):
+        store.get("k")
+    with pytest.raises(StoreClosed):
+        store.put("k", 1)
+
+
+def test_a_second_master_and_a_clone_beside_the_master_are_refused(pair) -> None:
+    left, right = pair
+    with left.attach_master("s"):
+        with pytest.raises(MasterExists, match="attach a clone"):
+            left.attach_master("s")
+        with pytest.raises(NoSuchMaster):
+            left.attach_clone("s")
+        with right.attach_clone("s") as clone:
+            assert clone.await_idle()
+            with pytest.raises(MasterExists):
+                right.attach_master("s")
+
+
+def test_reads_at_the_master_see_ones_own_writes(tmp_path: Path) -> None:
+    with (
+        broker.Endpoint() as endpoint,
+        endpoint.attach_master("s", broker.Backend.SQLite, path=tmp_path / "s.db") as store,
+    ):
+        for number in range(50):
+            store.put("k", number)
+            assert store.get("k") == number
+        receipt = store.append("k", "text")
+        with pytest.raises(TypeClash):
+            receipt.result(WAIT)
+        assert store.get("k") == 49
+
+
+def test_endpoints_share_one_thread_and_the_last_one_ends_it() -> None:
+    with broker.Endpoint(), broker.Endpoint():
+        names = [thread.name for thread in threading.enumerate()]
+        assert names.count("peermesh") == 1
+        portal = Portal.acquire()
+        portal.release()
+    assert "peermesh" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_a_store_follows_its_master_through_a_thread(pair) -> None:
+    left, right = pair
+    with left.attach_master("s") as master, right.attach_clone("s") as clone:
+        assert clone.await_idle()
+        with clone.watch() as watch:
+            master.put("k", 1)
+            change = watch.get(WAIT)
+            assert (change.key, change.after) == ("k", 1)

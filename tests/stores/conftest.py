@@ -1,0 +1,197 @@
+"""A small world for stores: masters and clones wired by their effects, all in the test's hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+import pytest
+
+from stores import effects as fx
+from stores.actions import Initial
+from stores.backends import MemoryBackend
+from stores.clone import Clone
+from stores.effects import Effect
+from stores.master import Master
+from stores.outcomes import Applied, Refused
+from stores.persistence import Changes, Loaded, StoreBackend
+from stores.table import Columns
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.identifiers import EndpointId, EntityId
+from wire.values import Value
+
+TICK_NS = 100_000_000
+
+
+@dataclass
+class Packet:
+    """A command on its way."""
+
+    sender: EndpointId
+    receiver: EndpointId
+    payload: bytes
+
+
+@dataclass
+class Node:
+    """A core with all that it said, and its handle."""
+
+    world: World
+    core: Master | Clone
+    backend: StoreBackend | None = None
+    commits: list[fx.Persist] = field(default_factory=list)
+    outcomes: dict[int, Applied | Refused] = field(default_factory=dict)
+    log: list[Effect] = field(default_factory=list)
+    is_alive: bool = True
+
+    @property
+    def id(self) -> EndpointId:
+        return self.core.entity.endpoint
+
+    @property
+    def is_master(self) -> bool:
+        return isinstance(self.core, Master)
+
+    # The handle, with values instead of bytes. Each operation gives its request number.
+
+    def put(self, key: Value, value: Value, expiry_ns: int | None = None) -> int:
+        return self.core.requests.put(encode(key), encode(value), expiry_ns)
+
+    def put_unique(self, key: Value, value: Value, expiry_ns: int | None = None) -> int:
+        return self.core.requests.put_unique(encode(key), encode(value), expiry_ns)
+
+    def erase(self, key: Value) -> int:
+        return self.core.requests.erase(encode(key))
+
+    def add(
+        self, key: Value, amount: Value, initial: Initial, expiry_ns: int | None = None
+    ) -> int:
+        return self.core.requests.add(encode(key), encode(amount), initial, expiry_ns)
+
+    def increment(self, key: Value, amount: Value = 1) -> int:
+        return self.add(key, amount, Initial.NUMBER)
+
+    def subtract(self, key: Value, amount: Value) -> int:
+        return self.core.requests.subtract(encode(key), encode(amount))
+
+    def get(self, key: Value) -> Value:
+        found = self.core.get(encode(key))
+        return None if found is None else decode(found)
+
+    def contents(self) -> dict[Value, Value]:
+        return {decode(key): self.get(decode(key)) for key in self.core.keys()}
+
+    # What it said.
+
+    def said(self, kind: type[Effect]) -> list[Any]:
+        return [effect for effect in self.log if isinstance(effect, kind)]
+
+    def is_idle(self, token: int) -> bool:
+        return fx.IdleReached(token) in self.log
+
+    # What it is told.
+
+    def run(self, effects: list[Effect]) -> None:
+        self.world.carry_out(self, effects)
+
+    def flush(self) -> None:
+        self.run(self.core.flush(self.world.now_ns))
+
+    def tick(self) -> None:
+        self.run(self.core.tick(self.world.now_ns))
+        self.flush()
+
+    def commit(self) -> None:
+        """Let the disk finish what it was given."""
+        assert self.backend is not None
+        effect = self.commits.pop(0)
+        self.backend.commit(effect.changes)
+        assert isinstance(self.core, Master)
+        self.run(self.core.persisted(effect.token))
+        self.flush()
+
+    def crash(self) -> None:
+        """Stop at once; what it has sent is still on its way."""
+        self.is_alive = False
+        self.world.nodes.remove(self)
+        if self.backend is not None:
+            self.backend.close()
+
+
+class World:
+    """Nodes, what is on its way between them, and the time."""
+
+    def __init__(self) -> None:
+        self.now_ns = 1_000 * TICK_NS
+        self.nodes: list[Node] = []
+        self.packets: list[Packet] = []
+        self._numbers = count(1)
+
+    def master(self, backend: StoreBackend | None = None, **options: bool) -> Node:
+        number = next(self._numbers)
+        entity = EntityId(EndpointId(number.to_bytes(16, "big")), 1)
+        backend = MemoryBackend() if backend is None else backend
+        loaded = backend.load(epoch_min=number)
+        core = Master(entity, loaded, is_durable=backend.is_durable, **options)
+        node = Node(self, core, backend)
+        self.nodes.append(node)
+        return node
+
+    def clone(self, **options: Any) -> Node:
+        number = next(self._numbers)
+        entity = EntityId(EndpointId(number.to_bytes(16, "big")), 1)
+        node = Node(self, Clone(entity, incarnation=number * 1_000_000, **options))
+        self.nodes.append(node)
+        node.run(node.core.start())
+        return node
+
+    def carry_out(self, node: Node, effects: list[Effect]) -> None:
+        for effect in effects:
+            node.log.append(effect)
+            match effect:
+                case fx.Unicast(to, payload):
+                    self.packets.append(Packet(node.id, to, payload))
+                case fx.Multicast(payload):
+                    others = [other for other in self.nodes if other.is_master != node.is_master]
+                    self.packets += [Packet(node.id, other.id, payload) for other in others]
+                case fx.Persist():
+                    assert not node.commits, "one commit at a time"
+                    node.commits.append(effect)
+                case fx.Resolve(outcome):
+                    for request in range(outcome.first_request, outcome.last_request + 1):
+                        assert request not in node.outcomes, f"request {request} resolved twice"
+                        result = outcome.between(request - 1, request)
+                        assert result is not None
+                        node.outcomes[request] = result.result
+
+    def deliver(self, packet: Packet) -> None:
+        for node in self.nodes:
+            if node.id == packet.receiver:
+                node.run(node.core.receive(packet.sender, packet.payload, self.now_ns))
+                node.flush()
+
+    def settle(self) -> None:
+        """Deliver and commit until nothing is on its way; no time passes."""
+        for node in self.nodes:
+            node.flush()
+        while self.packets or any(node.commits for node in self.nodes):
+            if self.packets:
+                self.deliver(self.packets.pop(0))
+                continue
+            next(node for node in self.nodes if node.commits).commit()
+
+    def tick(self, times: int = 1) -> None:
+        """Let time pass, and everything arrive in between."""
+        for _ in range(times):
+            self.now_ns += TICK_NS
+            for node in list(self.nodes):
+                node.tick()
+            self.settle()
+
+
+@pytest.fixture
+def world() -> World:
+    return World()

@@ -1,0 +1,117 @@
+"""What the documents say of the code, is so: drawings are fresh, names and links lead somewhere.
+
+``python docs/generate.py`` renews the drawings.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+GENERATOR = ROOT / "docs" / "generate.py"
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PACKAGES = "wire|handshake|channels|stores|endpoint|peermesh"
+NAME = re.compile(rf"`((?:{PACKAGES})(?:\.\w+)+)(?:\(\))?`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
+HEADING = re.compile(r"^#+ (.*)$", re.M)
+
+by_document = pytest.mark.parametrize(
+    "path", DOCUMENTS, ids=lambda path: path.relative_to(ROOT).as_posix()
+)
+
+
+def generate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, GENERATOR, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def does_exist(name: str) -> bool:
+    """Import as much of a dotted name as is a module, and look the rest up."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            thing: object = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[end:]:
+            if not hasattr(thing, part):
+                return False
+            thing = getattr(thing, part)
+        return True
+    return False
+
+
+def anchors(path: Path) -> set[str]:
+    """Give the anchors that the headings of a document make."""
+    plain = (re.sub(r"[^\w\- ]", "", title.lower()) for title in HEADING.findall(path.read_text()))
+    return {title.replace(" ", "-") for title in plain}
+
+
+def test_every_drawing_is_up_to_date():
+    done = generate("--check")
+    assert done.returncode == 0, f"run python docs/generate.py\n{done.stdout}{done.stderr}"
+
+
+@by_document
+def test_the_names_in_a_document_exist(path):
+    names = dict.fromkeys(NAME.findall(path.read_text("utf-8")))
+    assert not [name for name in names if not does_exist(name)]
+
+
+@by_document
+def test_the_links_in_a_document_lead_somewhere(path):
+    broken = []
+    for target, anchor in LINK.findall(path.read_text("utf-8")):
+        goal = path.parent / target if target else path
+        if not goal.exists() or (anchor and anchor not in anchors(goal)):
+            broken.append((target, anchor))
+    assert not broken
+
+
+# The generator itself, on documents of which we know what is wrong.
+
+
+def document(folder: Path, name: str = "overflow-policies", end: str = "<!-- end -->") -> Path:
+    path = folder / "page.md"
+    path.write_text(f"before\n<!-- generated: {name} -->\nold\n{end}\nafter\n", "utf-8")
+    return path
+
+
+def test_a_stale_drawing_is_found_and_renewed_and_nothing_else_is_touched(tmp_path):
+    path = document(tmp_path)
+    stale = path.read_text("utf-8")
+    found = generate("--check", path)
+    assert (found.returncode, path.read_text("utf-8")) == (1, stale)
+    assert "-old" in found.stdout
+    assert generate(path).returncode == 0
+    fresh = path.read_text("utf-8")
+    assert fresh.startswith("before\n<!-- generated: overflow-policies -->\n`disconnect`")
+    assert fresh.endswith("\n<!-- end -->\nafter\n")
+    assert generate("--check", path).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [({"name": "weather"}, "nobody draws 'weather'"), ({"end": ""}, "does not end")],
+)
+def test_a_bad_marker_is_refused(tmp_path, page, complaint):
+    done = generate("--check", document(tmp_path, **page))
+    assert done.returncode != 0
+    assert complaint in done.stderr
+
+
+def test_a_name_that_does_not_exist_is_found():
+    assert does_exist("endpoint.Endpoint.publish_nowait")
+    assert not does_exist("endpoint.Endpoint.sing")
+    assert not does_exist("endpoint.weather")

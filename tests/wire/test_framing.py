@@ -1,0 +1,168 @@
+"""Frames: any chunking gives the same ones, and bad bytes give ``DecodeError`` and nothing else."""
+
+import tracemalloc
+
+import pytest
+from hypothesis import given, strategies as st
+
+from wire import limits
+from wire.errors import DecodeError, ErrorCode
+from wire.framing import (
+    FRONT,
+    ControlFrame,
+    FrameDecoder,
+    NodeFrame,
+    encode_control,
+    encode_node,
+    encode_preamble,
+)
+from wire.messages import Preamble
+
+PREAMBLE = encode_preamble(Preamble(1, 3))
+
+Shown = tuple[object, ...]
+
+controls = st.builds(encode_control, st.integers(1, 255), st.binary(max_size=40))
+nodes = st.builds(
+    lambda header, ttl, sequence, payloads: b"".join(encode_node(header, ttl, sequence, payloads)),
+    st.binary(min_size=1, max_size=30),
+    st.integers(1, 255),
+    st.integers(0, 2**64 - 1),
+    st.lists(st.binary(max_size=20), min_size=1, max_size=9),
+)
+streams = st.lists(controls | nodes, max_size=8).map(lambda frames: PREAMBLE + b"".join(frames))
+
+
+def show(frame: object) -> Shown:
+    match frame:
+        case ControlFrame():
+            return ("control", frame.kind, frame.body)
+        case NodeFrame():
+            return (frame.ttl, frame.sequence, frame.header, tuple(frame.payloads()))
+        case _:
+            return ("preamble", frame)
+
+
+def decode(chunks: list[bytes], *, eagerly: bool = True) -> list[Shown]:
+    decoder, shown = FrameDecoder(), []
+    for chunk in chunks:
+        decoder.feed(chunk)
+        while eagerly and (frame := decoder.next_frame()) is not None:
+            shown.append(show(frame))
+    while (frame := decoder.next_frame()) is not None:
+        shown.append(show(frame))
+    return shown
+
+
+def cut(stream: bytes, at: list[int]) -> list[bytes]:
+    edges = sorted({0, len(stream), *(edge % (len(stream) + 1) for edge in at)})
+    return [stream[left:right] for left, right in zip(edges, edges[1:], strict=False)]
+
+
+@given(streams, st.lists(st.integers(0, 10_000), max_size=12), st.booleans())
+def test_any_chunking_gives_the_same_frames(stream: bytes, at: list[int], eagerly: bool) -> None:
+    whole = decode([stream])
+    assert decode(cut(stream, at), eagerly=eagerly) == whole
+    assert decode([stream[i : i + 1] for i in range(len(stream))]) == whole
+
+
+@given(nodes)
+def test_a_node_frame_comes_out_as_it_went_in_and_passes_on_with_one_hop_less(frame: bytes) -> None:
+    (before,) = decode([PREAMBLE + frame])[1:]
+    decoder = FrameDecoder()
+    decoder.feed(PREAMBLE + frame)
+    assert decoder.next_frame() == Preamble(1, 3)
+    node = decoder.next_frame()
+    assert isinstance(node, NodeFrame)
+    assert node.size == len(frame)
+    if node.ttl > 1:
+        (after,) = decode([PREAMBLE + b"".join(node.forwarded())])[1:]
+        assert after == (before[0] - 1, *before[1:])
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_give_frames_or_decode_error(data: bytes) -> None:
+    for stream in (data, PREAMBLE + data, PREAMBLE + FRONT.pack(len(data), 0, 1, 3, 2, 0) + data):
+        try:
+            decode([stream])
+        except DecodeError:
+            pass
+
+
+@given(streams, st.integers(0, 10_000), st.integers(0, 255))
+def test_mutated_bytes_give_frames_or_decode_error(stream: bytes, at: int, byte: int) -> None:
+    mutated = bytearray(stream)
+    mutated[at % len(mutated)] = byte
+    try:
+        decode([bytes(mutated)])
+    except DecodeError:
+        pass
+
+
+def test_frames_before_a_bad_one_still_come() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(PREAMBLE + encode_control(4, b"good") + FRONT.pack(2**31, 4, 0, 0, 0, 0))
+    decoder.next_frame()
+    assert show(decoder.next_frame()) == ("control", 4, b"good")
+    with pytest.raises(DecodeError) as caught:
+        decoder.next_frame()
+    assert caught.value.code is ErrorCode.LIMIT_EXCEEDED
+
+
+@pytest.mark.parametrize("first", [b"G", b"GET / HTTP/1.1\r\n", b"PMSX\0\1\0\1", b"\x16\x03\x01"])
+def test_another_protocol_is_told_apart_by_its_first_byte(first: bytes) -> None:
+    decoder = FrameDecoder()
+    decoder.feed(first)
+    with pytest.raises(DecodeError) as caught:
+        decoder.next_frame()
+    assert caught.value.code is ErrorCode.WRONG_MAGIC_NUMBER
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        FRONT.pack(8, 0, 1, 1, 0, 0),  # no payload
+        FRONT.pack(8, 0, 1, 0, 1, 0),  # no header
+        FRONT.pack(8, 0, 0, 1, 1, 0),  # no life
+        FRONT.pack(8, 0, 1, 1, limits.GROUP_COUNT + 1, 0),  # too many payloads
+        FRONT.pack(8, 0, 1, 9, 1, 0),  # a header beyond the frame
+        FRONT.pack(8, 0, 1, 1, 9, 0),  # lengths beyond the frame
+        FRONT.pack(8, 5, 0, 1, 0, 0),  # a control frame with a header
+        FRONT.pack(8, 5, 0, 0, 1, 0),  # a control frame with a count
+    ],
+)
+def test_a_front_that_contradicts_itself_is_refused(front: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode([PREAMBLE + front + bytes(8)])
+
+
+def test_lengths_that_do_not_add_up_are_refused() -> None:
+    frame = bytearray(b"".join(encode_node(b"h", 1, 0, [b"ab", b"c"])))
+    frame[-4] ^= 1
+    with pytest.raises(DecodeError):
+        decode([PREAMBLE + bytes(frame)])
+
+
+def test_a_large_frame_in_small_chunks_is_copied_once_and_buffered_once() -> None:
+    size = 8 * limits.MIB
+    frame = b"".join(encode_node(b"header", 1, 0, [bytes(size)]))
+    chunks = [PREAMBLE] + [frame[at : at + 4096] for at in range(0, len(frame), 4096)]
+    tracemalloc.start()
+    decoder = FrameDecoder(limits.FRAME_SIZE_MAX)
+    for chunk in chunks:
+        decoder.feed(chunk)
+        node = decoder.next_frame()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert isinstance(node, NodeFrame)
+    assert node.lengths == (size,)
+    assert peak < 1.5 * size
+
+
+def test_what_came_with_the_last_frame_stays_inside() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(PREAMBLE + encode_control(1, b"a") + encode_control(2, b"b"))
+    decoder.next_frame()
+    assert show(decoder.next_frame()) == ("control", 1, b"a")
+    assert show(decoder.next_frame()) == ("control", 2, b"b")
+    assert decoder.next_frame() is None

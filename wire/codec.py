@@ -1,0 +1,313 @@
+"""Control messages and node headers to bytes and back: the one place that sees unchecked ones.
+
+What leaves here is valid: ids have their size, lists are sorted and bounded, topics are topics.
+A control message is the number of its class and a CBOR array of its fields, in the order of the
+class; both ends find either in one table. The preamble is not one of them: see ``wire.framing``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from itertools import pairwise
+from typing import Any, Final, TypeVar
+
+from wire import limits
+from wire.clocks import LamportTime, VectorTime
+from wire.decoding import decode, is_canonical
+from wire.encoding import encode
+from wire.errors import DecodeError, ErrorCode, InvalidTopic
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
+from wire.messages import (
+    Announcement,
+    Announcements,
+    ControlMessage,
+    Credit,
+    DropConn,
+    Hello,
+    Knowledge,
+    NodeHeader,
+    OriginatorAck,
+    OriginatorSyn,
+    PackedType,
+    Ping,
+    Pong,
+    ResponderSynAck,
+)
+from wire.scalars import INTEGER_MAX, Value, shorten
+from wire.topics import check_topic, is_minimal, store_name
+from wire.values import Table
+
+DIGEST_SIZE: Final = 8
+
+_ItemT = TypeVar("_ItemT")
+
+
+class ControlKind(IntEnum):
+    """What a control frame holds. Zero is the kind of node frames."""
+
+    HELLO = 1
+    ORIGINATOR_SYN = 2
+    RESPONDER_SYN_ACK = 3
+    ORIGINATOR_ACK = 4
+    DROP_CONN = 5
+    ANNOUNCEMENTS = 6
+    KNOWLEDGE = 7
+    PING = 8
+    PONG = 9
+    CREDIT = 10
+
+
+_ERROR_CODES: Final = {int(code): code for code in ErrorCode}
+_PACKED_TYPES: Final = {int(packed_type): packed_type for packed_type in PackedType}
+
+
+# Single fields: what they accept of decoded bytes.
+
+
+def _refusal(wanted: str, item: object) -> DecodeError:
+    return DecodeError(f"{shorten(item)} came where {wanted} belongs")
+
+
+def _read_id(item: object) -> EndpointId:
+    if type(item) is not bytes or len(item) != ENDPOINT_ID_SIZE:
+        raise _refusal("an endpoint id", item)
+    return EndpointId(item)
+
+
+def _read_time(item: object) -> LamportTime:
+    if type(item) is not int or not 0 < item <= limits.LAMPORT_TIME_MAX:
+        raise _refusal("a logical time", item)
+    return LamportTime(item)
+
+
+def _read_flag(item: object) -> bool:
+    if type(item) is not bool:
+        raise _refusal("true or false", item)
+    return item
+
+
+def _read_number(item: object) -> int:
+    if type(item) is not int or not 0 <= item <= INTEGER_MAX:
+        raise _refusal("a number", item)
+    return item
+
+
+def _read_digest(item: object) -> int:
+    if type(item) is not bytes or len(item) != DIGEST_SIZE:
+        raise _refusal("a digest", item)
+    return int.from_bytes(item)
+
+
+def _write_digest(digest: int) -> bytes:
+    # All of 64 bits: more than the integers of the data model hold.
+    return digest.to_bytes(DIGEST_SIZE)
+
+
+def _read_code(item: object) -> ErrorCode:
+    """Accept any number: later versions may know more of them."""
+    return _ERROR_CODES.get(_read_number(item), ErrorCode.UNSPECIFIED)
+
+
+def _read_reason(item: object) -> str:
+    if type(item) is not str or len(item) > limits.REASON_SIZE_MAX:
+        raise _refusal("a reason", item)
+    return item
+
+
+def _write_reason(reason: str) -> str:
+    return reason[: limits.REASON_SIZE_MAX]
+
+
+def _read_knowledge(item: object) -> VectorTime:
+    if type(item) is not Table or len(item) > limits.KNOWLEDGE_MAX:
+        raise _refusal("a vector of times", item)
+    return VectorTime({_read_id(origin): _read_time(time) for origin, time in item.items()})
+
+
+def _read_topic(item: object) -> str:
+    try:
+        return check_topic(item)
+    except InvalidTopic as error:
+        raise DecodeError(str(error), ErrorCode.INVALID_TOPIC) from None
+
+
+def _read_store_topic(item: object) -> str:
+    if type(item) is not str or len(item.encode()) > limits.TOPIC_SIZE_MAX:
+        raise _refusal("a topic of a store", item)
+    if store_name(item) is None:
+        raise DecodeError(f"{shorten(item)} is no topic of a store", ErrorCode.INVALID_TOPIC)
+    return item
+
+
+# Lists.
+
+
+def _read_list(item: object, size_max: int, read: Callable[[object], _ItemT]) -> tuple[_ItemT, ...]:
+    if type(item) is not tuple:
+        raise _refusal("a list", item)
+    if len(item) > size_max:
+        raise DecodeError(
+            f"a list of {len(item)} items, {size_max} are allowed", ErrorCode.LIMIT_EXCEEDED
+        )
+    return tuple(map(read, item))
+
+
+def _check_sorted(items: tuple[str, ...] | tuple[EndpointId, ...]) -> None:
+    for before, after in pairwise(items):
+        if not before < after:
+            raise DecodeError(f"{shorten(after)} does not sort behind {shorten(before)}")
+
+
+def _read_links(item: object) -> tuple[EndpointId, ...]:
+    links = _read_list(item, limits.LINKS_MAX, _read_id)
+    _check_sorted(links)
+    return links
+
+
+def _read_subscriptions(item: object) -> tuple[str, ...]:
+    subscriptions = _read_list(item, limits.SUBSCRIPTIONS_MAX, _read_topic)
+    if not is_minimal(subscriptions):
+        raise DecodeError("the subscriptions are not the sorted minimal set of prefixes")
+    return subscriptions
+
+
+def _read_stores(item: object) -> tuple[str, ...]:
+    stores = _read_list(item, limits.STORES_MAX, _read_store_topic)
+    _check_sorted(stores)
+    return stores
+
+
+def _read_announcement(item: object) -> Announcement:
+    return _read_fields(Announcement, _ANNOUNCEMENT_SHAPE, item)
+
+
+def _write_announcement(announcement: Announcement) -> list[Value]:
+    return _write_fields(announcement, _ANNOUNCEMENT_SHAPE)
+
+
+def _read_announcements(item: object) -> tuple[Announcement, ...]:
+    return _read_list(item, limits.KNOWLEDGE_MAX, _read_announcement)
+
+
+def _write_announcements(announcements: tuple[Announcement, ...]) -> list[Value]:
+    return [_write_announcement(announcement) for announcement in announcements]
+
+
+# Shapes.
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """How one field is read; and how it is written, if it is no value as it stands."""
+
+    read: Callable[[object], Any]
+    write: Callable[[Any], Value] | None = None
+
+
+_Shape = dict[str, _Field]
+"""The fields of a class by name, in its order."""
+
+_ID: Final = _Field(_read_id)
+_NUMBER: Final = _Field(_read_number)
+_DIGEST: Final = _Field(_read_digest, _write_digest)
+_KNOWLEDGE: Final = _Field(_read_knowledge)
+_ANNOUNCEMENTS: Final = _Field(_read_announcements, _write_announcements)
+
+_ANNOUNCEMENT_SHAPE: Final[_Shape] = {
+    "origin": _ID,
+    "time": _Field(_read_time),
+    "links": _Field(_read_links),
+    "subscriptions": _Field(_read_subscriptions),
+    "stores": _Field(_read_stores),
+    "forwarding": _Field(_read_flag),
+}
+
+_CONTROL: Final[dict[ControlKind, tuple[type[ControlMessage], _Shape]]] = {
+    ControlKind.HELLO: (Hello, {"sender": _ID, "knowledge": _KNOWLEDGE}),
+    ControlKind.ORIGINATOR_SYN: (
+        OriginatorSyn,
+        {"sender": _ID, "knowledge": _KNOWLEDGE, "announcements": _ANNOUNCEMENTS},
+    ),
+    ControlKind.RESPONDER_SYN_ACK: (ResponderSynAck, {"announcements": _ANNOUNCEMENTS}),
+    ControlKind.ORIGINATOR_ACK: (OriginatorAck, {}),
+    ControlKind.DROP_CONN: (
+        DropConn,
+        {"code": _Field(_read_code), "reason": _Field(_read_reason, _write_reason)},
+    ),
+    ControlKind.ANNOUNCEMENTS: (Announcements, {"items": _ANNOUNCEMENTS}),
+    ControlKind.KNOWLEDGE: (Knowledge, {"vector": _KNOWLEDGE}),
+    ControlKind.PING: (Ping, {"token": _NUMBER, "digest": _DIGEST}),
+    ControlKind.PONG: (Pong, {"token": _NUMBER, "digest": _DIGEST}),
+    ControlKind.CREDIT: (Credit, {"total_bytes": _NUMBER}),
+}
+_KINDS: Final = {message_class: kind for kind, (message_class, _) in _CONTROL.items()}
+
+for _class, _shape in (*_CONTROL.values(), (Announcement, _ANNOUNCEMENT_SHAPE)):
+    assert [field.name for field in fields(_class)] == list(_shape), f"{_class} has other fields"
+
+
+def _write_fields(message: object, shape: _Shape) -> list[Value]:
+    written = []
+    for name, field in shape.items():
+        item = getattr(message, name)
+        written.append(field.write(item) if field.write else item)
+    return written
+
+
+def _read_fields(message_class: type[_ItemT], shape: _Shape, item: object) -> _ItemT:
+    if type(item) is not tuple or len(item) != len(shape):
+        raise _refusal(f"{message_class.__name__} with {len(shape)} fields", item)
+    return message_class(
+        *(field.read(part) for field, part in zip(shape.values(), item, strict=True))
+    )
+
+
+def encode_control(message: ControlMessage) -> tuple[ControlKind, bytes]:
+    """Give the kind and the body of a control message; a preamble is none."""
+    kind = _KINDS[type(message)]
+    return kind, encode(_write_fields(message, _CONTROL[kind][1]))
+
+
+def decode_control(kind: int, body: bytes) -> ControlMessage:
+    """Read a control message. Raises ``DecodeError``, and nothing else, if it is none."""
+    try:
+        message_class, shape = _CONTROL[ControlKind(kind)]
+    except ValueError:
+        raise DecodeError(f"no control message has the kind {kind}") from None
+    return _read_fields(message_class, shape, decode(body))
+
+
+def encode_header(header: NodeHeader) -> bytes:
+    """Write the header of a node message, whose topic was checked by whoever made it.
+
+    Raises ``InvalidTopic`` if the topic leaves no room for the rest of the header.
+    """
+    encoded = encode((header.type, header.sender, header.receiver, header.topic))
+    if len(encoded) > limits.HEADER_SIZE_MAX:
+        raise InvalidTopic(f"the topic {shorten(header.topic)} is too long: shorten it")
+    return encoded
+
+
+def decode_header(encoded: bytes) -> NodeHeader:
+    """Read the header of a node message. Raises ``DecodeError``, and nothing else, if it is none.
+
+    Only the canonical form is taken: encoded headers are keys of route caches, and each header is
+    to have one place there. Commands go to topics of stores, and nothing else does.
+    """
+    if len(encoded) > limits.HEADER_SIZE_MAX:
+        raise DecodeError(f"a header of {len(encoded)} bytes", ErrorCode.LIMIT_EXCEEDED)
+    parts = decode(encoded)
+    if type(parts) is not tuple or len(parts) != 4 or not is_canonical(encoded):
+        raise _refusal("a header in its canonical form", parts)
+    packed_type, sender, receiver, topic = parts
+    known_type = _PACKED_TYPES.get(_read_number(packed_type))
+    if known_type is None:
+        raise _refusal("the type of a packed message", packed_type)
+    return NodeHeader(
+        known_type,
+        _read_id(sender),
+        None if receiver is None else _read_id(receiver),
+        (_read_store_topic if known_type is PackedType.COMMAND else _read_topic)(topic),
+    )

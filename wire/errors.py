@@ -1,0 +1,208 @@
+"""Every error of the mesh: one root, one class for each situation, and the codes that travel."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ErrorCode(IntEnum):
+    """Why something failed, as a number that may travel in ``drop_conn``.
+
+    Where Broker has a code for the situation, the number is Broker's.
+    """
+
+    NONE = 0
+    UNSPECIFIED = 1
+    PEER_INCOMPATIBLE = 2
+    PEER_INVALID = 3
+    PEER_UNAVAILABLE = 4
+    PEER_DISCONNECT_DURING_HANDSHAKE = 5
+    PEER_TIMEOUT = 6
+    MASTER_EXISTS = 7
+    NO_SUCH_MASTER = 8
+    NO_SUCH_KEY = 9
+    REQUEST_TIMEOUT = 10
+    TYPE_CLASH = 11
+    INVALID_DATA = 12
+    BACKEND_FAILURE = 13
+    STALE_DATA = 14
+    CONSUMER_EXISTS = 23
+    CONNECTION_TIMEOUT = 24
+    BROKEN_CLONE = 27
+    SHUTTING_DOWN = 28
+    UNEXPECTED_HANDSHAKE_MESSAGE = 31
+    SERIALIZATION_FAILED = 36
+    DESERIALIZATION_FAILED = 37
+    WRONG_MAGIC_NUMBER = 38
+    REDUNDANT_CONNECTION = 39
+    LOGIC_ERROR = 40
+    # Ours from here on: situations that Broker has no code for.
+    OUTBOX_OVERFLOW = 64
+    LIMIT_EXCEEDED = 65
+    INVALID_TOPIC = 66
+    GUARD_FAILED = 67
+    NOT_AUTHORIZED = 68
+    SELF_PEERING = 69
+
+
+class MeshError(Exception):
+    """The root of all errors that this library raises on purpose."""
+
+    code: ErrorCode = ErrorCode.UNSPECIFIED
+
+
+class ProtocolError(MeshError):
+    """Somebody broke the protocol. Never raised itself: see the two kinds below."""
+
+
+class LocalProtocolError(ProtocolError):
+    """The caller asked for something that the protocol forbids now."""
+
+    code = ErrorCode.LOGIC_ERROR
+
+
+class RemoteProtocolError(ProtocolError):
+    """The peer did something that the protocol forbids; its connection has to end."""
+
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.UNSPECIFIED) -> None:
+        """Remember the code that tells the peer, and the status event, what was wrong."""
+        super().__init__(message)
+        self.code = code
+
+
+class DecodeError(RemoteProtocolError):
+    """Bytes that are not a message, or not a value."""
+
+    def __init__(
+        self, message: str, code: ErrorCode = ErrorCode.DESERIALIZATION_FAILED
+    ) -> None:
+        """Most bad bytes have the same code; a limit that was passed has its own."""
+        super().__init__(message, code)
+
+
+class EncodeError(MeshError, ValueError):
+    """A value that has no place in the data model, such as an integer beyond 64 bits."""
+
+    code = ErrorCode.SERIALIZATION_FAILED
+
+
+class InvalidTopic(MeshError, ValueError):
+    """A topic that is too long, not text, or holds the reserved segment ``<$>``."""
+
+    code = ErrorCode.INVALID_TOPIC
+
+
+class EndpointClosed(MeshError):
+    """The endpoint was shut down, or was never started."""
+
+    code = ErrorCode.SHUTTING_DOWN
+
+
+class PeerUnavailable(MeshError):
+    """Nobody answers at that address."""
+
+    code = ErrorCode.PEER_UNAVAILABLE
+
+
+class PeerIncompatible(MeshError):
+    """The other side speaks another version of the protocol, or another protocol."""
+
+    code = ErrorCode.PEER_INCOMPATIBLE
+
+
+class InsecureAddress(MeshError):
+    """Plain TCP was asked for beyond the loopback interface."""
+
+    code = ErrorCode.NOT_AUTHORIZED
+
+
+class CredentialsError(MeshError):
+    """A secret, a certificate or a key that cannot be used."""
+
+    code = ErrorCode.NOT_AUTHORIZED
+
+
+class PeerNotTrusted(MeshError):
+    """The two sides of a connection do not accept each other's credentials."""
+
+    code = ErrorCode.NOT_AUTHORIZED
+
+
+class AddressInUse(MeshError):
+    """Somebody listens at that address already, or it is not ours to listen at."""
+
+    code = ErrorCode.PEER_INVALID
+
+
+class OutboxFull(MeshError):
+    """``publish_nowait`` found no room; nothing was sent to anybody."""
+
+    code = ErrorCode.OUTBOX_OVERFLOW
+
+
+class StoreError(MeshError):
+    """The root of what can go wrong with a store."""
+
+
+class MasterExists(StoreError):
+    """A master of that name is known in the mesh."""
+
+    code = ErrorCode.MASTER_EXISTS
+
+
+class NoSuchMaster(StoreError):
+    """A clone was asked for where the master itself lives, or no master answered in time."""
+
+    code = ErrorCode.NO_SUCH_MASTER
+
+
+class NoSuchKey(StoreError, KeyError):
+    """The key is not in the store."""
+
+    code = ErrorCode.NO_SUCH_KEY
+
+    def __str__(self) -> str:
+        """Say it in words: ``KeyError`` would print the repr of the text."""
+        return str(self.args[0]) if self.args else ""
+
+
+class TypeClash(StoreError, TypeError):
+    """The operation does not fit the type of the stored value, which stays as it was."""
+
+    code = ErrorCode.TYPE_CLASH
+
+
+class InvalidData(StoreError, ValueError):
+    """The operation fits, its operand does not."""
+
+    code = ErrorCode.INVALID_DATA
+
+
+class GuardFailed(StoreError):
+    """A guard of an atomic batch did not hold, and nothing of the batch was applied."""
+
+    code = ErrorCode.GUARD_FAILED
+
+
+class StaleData(StoreError):
+    """The clone has not heard from its master for longer than the stale interval."""
+
+    code = ErrorCode.STALE_DATA
+
+
+class RequestTimeout(StoreError, TimeoutError):
+    """The master did not answer in time; whether it applied the command is unknown."""
+
+    code = ErrorCode.REQUEST_TIMEOUT
+
+
+class BackendFailure(StoreError):
+    """The disk or the database under a master failed."""
+
+    code = ErrorCode.BACKEND_FAILURE
+
+
+class StoreClosed(StoreError):
+    """The store's handle, or its endpoint, is closed."""
+
+    code = ErrorCode.SHUTTING_DOWN

@@ -1,0 +1,216 @@
+"""Bytes to frames and back: the preamble, control frames, and node frames of many payloads.
+
+A connection is, in either direction, one preamble and then frames::
+
+    preamble   magic "PMSH" | u16 version_min | u16 version_max
+    frame      front (20 bytes) | header | u32 length of each payload | payloads
+    front      u32 size after the front | u8 kind | u8 ttl | u16 header size
+               | u32 count | u64 sequence
+
+What changes from message to message stands in the front, at a fixed width. The header of a node
+frame repeats byte for byte, so that a receiver can look it up undecoded. A frame carries up to
+``GROUP_COUNT`` payloads that share one header: the cost of a frame is paid once for all of them,
+and a relay passes them on without looking inside. A control frame has no header and one payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from struct import Struct
+from typing import Final
+
+from wire import limits
+from wire.errors import DecodeError, ErrorCode
+from wire.messages import Preamble
+
+MAGIC: Final = b"PMSH"
+VERSION_MIN: Final = 1
+VERSION_MAX: Final = 1
+
+NODE_KIND: Final = 0
+"""The kind of a node frame; control frames have the numbers of ``wire.codec.ControlKind``."""
+
+FRONT: Final = Struct("!IBBHIQ")
+FRONT_SIZE: Final = FRONT.size
+PREAMBLE: Final = Struct("!4sHH")
+
+_TTL_OFFSET: Final = 5
+_LENGTHS: Final = tuple(Struct(f"!{count}I") for count in range(limits.GROUP_COUNT + 1))
+
+
+def encode_preamble(preamble: Preamble) -> bytes:
+    """Write the first bytes of a connection."""
+    return PREAMBLE.pack(MAGIC, preamble.version_min, preamble.version_max)
+
+
+def encode_control(kind: int, body: bytes) -> bytes:
+    """Frame one encoded control message."""
+    return FRONT.pack(len(body), kind, 0, 0, 0, 0) + body
+
+
+def encode_node(header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]) -> list[bytes]:
+    """Frame payloads that share a header, as pieces to be joined with others and sent."""
+    count = len(payloads)
+    lengths = _LENGTHS[count].pack(*map(len, payloads))
+    size = len(header) + len(lengths) + sum(map(len, payloads))
+    front = FRONT.pack(size, NODE_KIND, ttl, len(header), count, sequence)
+    return [front, header, lengths, *payloads]
+
+
+class ControlFrame:
+    """One control message, not decoded yet."""
+
+    __slots__ = ("body", "kind")
+
+    def __init__(self, kind: int, body: bytes) -> None:
+        """Hold the number of the message's class, and its encoded fields."""
+        self.kind = kind
+        self.body = body
+
+
+class NodeFrame:
+    """Payloads with one header, still in the bytes that they came in.
+
+    Slotted and mutable, because a receiver makes one for each frame.
+    """
+
+    __slots__ = ("_buffer", "_end", "_start", "header", "lengths", "sequence", "ttl")
+
+    def __init__(self, buffer: bytes, start: int, end: int) -> None:
+        """Read the frame whose front begins at ``start``; raises ``DecodeError``."""
+        _, _, self.ttl, header_size, count, self.sequence = FRONT.unpack_from(buffer, start)
+        lengths_start = start + FRONT_SIZE + header_size
+        if not 1 <= count <= limits.GROUP_COUNT:
+            raise DecodeError(f"a node frame of {count} payloads; 1 to {limits.GROUP_COUNT} fit")
+        if not header_size or lengths_start + 4 * count > end or not self.ttl:
+            raise DecodeError("a node frame without header, without life, or shorter than it says")
+        self.lengths: tuple[int, ...] = _LENGTHS[count].unpack_from(buffer, lengths_start)
+        if lengths_start + 4 * count + sum(self.lengths) != end:
+            raise DecodeError("the payloads of a node frame do not add up to its size")
+        self.header = buffer[start + FRONT_SIZE : lengths_start]
+        self._buffer = buffer
+        self._start = start
+        self._end = end
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, for flow control."""
+        return self._end - self._start
+
+    def payloads(self) -> list[bytes]:
+        """Cut the payloads out, in order."""
+        buffer, lengths = self._buffer, self.lengths
+        first = self._end - sum(lengths)
+        length = lengths[0]
+        if length and lengths.count(length) == len(lengths):
+            return [buffer[at : at + length] for at in range(first, self._end, length)]
+        return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
+
+    def forwarded(self) -> list[bytes]:
+        """Write the frame once more with one hop less to live, its payloads untouched."""
+        buffer, at = self._buffer, self._start + _TTL_OFFSET
+        return [buffer[self._start : at], bytes((self.ttl - 1,)), buffer[at + 1 : self._end]]
+
+
+Frame = Preamble | ControlFrame | NodeFrame
+
+
+class FrameDecoder:
+    """Bytes in, in any chunks; frames out, one at a time. Buffers at most one frame and one chunk.
+
+    The decoder belongs to the connection, not to the handshake: frames that came in one chunk with
+    the last message of the handshake are still inside when the peering takes over.
+    """
+
+    __slots__ = ("_buffer", "_chunks", "_missing", "_offset", "_opened", "size_max")
+
+    def __init__(self, size_max: int = limits.HANDSHAKE_FRAME_SIZE_MAX) -> None:
+        """Expect a preamble first; refuse frames of more than ``size_max`` bytes (settable)."""
+        self.size_max = size_max
+        self._buffer = b""
+        self._offset = 0
+        self._chunks: list[bytes] = []
+        self._missing = 0
+        self._opened = False
+
+    def feed(self, chunk: bytes) -> None:
+        """Take bytes in, as they came."""
+        if self._offset == len(self._buffer) and not self._chunks:
+            self._buffer, self._offset, self._missing = chunk, 0, 0
+        else:
+            self._chunks.append(chunk)
+            self._missing -= len(chunk)
+
+    def next_frame(self) -> Frame | None:
+        """Give the next whole frame, or ``None`` until more bytes come; raises ``DecodeError``."""
+        if self._missing > 0:
+            return None
+        if not self._opened:
+            return self._open()
+        if len(self._buffer) - self._offset < FRONT_SIZE:
+            self._merge()
+        buffer, start = self._buffer, self._offset
+        if len(buffer) - start < FRONT_SIZE:
+            return None
+        size, kind, _, header_size, count, _ = FRONT.unpack_from(buffer, start)
+        if size > self.size_max:
+            raise DecodeError(
+                f"a frame of {size} bytes; {self.size_max} are allowed here",
+                ErrorCode.LIMIT_EXCEEDED,
+            )
+        end = start + FRONT_SIZE + size
+        if end > len(buffer):
+            self._missing = end - len(buffer) - sum(map(len, self._chunks))
+            if self._missing > 0:
+                return None
+            buffer, start, end = self._gather(end - start), 0, end - start
+        else:
+            self._offset = end
+        if kind == NODE_KIND:
+            return NodeFrame(buffer, start, end)
+        if header_size or count:
+            raise DecodeError(f"a control frame of kind {kind} with the front of a node frame")
+        return ControlFrame(kind, buffer[start + FRONT_SIZE : end])
+
+    def _open(self) -> Preamble | None:
+        """Read the preamble; other protocols are told apart by their very first byte."""
+        self._merge()
+        if self._buffer[:4] != MAGIC[: len(self._buffer)]:
+            raise DecodeError(
+                f"this is no peermesh peer: its first bytes are {self._buffer[:8]!r}",
+                ErrorCode.WRONG_MAGIC_NUMBER,
+            )
+        if len(self._buffer) < PREAMBLE.size:
+            return None
+        _, version_min, version_max = PREAMBLE.unpack_from(self._buffer)
+        if version_min > version_max:
+            raise DecodeError(f"a version range from {version_min} down to {version_max}")
+        self._opened = True
+        self._offset = PREAMBLE.size
+        return Preamble(version_min, version_max)
+
+    def _gather(self, size: int) -> bytes:
+        """Put together the frame that came in pieces, and go on in the chunk that ends it.
+
+        Chunks wait until the whole frame is there, and nothing but the frame is copied: joining
+        each chunk to what came before would copy a large frame hundreds of times.
+        """
+        pieces: list[bytes | memoryview] = [memoryview(self._buffer)[self._offset :]]
+        pieces += self._chunks[:-1]
+        last = self._chunks[-1]
+        cut = size - sum(map(len, pieces))
+        if cut <= 0:
+            # Several chunks were fed at once, and the frame ends before the last of them.
+            self._merge()
+            self._offset = size
+            return self._buffer
+        self._buffer, self._offset = last, cut
+        self._chunks.clear()
+        return b"".join((*pieces, memoryview(last)[:cut]))
+
+    def _merge(self) -> None:
+        if self._chunks:
+            rest = memoryview(self._buffer)[self._offset :]
+            self._buffer, self._offset = b"".join((rest, *self._chunks)), 0
+            self._chunks.clear()

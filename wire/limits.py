@@ -1,0 +1,56 @@
+"""Every limit of the wire, each with its reason. Limits of a single part stand in that part."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+TOPIC_SIZE_MAX: Final = 65_535
+"""Bytes of UTF-8 in a topic: what Broker's 16-bit length allows, so that topics stay portable."""
+
+HEADER_SIZE_MAX: Final = 65_600
+"""Bytes of a node message's CBOR header: the longest topic, two ids and their CBOR heads fit."""
+
+PAYLOAD_SIZE_MAX: Final = 16 * MIB
+"""Bytes of one encoded payload. Larger things belong in a store or a file, in chunks."""
+
+FRAME_SIZE_MAX: Final = PAYLOAD_SIZE_MAX + 128 * KIB
+"""Bytes of one frame: the largest payload with its header. A peer can make us buffer no more."""
+
+HANDSHAKE_FRAME_SIZE_MAX: Final = 4 * MIB
+"""Bytes of one frame before the peer is known: a thousand announcements of 50 links fit twice."""
+
+GROUP_SIZE: Final = 64 * KIB
+"""Bytes after which a frame takes no more payloads: half of one read keeps the pipe busy."""
+
+GROUP_COUNT: Final = 256
+"""Payloads after which a frame takes no more, and a publisher lets other tasks run."""
+
+VALUE_DEPTH_MAX: Final = 32
+"""Nesting of a value, far above any honest one and far below the decoder's stack."""
+
+TTL_DEFAULT: Final = 16
+"""Links that a message may cross: Broker's default, twice the diameter of any sane mesh."""
+
+TTL_MAX: Final = 255
+"""The time to live travels in one byte."""
+
+LAMPORT_TIME_MAX: Final = 2**62
+"""The latest time that a peer may announce: whoever hears of it can still tell a later one."""
+
+LINKS_MAX: Final = 4096
+"""Links of one announcement: an endpoint with that many peers has run out of file descriptors."""
+
+SUBSCRIPTIONS_MAX: Final = 16_384
+"""Topic prefixes of one announcement. Everybody keeps them all, so they are counted per mesh."""
+
+STORES_MAX: Final = 4096
+"""Store topics of one announcement, for the same reason."""
+
+KNOWLEDGE_MAX: Final = 65_536
+"""Endpoints of a vector of times: six times what an endpoint remembers, in 2 MiB."""
+
+REASON_SIZE_MAX: Final = 1024
+"""Characters of the reason in ``drop_conn``: some sentences for a status event, not a book."""

@@ -1,0 +1,138 @@
+"""What travels between two endpoints that speak to each other: frozen messages, closed unions.
+
+A node message has a form of its own, made for speed: see ``wire.framing``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from wire.clocks import LamportTime, VectorTime
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId
+
+
+class PackedType(IntEnum):
+    """What the payload bytes of a packed message are (seed 7.1, message type 3)."""
+
+    DATA = 1
+    """A value, encoded."""
+    COMMAND = 2
+    """A store command (seed 7.5.1), seen by stores only."""
+    BYTES = 3
+    """A value of type bytes, as it is: nothing to encode, nothing to decode."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHeader:
+    """The part of a node message that repeats: who sends what kind to whom, on which topic."""
+
+    type: PackedType
+    sender: EndpointId
+    receiver: EndpointId | None
+    """``None`` addresses everyone with a matching subscription."""
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """What an endpoint is and wants, as of its Lamport time: flooded through the mesh."""
+
+    origin: EndpointId
+    time: LamportTime
+    links: tuple[EndpointId, ...]
+    """Its peers, sorted. A link counts when both of its ends announce it."""
+    subscriptions: tuple[str, ...]
+    """The minimal set of topic prefixes that its subscribers want, sorted."""
+    stores: tuple[str, ...]
+    """The exact store topics (with the reserved segment) that its masters and clones hear."""
+    forwarding: bool
+    """False for a leaf, which nobody routes through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """The first bytes of a connection in either direction: the protocol and its versions."""
+
+    version_min: int
+    version_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The dialler's first message; an acceptor with the larger id answers with its own."""
+
+    sender: EndpointId
+    knowledge: VectorTime
+
+
+@dataclass(frozen=True, slots=True)
+class OriginatorSyn:
+    """The endpoint with the smaller id proposes the peering, with all that the other lacks."""
+
+    sender: EndpointId
+    knowledge: VectorTime
+    announcements: tuple[Announcement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ResponderSynAck:
+    """The endpoint with the larger id agrees, with all that the originator lacks."""
+
+    announcements: tuple[Announcement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OriginatorAck:
+    """The peering stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropConn:
+    """The connection ends, and why: redundant, incompatible, or in breach of the protocol."""
+
+    code: ErrorCode
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Announcements:
+    """News about endpoints, passed on to whoever may not have heard."""
+
+    items: tuple[Announcement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the sender has heard of every endpoint; the receiver answers with what it lacks."""
+
+    vector: VectorTime
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """Asks for a pong. Also keeps the connection alive; the digest sums up what is known."""
+
+    token: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pong:
+    """Answers a ping, after everything that came before it was taken in."""
+
+    token: int
+    digest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """The receiver has room: so many bytes of data frames, in total, may have been sent."""
+
+    total_bytes: int
+
+
+HandshakeMessage = Preamble | Hello | OriginatorSyn | ResponderSynAck | OriginatorAck | DropConn
+PeerMessage = Announcements | Knowledge | Ping | Pong | Credit | DropConn
+ControlMessage = HandshakeMessage | PeerMessage

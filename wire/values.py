@@ -1,0 +1,247 @@
+"""The data model: what can be published and stored, and the two containers that are received.
+
+Received values are immutable and hashable. Lists come back as ``tuple``, sets as ``Set``, dicts as
+``Table``. The latter two compare by typed identity: ``1``, ``True``, ``1.0`` and ``Count(1)`` are
+four different keys. Identity is the deterministic encoding, so that all NaNs are one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import (
+    ItemsView,
+    Iterable,
+    Iterator,
+    Mapping,
+    Set as AbstractSet,
+    ValuesView,
+)
+from typing import Any, Final, cast
+
+from wire.encoding import encode
+from wire.errors import EncodeError
+from wire.scalars import Count, Enum, Port, PortProtocol, Timespan, Timestamp, Value
+
+__all__ = [
+    "Count",
+    "Enum",
+    "Port",
+    "PortProtocol",
+    "Set",
+    "Table",
+    "Timespan",
+    "Timestamp",
+    "Value",
+    "freeze",
+]
+
+_TEXT: Final = frozenset({str, bytes})
+"""Types whose own equality is the typed identity, and whose hashes are keyed. Hashes of others, such
+as integers and tuples, a peer can choose so that a dict of them takes quadratic time to fill."""
+
+_MIXED: Final[frozenset[type]] = frozenset()
+
+
+def _plain_kinds(keys: Iterable[Any]) -> frozenset[type]:
+    """Give the types of the keys if a dict may take them as they are, which saves encoding them."""
+    return _TEXT if _TEXT.issuperset(map(type, keys)) else _MIXED
+
+
+def _identity(key: object) -> bytes | None:
+    """Give the encoding of a key; what has none is in no container."""
+    try:
+        return encode(cast("Value", key))
+    except EncodeError:
+        return None
+
+
+class Set(AbstractSet[Any]):
+    """An immutable set of values with typed identity: it can hold 1, True and 1.0 at once.
+
+    Equals every set of the same typed elements, and hashes like a frozenset of them.
+    """
+
+    __slots__ = ("_elements", "_identities", "_kinds", "_plain")
+
+    _elements: tuple[Any, ...]
+    _kinds: frozenset[type]
+    """The types of elements that ``_plain`` tells apart; empty if it cannot."""
+    _plain: frozenset[Any]
+    _identities: frozenset[bytes] | None
+
+    def __init__(self, elements: Iterable[Any] = ()) -> None:
+        """Take the elements in, frozen and sorted by encoding. Raises ``EncodeError``."""
+        distinct = {encode(element): freeze(element) for element in elements}
+        self._fill(tuple(distinct[encoding] for encoding in sorted(distinct)))
+
+    @classmethod
+    def received(cls, elements: tuple[Any, ...]) -> Set:
+        """Wrap elements that were decoded, in their order; raises ``ValueError`` on a duplicate."""
+        self = cls.__new__(cls)
+        self._fill(elements)
+        if len(self._plain if self._kinds else self._index()) != len(elements):
+            raise ValueError("a set holds an element twice")
+        return self
+
+    def _fill(self, elements: tuple[Any, ...]) -> None:
+        self._elements = elements
+        self._kinds = _plain_kinds(elements)
+        self._plain = frozenset(elements) if self._kinds else frozenset()
+        self._identities = None
+
+    def _index(self) -> frozenset[bytes]:
+        if self._identities is None:
+            self._identities = frozenset(map(encode, self._elements))
+        return self._identities
+
+    @classmethod
+    def _from_iterable(cls, elements: Iterable[Any]) -> Set:
+        # The operators of the base class make their results with this.
+        return cls(elements)
+
+    def __contains__(self, element: object) -> bool:
+        """Tell whether exactly this element is in the set, type included."""
+        if type(element) in self._kinds:
+            return element in self._plain
+        return _identity(element) in self._index()
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate the elements, in the order they were encoded in."""
+        return iter(self._elements)
+
+    def __len__(self) -> int:
+        """Count the elements."""
+        return len(self._elements)
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other is a set of the same typed elements."""
+        if not isinstance(other, AbstractSet):
+            return NotImplemented
+        return len(self) == len(other) and self._index() == {_identity(item) for item in other}
+
+    def __hash__(self) -> int:
+        """Hash like the frozenset of the elements, which may be equal."""
+        return self._hash()  # the base class has frozenset's algorithm, without its hash table
+
+    def __repr__(self) -> str:
+        """Show what to paste to get this set back."""
+        return f"Set({list(self._elements)!r})"
+
+    def __reduce__(self) -> tuple[type[Set], tuple[tuple[Any, ...]]]:
+        """Pickle and copy by the elements."""
+        return Set, (self._elements,)
+
+
+class Table(Mapping[Any, Any]):
+    """An immutable table with typed keys: it can hold the keys 1, True and 1.0 at once.
+
+    Equals every mapping of the same typed keys to the same typed values.
+    """
+
+    __slots__ = ("_items", "_kinds", "_typed")
+
+    _items: Mapping[Any, Any]
+    """The whole table, unless its keys have no kinds."""
+    _kinds: frozenset[type]
+    """The types of keys that ``_items`` tells apart; empty if it cannot."""
+    _typed: dict[bytes | None, tuple[Any, Any]] | None
+    """Keys and values by the encoding of the key; made when it is needed."""
+
+    def __init__(self, items: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = ()) -> None:
+        """Take the items in, frozen and sorted by encoded key; of equal keys the last one counts.
+
+        Raises ``EncodeError``.
+        """
+        pairs = items.items() if isinstance(items, Mapping) else items
+        distinct = {}
+        for key, value in pairs:
+            encode(value)  # refuses what has no place in a table, such as the table itself
+            distinct[encode(key)] = (freeze(key), freeze(value))
+        self._fill([distinct[encoding] for encoding in sorted(distinct)])
+
+    @classmethod
+    def received(cls, pairs: list[tuple[Any, Any]]) -> Table:
+        """Wrap items that were decoded, in their order; raises ``ValueError`` on a duplicate."""
+        self = cls.__new__(cls)
+        self._fill(pairs)
+        if len(self) != len(pairs):
+            raise ValueError("a table holds a key twice")
+        return self
+
+    @classmethod
+    def received_map(cls, items: Mapping[Any, Any], *_is_immutable: object) -> Table:
+        """Wrap a map that was decoded, whose keys are known to be text or bytes, and distinct.
+
+        Called by cbor2 for each map, so that it does no more than it has to.
+        """
+        self = cls.__new__(cls)
+        self._items = items
+        self._kinds = _TEXT
+        self._typed = None
+        return self
+
+    def _fill(self, pairs: list[tuple[Any, Any]]) -> None:
+        self._kinds = _plain_kinds(key for key, _ in pairs)
+        self._items = dict(pairs) if self._kinds else {}
+        self._typed = None if self._kinds else {encode(pair[0]): pair for pair in pairs}
+
+    def _index(self) -> dict[bytes | None, tuple[Any, Any]]:
+        if self._typed is None:
+            self._typed = {encode(key): (key, value) for key, value in self._items.items()}
+        return self._typed
+
+    # What a table holds is for its user to know, as with any mapping that is read from somewhere.
+    def __getitem__(self, key: object) -> Any:  # noqa: ANN401
+        """Give the value of exactly this key, type included; raises ``KeyError``."""
+        if type(key) in self._kinds:
+            return self._items[key]
+        pair = self._index().get(_identity(key))
+        if pair is None:
+            raise KeyError(key)
+        return pair[1]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate the keys, in the order they were encoded in."""
+        return iter(self._items) if self._kinds else (key for key, _ in self._index().values())
+
+    def __len__(self) -> int:
+        """Count the items."""
+        return len(self._items) if self._kinds else len(self._index())
+
+    def values(self) -> ValuesView[Any]:
+        """View the values, in the order they were encoded in."""
+        return self._items.values() if self._kinds else super().values()
+
+    def items(self) -> ItemsView[Any, Any]:
+        """View the items, in the order they were encoded in."""
+        return self._items.items() if self._kinds else super().items()
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether the other is a mapping of the same typed keys to the same typed values."""
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return len(self) == len(other) and encode(self) == _identity(other)
+
+    def __hash__(self) -> int:
+        """Hash the encoding, which is what equality compares."""
+        return hash(encode(self))
+
+    def __repr__(self) -> str:
+        """Show what to paste to get this table back."""
+        return f"Table({dict(self._items) if self._kinds else list(self.items())!r})"
+
+    def __reduce__(self) -> tuple[type[Table], tuple[list[tuple[Any, Any]]]]:
+        """Pickle and copy by the items."""
+        return Table, (list(self.items()),)
+
+
+def freeze(value: Value) -> Value:
+    """Give a value with its containers made immutable, as a receiver would get it."""
+    if isinstance(value, (str, bytes, int, float, Set, Table)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return tuple(map(freeze, value))
+    if isinstance(value, Mapping):
+        return Table(value)
+    if isinstance(value, AbstractSet):
+        return Set(value)
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
