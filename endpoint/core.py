@@ -20,6 +20,7 @@ from endpoint.topology import Topology
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId
+from wire.limits import LAMPORT_TIME_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
 from wire.topics import SubscriptionCounts
 
@@ -34,8 +35,9 @@ WINDOWS_MAX: Final = 2 * ENDPOINTS_MAX
 """Sequence windows remembered: both kinds of messages of every endpoint."""
 
 UNREACHABLE_GRACE_SECONDS: Final = 60.0
-"""How long an announcement of somebody who is not reachable is kept: news of a new endpoint may
-overtake the news of the link that leads to it."""
+"""How long an announcement of somebody who is not reachable is kept. News of an endpoint may
+overtake the news of the link that leads to it, and what a handshake was told that we know has to
+stay known until it is over. What somebody published before he left is routed by it, too."""
 
 DIGEST_MISMATCHES_MAX: Final = 2
 """Keep-alives in a row with another digest before knowledge is compared: news takes time."""
@@ -72,6 +74,7 @@ class EndpointCore:
         self._routes: dict[bytes, Route] = {}
         self._mismatches: dict[EndpointId, int] = {}
         self._knowledge: VectorTime | None = None
+        self._digest: int | None = None
         self._announce_here()
 
     # What the handshake asks for.
@@ -84,13 +87,13 @@ class EndpointCore:
         return self._knowledge
 
     def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
-        """Give every announcement that is newer than what somebody knows, nearest origin first."""
-        announcements = self.topology.announcements
-        nearest = [self.local, *self.topology.reachable()]
-        rest = [origin for origin in announcements if origin not in self._reachable]
+        """Give what somebody does not know of those who are here, nearest origin first.
+
+        Who is not reachable is not passed on: the dead would wander about for ever.
+        """
         news = []
-        for origin in dict.fromkeys(nearest + rest):
-            announcement = announcements.get(origin)
+        for origin in (self.local, *self._reachable):
+            announcement = self.topology.announcements.get(origin)
             if announcement and announcement.time > knowledge.get(origin, _NOTHING):
                 news.append(announcement)
         return tuple(news)
@@ -108,11 +111,11 @@ class EndpointCore:
         effects: list[Effect] = []
         self.topology.connect(peer)
         fresh = self._learn(announcements)
+        self._outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
-        lacking = self.news_for(knowledge)
-        self._send(effects, [peer], lacking)
-        self._send(effects, [hop for hop in self.topology.direct if hop != peer], (*fresh, mine))
-        self._refresh(effects)
+        news = (*self._refresh(effects, fresh), mine)
+        self._send(effects, [peer], self.news_for(knowledge))
+        self._send(effects, [hop for hop in self.topology.direct if hop != peer], news)
         reason = "handshake successful"
         self._emit(effects, StatusCode.PEER_ADDED, peer, address, reason)
         return effects
@@ -143,10 +146,14 @@ class EndpointCore:
     ) -> list[Effect]:
         """Take in what a peer passed on, and pass on what was new to us."""
         effects: list[Effect] = []
-        fresh = (*self._learn(announcements), *self._reclaim(announcements))
-        if fresh:
-            self._send(effects, [hop for hop in self.topology.direct if hop != peer], fresh)
-            self._refresh(effects)
+        fresh = self._learn(announcements)
+        mine = self._reclaim(announcements)
+        if fresh or mine:
+            news = (*self._refresh(effects, fresh), *mine)
+            told = {announcement.origin: announcement.time for announcement in announcements}
+            rest = tuple(each for each in news if each.time > told.get(each.origin, _NOTHING))
+            self._send(effects, [peer], rest)
+            self._send(effects, [hop for hop in self.topology.direct if hop != peer], news)
         return effects
 
     def receive_knowledge(self, peer: EndpointId, knowledge: VectorTime) -> list[Effect]:
@@ -167,8 +174,16 @@ class EndpointCore:
         return [SendControl(peer, Knowledge(self.knowledge()))]
 
     def digest(self) -> int:
-        """Sum up in 64 bits what is known of every endpoint."""
-        return self.knowledge().digest()
+        """Sum up in 64 bits what is known of everybody who is here.
+
+        Who is not reachable does not count: the others forget him at another moment.
+        """
+        if self._digest is None:
+            announcements = self.topology.announcements
+            here = (self.local, *self._reachable)
+            times = {origin: announcements[origin].time for origin in here if origin in announcements}
+            self._digest = VectorTime(times).digest()
+        return self._digest
 
     def tick(self, now: float) -> list[Effect]:
         """Forget who has not been reachable for the grace time. ``now`` is in seconds."""
@@ -228,6 +243,8 @@ class EndpointCore:
         return route
 
     def _resolve(self, header: NodeHeader) -> Route:
+        if header.sender not in self.topology.announcements:
+            return Route(header, SequenceWindow.closed(), (), ())  # News precedes data: it is made up.
         hops: tuple[EndpointId, ...] = ()
         receivers: tuple[object, ...] = ()
         if header.sender != self.local and header.receiver in (None, self.local):
@@ -267,7 +284,10 @@ class EndpointCore:
         if window is None:
             if len(self._windows) >= WINDOWS_MAX:
                 del self._windows[next(iter(self._windows))]
-            window = self._windows[key] = SequenceWindow()
+            # What comes back to its own sender was seen, whoever says so.
+            is_own = header.sender == self.local
+            window = SequenceWindow.closed() if is_own else SequenceWindow()
+            self._windows[key] = window
         return window
 
     # Questions.
@@ -298,7 +318,7 @@ class EndpointCore:
     # Announcing.
 
     def _announce_here(self) -> Announcement:
-        self._clock = self._clock.next()
+        self._clock = min(self._clock.next(), LamportTime(LAMPORT_TIME_MAX))
         announcement = Announcement(
             origin=self.local,
             time=self._clock,
@@ -327,7 +347,6 @@ class EndpointCore:
             if origin == self.local or (is_full and origin not in self.topology.announcements):
                 continue
             if self.topology.learn(announcement):
-                self._clock = max(self._clock, announcement.time)
                 fresh.append(announcement)
         if fresh:
             self._forget_knowledge()
@@ -339,10 +358,15 @@ class EndpointCore:
         Our own words come back in every cycle of the mesh, and mean nothing.
         """
         times = [news.time for news in announcements if news.origin == self.local]
-        if not times or max(times) <= self.topology.announcements[self.local].time:
+        if not times or max(times) <= self._clock:
             return ()
-        self._clock = max(self._clock, *times)
+        self._outvote(max(times))
         return (self._announce_here(),)
+
+    def _outvote(self, time: LamportTime) -> None:
+        """Speak later than ``time`` from now on. Others' clocks never move ours otherwise: one
+        forged announcement would push the clocks of the whole mesh to their limit."""
+        self._clock = max(self._clock, time)
 
     def _send(
         self,
@@ -354,7 +378,7 @@ class EndpointCore:
             effects += [SendControl(peer, Announcements(announcements)) for peer in peers]
 
     def _forget_knowledge(self) -> None:
-        self._knowledge = None
+        self._knowledge = self._digest = None
         self._routes.clear()
 
     def _forget(self, origin: EndpointId) -> None:
@@ -364,21 +388,31 @@ class EndpointCore:
 
     # Events.
 
-    def _refresh(self, effects: list[Effect]) -> None:
-        """Compare who is reachable with who was, and tell."""
+    def _refresh(
+        self, effects: list[Effect], fresh: Sequence[Announcement] = ()
+    ) -> tuple[Announcement, ...]:
+        """Compare who is reachable with who was, and tell; give what the peers have to hear.
+
+        They hear what is fresh of those who are or were reachable. What is fresh of others is kept
+        until a path to them is known, and passed on then: so each peer has heard of all whom we can
+        reach, which makes them reachable there.
+        """
         before, after = self._reachable, self.topology.reachable()
         self._reachable = dict.fromkeys(after)
+        self._digest = None
+        news = {each.origin: each for each in fresh if each.origin in before or each.origin in after}
         for endpoint in after:
             if endpoint not in before:
                 reason = "found a new endpoint in the mesh"
                 self._emit(effects, StatusCode.ENDPOINT_DISCOVERED, endpoint, None, reason)
+                if endpoint in self.topology.announcements:
+                    news[endpoint] = self.topology.announcements[endpoint]
         for endpoint in before:
             if endpoint not in after:
                 reason = "lost the last path"
                 self._emit(effects, StatusCode.ENDPOINT_UNREACHABLE, endpoint, None, reason)
-                if endpoint in self.topology.announcements:
-                    self._forget(endpoint)
         effects.append(RoutesChanged())
+        return tuple(news.values())
 
     @staticmethod
     def _emit(

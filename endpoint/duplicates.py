@@ -11,6 +11,10 @@ that this covers the reordering of a thousand frames while the mesh finds new pa
 counts as seen, since a late message is a smaller evil than a double one."""
 
 
+SEQUENCE_MAX: Final = 2**64 - 1
+"""The largest number that fits into the front of a frame."""
+
+
 class SequenceWindow:
     """The sequence numbers of one sender that came in, as runs: exact, and small.
 
@@ -25,6 +29,14 @@ class SequenceWindow:
         self.end = -1
         self._starts: list[int] = []
         self._ends: list[int] = []
+
+    @classmethod
+    def closed(cls) -> SequenceWindow:
+        """Give a window that admits nothing, for what cannot be right."""
+        window = cls()
+        window.end = SEQUENCE_MAX
+        window._starts, window._ends = [0], [SEQUENCE_MAX]
+        return window
 
     def admit(self, sequence: int) -> bool:
         """Take note of a frame; false if it was seen before, or is too old to tell."""

@@ -285,15 +285,15 @@ class EndpointLoop:
             self.duplicates += len(frame.lengths)
             return
         if route.receivers:
-            self._deliver(connection, route, frame.payloads())
+            self._deliver(connection, route, frame)
         if route.next_hops and frame.ttl > 1:
             self._forward(connection, route, frame)
 
-    def _deliver(self, connection: Connection, route: Route, payloads: list[bytes]) -> None:
-        header = route.header
+    def _deliver(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
+        header, payloads = route.header, frame.payloads()
         for receiver in route.receivers:
             if type(receiver) is Mailbox:
-                receiver.put(header.topic, header.type, payloads)
+                receiver.put(header.topic, header.type, payloads, frame.size)
                 self.mailboxes[receiver].wake()
                 if receiver.is_full and not receiver.is_stalled:
                     receiver.is_holding = True
@@ -331,8 +331,9 @@ class EndpointLoop:
             self._grant(connection)
 
     def _grant(self, connection: Connection) -> None:
-        if connection.peer is not None:
-            total = connection.inflow.due()
+        inflow = connection.inflow
+        if inflow.received >= inflow.due_at and connection.peer is not None:
+            total = inflow.due()
             if total is not None:
                 connection.send_control(Credit(total))
 

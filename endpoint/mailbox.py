@@ -42,7 +42,8 @@ class Missed:
 
 
 Message = tuple[str, "Value | Missed"]
-Parcel = tuple[str, PackedType, list[bytes]]
+Parcel = tuple[str, PackedType, list[bytes], int]
+"""Topic, type, payloads, and the bytes that they count as."""
 
 
 class Mailbox:
@@ -85,11 +86,11 @@ class Mailbox:
 
     # The loop's side.
 
-    def put(self, topic: str, kind: PackedType, payloads: list[bytes]) -> None:
-        """Take in a group; a stalled mailbox makes room by dropping its oldest."""
-        self._parcels.append((topic, kind, payloads))
+    def put(self, topic: str, kind: PackedType, payloads: list[bytes], size: int) -> None:
+        """Take in a group of ``size`` bytes; a stalled mailbox makes room by dropping its oldest."""
+        self._parcels.append((topic, kind, payloads, size))
         self._put += len(payloads)
-        self._put_bytes += sum(map(len, payloads))
+        self._put_bytes += size
         if self.is_stalled:
             self._drop_oldest()
 
@@ -115,9 +116,9 @@ class Mailbox:
 
     def _drop_oldest(self) -> None:
         while self.is_full and len(self._parcels) > 1:
-            _, _, payloads = self._parcels.popleft()
+            _, _, payloads, size = self._parcels.popleft()
             self._dropped += len(payloads)
-            self._dropped_bytes += sum(map(len, payloads))
+            self._dropped_bytes += size
 
     @property
     def waiting(self) -> int:
@@ -153,11 +154,11 @@ class Mailbox:
     def take(self, ready: deque[Message]) -> None:
         """Decode the oldest group into ``ready``, after ``Missed`` if some were dropped."""
         try:
-            topic, kind, payloads = self._parcels.popleft()
+            topic, kind, payloads, size = self._parcels.popleft()
         except IndexError:  # Dropped between the reader's look and its grasp.
             return
         self._taken += len(payloads)
-        self._taken_bytes += sum(map(len, payloads))
+        self._taken_bytes += size
         if self._dropped != self._told_dropped:
             dropped = self._dropped
             ready.append((MISSED_TOPIC, Missed(dropped - self._told_dropped)))

@@ -268,12 +268,14 @@ class Outbox:
 class Inflow:
     """The receiving end of one link: grants credit for what found room, and withholds it else."""
 
-    __slots__ = ("_blockers", "granted", "received")
+    __slots__ = ("_blockers", "due_at", "granted", "received")
 
     def __init__(self) -> None:
         """Both sides begin with one window."""
         self.received = 0
         self.granted = WINDOW_SIZE
+        self.due_at = WINDOW_SIZE // 4
+        """No need to ask whether credit is ``due`` before so much was received."""
         self._blockers: dict[object, None] = {}
 
     def block(self, target: object) -> bool:
@@ -290,7 +292,8 @@ class Inflow:
     def due(self) -> int | None:
         """Give the new total to grant, when nothing blocks and it is worth a message."""
         total = self.received + WINDOW_SIZE
-        if self._blockers or (total - self.granted) * 4 < WINDOW_SIZE:
+        if self._blockers or self.received < self.due_at:
             return None
         self.granted = total
+        self.due_at = self.received + WINDOW_SIZE // 4
         return total

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 import trio
 
+from endpoint.bell import Bell
 from endpoint.mailbox import Mailbox, Message
 
 
@@ -38,7 +39,7 @@ class Subscriber:
         self._host = host
         self._mailbox = mailbox
         self._ready: deque[Message] = deque()
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._bell = Bell()
         self._is_closed = False
 
     async def get(self, timeout: float | None = None) -> Message:
@@ -91,19 +92,19 @@ class Subscriber:
         if not self._is_closed:
             self._is_closed = True
             self._host.remove_topics(self._mailbox, None)
-            self._waiting.unpark_all()
+            self._bell.ring()
 
     async def _refill(self) -> None:
         mailbox, ready = self._mailbox, self._ready
-        if not mailbox.is_empty():
-            await trio.lowlevel.checkpoint_if_cancelled()
+        await trio.lowlevel.checkpoint_if_cancelled()
         while not ready:
             while mailbox.is_empty():
                 if self._is_closed:
                     raise trio.EndOfChannel
-                await self._waiting.park()
+                await self._bell.wait()
             mailbox.take(ready)
-        self._make_room()
+        if mailbox.is_holding:
+            self._make_room()
 
     def _make_room(self) -> None:
         mailbox = self._mailbox
@@ -115,8 +116,7 @@ class Subscriber:
 
     def wake(self) -> None:
         """There is something to read."""
-        if self._waiting:
-            self._waiting.unpark_all()
+        self._bell.ring()
 
     def ready_count(self) -> int:
         """Count what was taken from the mailbox and not handed out yet."""

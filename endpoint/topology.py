@@ -8,11 +8,17 @@ same announcements compute the same tree for the same root.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
+
+
+TREES_MAX: Final = 512
+"""Trees kept, beyond which they are made anew: 200 MB, if a peer makes up as many endpoints as are
+remembered, and a megabyte in a mesh of fifty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,8 @@ class Topology:
         """Compute the shortest-path tree of ``root``; kept until the graph changes."""
         tree = self._trees.get(root)
         if tree is None:
+            if len(self._trees) >= TREES_MAX:
+                self._trees.clear()
             tree = self._trees[root] = Tree(root, self._search(root))
         return tree
 
@@ -117,19 +125,28 @@ class Topology:
 
     def _search(self, root: EndpointId) -> dict[EndpointId, EndpointId]:
         """Search breadth first, in the order of ids, never through a leaf."""
-        parents: dict[EndpointId, EndpointId] = {}
-        frontier = [root]
+        parents = dict.fromkeys(self._first_links(root), root)
+        frontier = list(parents)
         while frontier:
             beyond: list[EndpointId] = []
-            for endpoint in frontier:
-                if endpoint != root and not self._forwards(endpoint):
-                    continue
+            for endpoint in filter(self._forwards, frontier):
                 for neighbour in self._neighbours(endpoint):
                     if neighbour != root and neighbour not in parents:
                         parents[neighbour] = endpoint
                         beyond.append(neighbour)
             frontier = beyond
         return parents
+
+    def _first_links(self, root: EndpointId) -> Sequence[EndpointId]:
+        """Give where messages of ``root`` go first.
+
+        Of somebody who is gone these are the links that it announced last: what it published before
+        it left may still be on the way, behind the news of its end.
+        """
+        announcement = self.announcements.get(root)
+        if announcement is None or root == self.local or root in self.reachable():
+            return self._neighbours(root)
+        return announcement.links
 
     def _forwards(self, endpoint: EndpointId) -> bool:
         announcement = self.announcements.get(endpoint)

@@ -78,6 +78,9 @@ class Welcome:
 
 def in_runs(payloads: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     """Cut a sequence of actions into what fits in one message each."""
+    if len(payloads) == 1:
+        yield payloads
+        return
     start, size = 0, 0
     for index, payload in enumerate(payloads):
         is_full = size + len(payload) > RUN_SIZE_MAX or index - start == RUN_COUNT_MAX
@@ -145,7 +148,8 @@ class Broadcaster:
     def remind(self, clone: CloneId) -> bool:
         """Answer a clone that asks to be taken in and has been; false if it has not been."""
         if clone not in self._clones:
-            return False
+            # A later attempt of the same clone means that this request is late.
+            return any(known.entity == clone.entity and known > clone for known in self._clones)
         if self._clones[clone] is None:
             # The request is late, or the clone has not heard from us for a while.
             keepalive = KeepaliveCommand(is_urgent=True)
@@ -197,8 +201,10 @@ class Broadcaster:
         self._producer.tick()
 
     def detach(self, clone: CloneId) -> None:
-        """Let a clone go that closes."""
-        self._discard(clone)
+        """Let a clone go that closes, or follows another master, with all its attempts so far."""
+        for known in [known for known in self._clones if known.entity == clone.entity]:
+            if known <= clone:
+                self._discard(known)
 
     def detach_endpoint(self, endpoint: EndpointId) -> None:
         """Let all clones of an endpoint go."""

@@ -14,8 +14,8 @@ class ExpiryQueue:
 
     def __init__(self, expiries: dict[bytes, int]) -> None:
         """Begin with the expiries of a table."""
-        self._heap = [(expires_at_ns, key) for key, expires_at_ns in expiries.items()]
-        heapify(self._heap)
+        self._heap: list[tuple[int, bytes]] = []
+        self._rebuild(expiries)
 
     def __len__(self) -> int:
         """Count the appointments, outdated ones included."""
@@ -25,7 +25,7 @@ class ExpiryQueue:
         """Make an appointment; ``expiries`` is what is valid now, that one included."""
         heappush(self._heap, (expires_at_ns, key))
         if len(self._heap) > 2 * len(expiries) + SLACK_COUNT:
-            self.__init__(expiries)  # type: ignore[misc]
+            self._rebuild(expiries)
 
     def take_due(self, now_ns: int, expiries: dict[bytes, int]) -> list[bytes]:
         """Give the keys whose time has come, each once, earliest first."""
@@ -35,3 +35,7 @@ class ExpiryQueue:
             if expiries.get(key) == expires_at_ns:
                 due[key] = None
         return list(due)
+
+    def _rebuild(self, expiries: dict[bytes, int]) -> None:
+        self._heap = [(expires_at_ns, key) for key, expires_at_ns in expiries.items()]
+        heapify(self._heap)

@@ -140,7 +140,8 @@ def keys(value: object) -> list[bytes]:
 
 
 def _are_keys(items: list[bytes]) -> bool:
-    return all(items) and max(map(len, items)) <= KEY_SIZE_MAX
+    sizes = set(map(len, items))
+    return 0 not in sizes and max(sizes) <= KEY_SIZE_MAX
 
 
 def payloads(value: object) -> list[bytes]:

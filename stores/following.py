@@ -173,8 +173,7 @@ class Following:
     def send_to_master(self, content: Content, sequence: int = 0) -> None:
         """Send a command in this session."""
         assert self.master is not None, f"{self.phase}: there has been no master yet"
-        payload = self._encoded(content, sequence, self.master.epoch)
-        self._effects.append(Unicast(self.master.entity.endpoint, payload))
+        self._send(self.master, content, sequence)
 
     # -- what the clone asks ---------------------------------------------------------------------
 
@@ -210,6 +209,8 @@ class Following:
             self._load(command, sender)  # it had dropped us, and took us in again
         elif self.phase is Phase.SYNCED and self.is_lost and not is_ours:
             self._load(command, sender)
+        elif not is_ours:
+            self._send(sender, commands.DetachCommand())  # it shall not wait for us
 
     def _on_chunk(self, chunk: Chunk, sequence: int) -> None:
         if self._sink is None or self._welcome is None or self._welcome.sequence != sequence:
@@ -238,6 +239,8 @@ class Following:
         assert isinstance(content, AckCloneCommand), command
         if self._consumer.is_connected or sender != self.master:
             self._renew_consumer()
+        if self.master is not None and sender != self.master:
+            self._send(self.master, commands.DetachCommand())
         self.master = sender
         self.phase = Phase.LOADING
         self._welcome = command
@@ -332,6 +335,10 @@ class Following:
         self._has_searched = True
         content = commands.HandshakeRequestCommand(self._writer, self._follower.resolved_request)
         self._effects.append(Multicast(self._encoded(content, 0, self._consumer.epoch)))
+
+    def _send(self, to: MasterId, content: Content, sequence: int = 0) -> None:
+        payload = self._encoded(content, sequence, to.epoch)
+        self._effects.append(Unicast(to.entity.endpoint, payload))
 
     def _acknowledge(self) -> None:
         if self._consumer.is_connected:

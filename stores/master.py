@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from stores import commands
 from stores.actions import (
     Action,
@@ -22,7 +20,7 @@ from stores.encoding import decode_action, decode_command, encode_action
 from stores.expiry import ExpiryQueue
 from stores.inputs import Inputs
 from stores.judgement import REQUESTS, Request, judge, vet
-from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX
+from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
 from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
 from stores.persistence import Loaded
 from stores.requests import Requests
@@ -60,7 +58,7 @@ class Master:
         self._token = 0
         self._applied_count = 0
         self._published_count = 0
-        self._barriers: deque[Barrier] = deque()
+        self._barriers: dict[CloneId, Barrier] = {}
         self._waiters: list[IdleWaiter] = []
         self._writers: dict[EntityId, WriterId] = {}
         self._is_closed = False
@@ -231,9 +229,9 @@ class Master:
     def _on_handshake_request(
         self, clone: CloneId, writer: WriterId | None, resolved_request: int
     ) -> None:
-        if writer is None or writer.entity != clone.entity:
+        if writer is None:
             raise DecodeError(f"clone {clone.entity} does not say as whom it writes")
-        self._writers[clone.entity] = writer
+        self._introduce(clone.entity, writer)
         if self._clones.remind(clone):
             return
         # A snapshot in memory has all that was applied, so all of it has to be told before.
@@ -257,13 +255,15 @@ class Master:
             return
         self.requests.seal()
         self._proceed()
-        self._barriers.append(Barrier(clone, number, self._applied_count))
+        # The answer to a later request of the same clone answers the earlier ones too.
+        self._barriers[clone] = Barrier(number, self._applied_count)
         self._answer_barriers()
 
     def _answer_barriers(self) -> None:
-        while self._barriers and self._barriers[0].action_count <= self._published_count:
-            barrier = self._barriers.popleft()
-            self._clones.tell(barrier.clone, commands.BarrierAnswerCommand(barrier.number))
+        for clone, barrier in list(self._barriers.items()):
+            if barrier.action_count <= self._published_count:
+                del self._barriers[clone]
+                self._clones.tell(clone, commands.BarrierAnswerCommand(barrier.number))
 
     def _on_acknowledged(self, clone: EntityId, sequence: int) -> None:
         writer = self._writers.get(clone)
@@ -280,9 +280,7 @@ class Master:
         if not isinstance(request, REQUESTS) or asked is None:
             raise DecodeError(f"{sender} sent a {type(request).__name__}, which only masters do")
         if request.writer != self._writers.get(sender):
-            if request.writer.entity != sender:
-                raise DecodeError(f"{sender} wrote in the name of {request.writer.entity}")
-            self._writers[sender] = request.writer
+            self._introduce(sender, request.writer)
         record = self._ledger.touch(request.writer)
         first, last = asked
         if last <= record.last_request:
@@ -291,6 +289,15 @@ class Master:
             raise DecodeError(f"{sender} repeats a part of a request, which belongs together")
         vet(request, self._table)
         self._perform(request, payload, record)
+
+    def _introduce(self, sender: EntityId, writer: WriterId) -> None:
+        """Remember as whom an entity writes, which it alone may do."""
+        if writer.entity != sender:
+            raise DecodeError(f"{sender} wants to write in the name of {writer.entity}")
+        self._writers.pop(sender, None)
+        self._writers[sender] = writer
+        if len(self._writers) > WRITERS_MAX:
+            del self._writers[next(iter(self._writers))]
 
     def _on_request(self, request: Action) -> None:
         """Carry out what the local handle asks for."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stores.actions import Action, BatchResultCommand, PutCommand, WriterId
-from stores.broadcasting import CloneId
 from stores.effects import Changed
 from stores.outcomes import Outcome, WriterRecord
 
@@ -75,7 +74,6 @@ class IdleWaiter:
 class Barrier:
     """A clone that waits to hear how far the stream is."""
 
-    clone: CloneId
     number: int
     action_count: int
     """So many actions have to be told before."""

@@ -141,7 +141,9 @@ class Writing:
         """Put a message of the channel to the master in the form of a command (seed 7.5.1)."""
         match message:
             case Event(_, sequence, payloads):
-                self._send_actions(handle, sequence, payloads)
+                for run in in_runs(payloads):
+                    self._send_run(handle, sequence, run)
+                    sequence += len(run)
             case Handshake(_, offset, interval_ticks):
                 self._send(handle, offset, AttachWriterCommand(interval_ticks))
             case RetransmitFailed(_, sequence):
@@ -157,7 +159,10 @@ class Writing:
         self, producer: Producer[EntityId, bytes], message: ProducerMessage[bytes]
     ) -> None:
         """Send to the one consumer that there is."""
-        if self._master is not None:
+        assert self._master is not None, "the channel is open"
+        if isinstance(message, Event):
+            self._send_run(self._master, message.first_sequence, message.payloads)
+        else:
             self.send(producer, self._master, message)
 
     def drop(
@@ -183,11 +188,9 @@ class Writing:
         for run in in_runs(payloads):
             producer.produce_run(run)
 
-    def _send_actions(self, to: EntityId, sequence: int, payloads: Sequence[bytes]) -> None:
+    def _send_run(self, to: EntityId, sequence: int, payloads: Sequence[bytes]) -> None:
         assert self._encoder is not None, "the channel is open"
-        for run in in_runs(payloads):
-            self._effects.append(Unicast(to.endpoint, self._encoder.encode(sequence, run)))
-            sequence += len(run)
+        self._effects.append(Unicast(to.endpoint, self._encoder.encode(sequence, payloads)))
 
     def _send(self, to: EntityId, sequence: int, content: Content) -> None:
         command = InternalCommand(sequence, self._entity, None, self._epoch, content)

@@ -7,7 +7,7 @@ class; both ends find either in one table. The preamble is not one of them: see 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from itertools import pairwise
@@ -154,9 +154,9 @@ def _read_list(item: object, size_max: int, read: Callable[[object], _ItemT]) ->
     return tuple(map(read, item))
 
 
-def _check_sorted(items: tuple[str, ...] | tuple[EndpointId, ...]) -> None:
+def _check_sorted(items: Sequence[Any]) -> None:
     for before, after in pairwise(items):
-        if not before < after:
+        if before >= after:
             raise DecodeError(f"{shorten(after)} does not sort behind {shorten(before)}")
 
 

@@ -12,8 +12,8 @@ every tag, and what stands here hold it back:
 - *Keys* of a CBOR map are text or bytes, whose hashes are keyed, so that no peer can choose keys
   that make a dict slow. For tables with other keys see ``wire.encoding``.
 
-Memory is bounded by the bytes: 16 bytes of nested arrays may take a kilobyte when decoded, and
-nothing takes more. Lengths that the bytes promise are never believed.
+Memory is bounded by the bytes: no value takes more than 128 times as much. (What comes near are a
+million tables of one item each.) Lengths that the bytes promise are never believed.
 """
 
 from __future__ import annotations

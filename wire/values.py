@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _TEXT: Final = frozenset({str, bytes})
-"""Types whose own equality is the typed identity, and whose hashes are keyed. Hashes of others, such
+"""Types whose own equality is the typed identity, and whose hashes are keyed. Those of others, such
 as integers and tuples, a peer can choose so that a dict of them takes quadratic time to fill."""
 
 _MIXED: Final[frozenset[type]] = frozenset()
@@ -76,6 +76,8 @@ class Set(AbstractSet[Any]):
     @classmethod
     def received(cls, elements: tuple[Any, ...]) -> Set:
         """Wrap elements that were decoded, in their order; raises ``ValueError`` on a duplicate."""
+        if not elements:
+            return _EMPTY_SET
         self = cls.__new__(cls)
         self._fill(elements)
         if len(self._plain if self._kinds else self._index()) != len(elements):
@@ -173,6 +175,8 @@ class Table(Mapping[Any, Any]):
 
         Called by cbor2 for each map, so that it does no more than it has to.
         """
+        if not items:
+            return _EMPTY_TABLE
         self = cls.__new__(cls)
         self._items = items
         self._kinds = _TEXT
@@ -245,3 +249,9 @@ def freeze(value: Value) -> Value:
     if isinstance(value, AbstractSet):
         return Set(value)
     return bytes(value) if isinstance(value, (bytearray, memoryview)) else value
+
+
+_EMPTY_SET: Final = Set()
+"""The one that is received: a peer can pack sixteen million into a payload."""
+
+_EMPTY_TABLE: Final = Table()

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -31,9 +32,10 @@ class Named(NamedTuple):
 
 def module_path(module: str) -> Path:
     """Say where the source of a module is."""
-    path = import_module(module).__file__
-    assert path is not None, f"{module} has no source"
-    return Path(path)
+    found = find_spec(module)
+    assert found is not None, f"there is no module {module}"
+    assert found.origin is not None, f"{module} has no source"
+    return Path(found.origin)
 
 
 @cache
@@ -103,6 +105,13 @@ def modules(package: str) -> list[str]:
         for path in folder.rglob("*.py")
     ]
     return sorted(name.removesuffix(".__init__") for name in found)
+
+
+def dotted_names(module: str) -> Iterator[str]:
+    """Give every name with a dot that a module uses, as it is written there."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Attribute):
+            yield ast.unparse(node)
 
 
 def figure(constant: Named) -> str:

@@ -145,11 +145,42 @@ def house(package: str) -> str:
         is_core = any(module == core or module.startswith(f"{core}.") for core in pure)
         return "core" if is_core else ""
 
-    rows = [
-        (code(module), kind(module), reading.words(docstring_line(module)))
-        for module in reading.modules(package)
-    ]
+    rows = []
+    for module in reading.modules(package):
+        text = reading.words(docstring_line(module))
+        is_core = kind(module) == "core"
+        rows.append((code(module), kind(module), text.removesuffix(" Pure.") if is_core else text))
     return table(("module", "kind", "is for"), rows)
+
+
+SOURCES: Final = {
+    "monotonic time": ("trio.current_time", "time.monotonic"),
+    "time of day": ("time.time", "time.time_ns", "datetime.now"),
+    "waiting for time to pass": ("trio.sleep", "time.sleep"),
+    "ids": ("uuid.uuid4",),
+    "chance": ("random.random", "random.Random", "secrets.token_bytes", "secrets.token_hex"),
+    "threads": ("threading.Thread", "trio.to_thread.run_sync"),
+}
+"""What cores may not have, and the names by which drivers get it."""
+
+
+def sources() -> str:
+    """Draw where time, chance and threads come in, for all that is not the demo."""
+    users: dict[tuple[str, str], dict[str, None]] = {}
+    for package in PACKAGES:
+        for module in reading.modules(package):
+            names = set(reading.dotted_names(module))
+            for what, sources in SOURCES.items():
+                for source in sources:
+                    if source in names and not module.startswith("peermesh.demo"):
+                        users.setdefault((what, source), {})[module] = None
+    rows = [
+        (what, code(source), ", ".join(map(code, users[what, source])))
+        for what, sources in SOURCES.items()
+        for source in sources
+        if (what, source) in users
+    ]
+    return table(("what", "by the name", "in"), rows)
 
 
 def docstring_line(module: str) -> str:
@@ -355,8 +386,8 @@ def store_phases() -> str:
 REGIONS: Final[dict[str, Callable[[], str]]] = {
     "settings": settings,
     "make-targets": make_targets,
-    "cli-commands": cli_commands,
     **{f"house-{package}": partial(house, package) for package in PACKAGES},
+    "sources": sources,
     "handshake-states": handshake_states,
     "handshake-transitions": handshake_transitions,
     "handshake-state-meanings": lambda: members_table(State),

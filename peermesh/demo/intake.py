@@ -89,20 +89,3 @@ class Intake:
     def _ask(self, now: float) -> int:
         self._asked = now
         return self.due
-
-
-class Replayer:
-    """The sensor's side: which line to publish next. It has nothing to do until it is asked."""
-
-    def __init__(self) -> None:
-        """Wait to be asked."""
-        self.position: int | None = None
-        """The next line to publish; ``None`` if nobody wants any."""
-
-    def ask(self, first: int) -> None:
-        """Go to a line."""
-        self.position = first
-
-    def published(self, number: int, *, is_end: bool) -> None:
-        """A line, or the end, was published."""
-        self.position = None if is_end else number + 1

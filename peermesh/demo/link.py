@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
+
+END_SECONDS_MAX: Final = 5.0
+"""How long a role may take to end in order. It may wait for another that has ended already."""
 
 Message = dict[str, Any]
 """A report or an order: ``event`` or ``order`` names it."""
@@ -71,7 +75,7 @@ class Reports:
 
 
 class Orders:
-    """The way in, read by a thread that ends with the process."""
+    """The way in, read by a thread that ends with the process, and sees that it ends."""
 
     def __init__(self, receive: Callable[[Message], object], end: Callable[[], object]) -> None:
         """Call ``receive`` with every order and ``end`` after the last, from the thread."""
@@ -91,3 +95,5 @@ class Orders:
                 self._receive(json.loads(line))
         self.is_ended = True
         self._end()
+        time.sleep(END_SECONDS_MAX)
+        os._exit(1)

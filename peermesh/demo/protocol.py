@@ -55,7 +55,9 @@ class Checkpoint:
             case (int(lines), int(bad)):
                 return cls(lines, bad)
             case _:
-                raise DecodeError(f"{value!r} is no checkpoint of the demo: is the store another's?")
+                raise DecodeError(
+                    f"{value!r} is no checkpoint of the demo: is the store another's?"
+                )
 
 
 def commit(before: Checkpoint, tally: Tally, last: int) -> tuple[Batch, Checkpoint]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import BinaryIO, Final, cast
 
 from peermesh.demo.errors import InputError
@@ -17,7 +17,9 @@ LINE_SIZE_MAX: Final = MIB
 GZIP_MAGIC: Final = b"\x1f\x8b"
 
 
-def read_lines(path: str | os.PathLike[str], first: int = 1) -> Iterator[tuple[int, bytes]]:
+def read_lines(
+    path: str | os.PathLike[str], first: int = 1
+) -> Generator[tuple[int, bytes], None, None]:
     """Give line ``first`` and all after it, numbered from one, without their ends.
 
     Of a line that is too long come one byte more than ``LINE_SIZE_MAX``, so that it shows. Raises

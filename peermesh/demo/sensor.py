@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from itertools import islice
 from typing import Final
@@ -11,7 +11,6 @@ from typing import Final
 import trio
 
 from peermesh import Backend, Endpoint, Subscriber
-from peermesh.demo.intake import Replayer
 from peermesh.demo.link import Assignment, Orders, Reports
 from peermesh.demo.protocol import EVENTS_TOPIC, REPLAY_TOPIC, STORE_NAME, read_replay
 from peermesh.demo.reading import read_lines
@@ -24,11 +23,11 @@ CHUNK_LINES: Final = 500
 class Sensor:
     """Publishes from wherever the job asks for, until something else is asked."""
 
-    def __init__(self, endpoint: Endpoint, assignment: Assignment) -> None:
-        """Publish the assignment's input through an endpoint."""
+    def __init__(self, endpoint: Endpoint, source: str) -> None:
+        """Publish the lines of ``source`` through an endpoint, once somebody asks for them."""
         self._endpoint = endpoint
-        self._source = assignment.source
-        self._replayer = Replayer()
+        self._source = source
+        self._first = 1
         self._asked = trio.Event()
         self._publishing = trio.CancelScope()
 
@@ -37,7 +36,7 @@ class Sensor:
         async for _, data in requests:
             first = read_replay(data)
             if first is not None:
-                self._replayer.ask(first)
+                self._first = first
                 self._publishing.cancel()
                 self._asked.set()
 
@@ -47,31 +46,20 @@ class Sensor:
             await self._asked.wait()
             self._asked = trio.Event()
             with trio.CancelScope() as self._publishing:
-                await self._publish_all()
+                await self._publish_from(self._first)
 
-    async def _publish_all(self) -> None:
-        first = self._replayer.position
-        if first is None:
-            return
-        last = 0
-        with closing(read_lines(self._source)) as lines:
-            while chunk := await trio.to_thread.run_sync(_next_lines, lines, first):
-                for number, line in chunk:
-                    await self._endpoint.publish(EVENTS_TOPIC, (number, line))
-                    self._replayer.published(number, is_end=False)
-                last = chunk[-1][0]
-        await self._publish_end(last)
-
-    async def _publish_end(self, last: int) -> None:
-        await self._endpoint.publish(EVENTS_TOPIC, (last + 1, None))
-        self._replayer.published(last + 1, is_end=True)
+    async def _publish_from(self, first: int) -> None:
+        end = first
+        with closing(read_lines(self._source, first)) as lines:
+            while chunk := await trio.to_thread.run_sync(_next_lines, lines):
+                end = chunk[-1][0] + 1
+                for event in chunk:
+                    await self._endpoint.publish(EVENTS_TOPIC, event)
+        await self._endpoint.publish(EVENTS_TOPIC, (end, None))
 
 
-def _next_lines(lines: Iterator[Event], first: int) -> list[Event]:
-    chunk: list[Event] = []
-    while not chunk and (read := list(islice(lines, CHUNK_LINES))):
-        chunk = [event for event in read if event[0] >= first]
-    return chunk
+def _next_lines(lines: Generator[Event, None, None]) -> list[Event]:
+    return list(islice(lines, CHUNK_LINES))
 
 
 async def run(assignment: Assignment) -> None:
@@ -83,7 +71,7 @@ async def run(assignment: Assignment) -> None:
         await endpoint.attach_master(
             STORE_NAME, Backend.SQLite, path=assignment.path("counts.sqlite")
         )
-        sensor = Sensor(endpoint, assignment)
+        sensor = Sensor(endpoint, assignment.source)
         nursery.start_soon(sensor.listen, endpoint.subscribe(REPLAY_TOPIC))
         nursery.start_soon(sensor.publish)
         port = await endpoint.listen(port=assignment.port)

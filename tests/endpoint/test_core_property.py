@@ -28,6 +28,7 @@ from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId
+from wire.limits import LAMPORT_TIME_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
 
 NODES_MAX = 7
@@ -363,3 +364,265 @@ class MeshMachine(RuleBasedStateMachine):
 
 TestMesh = MeshMachine.TestCase
 TestMesh.settings = settings(stateful_step_count=40)
+
+
+# Single truths, each on a small mesh.
+
+IDS = [EndpointId(bytes([16 * number]) * 16) for number in range(1, 10)]
+
+
+def settled(pairs: list[tuple[int, int]], leaves: tuple[int, ...] = ()) -> Mesh:
+    """Make a quiet mesh of these links, where everybody wants everything."""
+    mesh = Mesh()
+    for number in sorted({number for pair in pairs for number in pair}):
+        core = mesh.join(IDS[number], forwarding=number not in leaves)
+        core.subscribe(core, [""])
+    for left, right in pairs:
+        mesh.peer(IDS[left], IDS[right])
+    mesh.settle()
+    check_routes(mesh)
+    return mesh
+
+
+def forged(origin: EndpointId, time: int, links: tuple[EndpointId, ...] = ()) -> Announcement:
+    return Announcement(origin, LamportTime(time), links, (), (), True)
+
+
+LINE = [(0, 1), (1, 2), (2, 3)]
+RING = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]
+SHAPES = {
+    "line": LINE,
+    "ring": RING,
+    "star": [(0, 1), (0, 2), (0, 3), (0, 4)],
+    "ring with a tail": [*RING, (4, 5), (5, 6)],
+    "full": [(left, right) for right in range(5) for left in range(right)],
+}
+
+
+@pytest.mark.parametrize("pairs", SHAPES.values(), ids=SHAPES)
+def test_in_every_shape_each_gets_everything_once_and_no_link_carries_it_twice(pairs) -> None:
+    mesh = settled(pairs)
+    check_deliveries(mesh)
+    digests = {core.digest() for core in mesh.cores.values()}
+    assert len(digests) == 1
+
+
+@pytest.mark.parametrize("pairs", SHAPES.values(), ids=SHAPES)
+def test_a_lost_announcement_is_mended_by_comparing_notes(pairs) -> None:
+    mesh = settled(pairs)
+    core = mesh.cores[IDS[0]]
+    core.subscribe(object(), ["/new"])
+    core.unsubscribe(core)  # Nobody is told: the effects are thrown away.
+    mesh.settle()
+    assert len({core.digest() for core in mesh.cores.values()}) == 2
+    for _ in range(DIGEST_MISMATCHES_MAX):
+        mesh.compare_notes()
+    mesh.settle()
+    check_routes(mesh)
+    assert len({core.digest() for core in mesh.cores.values()}) == 1
+
+
+def test_news_that_is_on_the_way_does_not_make_peers_compare_notes() -> None:
+    mesh = settled(LINE)
+    core = mesh.cores[IDS[0]]
+    assert core.receive_digest(IDS[1], core.digest() ^ 1) == []
+    assert core.receive_digest(IDS[1], core.digest()) == []
+    assert core.receive_digest(IDS[1], core.digest() ^ 1) == []
+
+
+@pytest.mark.parametrize("pairs", SHAPES.values(), ids=SHAPES)
+def test_what_was_published_before_an_endpoint_left_arrives_everywhere(pairs) -> None:
+    for number in {number for pair in pairs for number in pair}:
+        mesh, leaver = settled(pairs), IDS[number]
+        others = set(mesh.distances(leaver)) - {leaver}
+        sequences = [mesh.publish(leaver, "/a") for _ in range(3)]
+        # The peers have taken in everything; then all its connections end, and that news is faster.
+        for end in [end for end in mesh.ends.values() if end.remote == leaver]:
+            while end.data:
+                mesh.deliver(end)
+        for end in [end for end in mesh.ends.values() if end.local == leaver]:
+            mesh.cut(leaver, end.remote, is_abrupt=False)
+            mesh.finish(end)
+        del mesh.cores[leaver]
+        mesh.settle()
+        expected = [(other, leaver, sequence) for other in others for sequence in sequences]
+        assert sorted(mesh.delivered) == sorted(expected)
+
+
+def test_ttl_two_on_a_line_of_four_reaches_the_next_two() -> None:
+    mesh = settled(LINE)
+    header = encode_header(NodeHeader(PackedType.DATA, IDS[0], None, "/a"))
+    mesh.pass_on(IDS[0], [IDS[1]], Frame(header, 0, ttl=2))
+    mesh.settle()
+    assert {receiver for receiver, _, _ in mesh.delivered} == {IDS[1], IDS[2]}
+
+
+def test_unicast_takes_only_the_shortest_path_and_reaches_only_its_receiver() -> None:
+    mesh = settled(SHAPES["ring with a tail"])
+    sequence = mesh.publish(IDS[2], "/a", to=IDS[6])
+    mesh.settle()
+    assert mesh.delivered == [(IDS[6], IDS[2], sequence)]
+    assert len(mesh.crossings) == 4
+
+
+def test_nobody_routes_through_a_leaf_and_it_hears_and_is_heard_by_all() -> None:
+    mesh = settled([(0, 1), (1, 2), (2, 0), (2, 3)], leaves=(2,))
+    check_deliveries(mesh)
+    assert IDS[3] not in mesh.cores[IDS[0]].topology.reachable()
+    assert IDS[3] in mesh.cores[IDS[2]].topology.reachable()
+
+
+@pytest.mark.parametrize("pairs", SHAPES.values(), ids=SHAPES)
+def test_forged_word_of_an_endpoint_is_outvoted_by_itself(pairs) -> None:
+    mesh = settled(pairs)
+    teller, victim = mesh.cores[IDS[0]], mesh.cores[IDS[1]]
+    word = forged(victim.local, 1_000)
+    mesh.apply(teller, teller.receive_announcements(IDS[8], [word]))
+    mesh.settle()
+    check_routes(mesh)
+    assert victim.topology.announcements[victim.local].time > word.time
+    check_deliveries(mesh)
+
+
+def test_the_latest_possible_word_neither_breaks_the_clock_nor_spreads_to_others() -> None:
+    mesh = settled(LINE)
+    core = mesh.cores[IDS[1]]
+    stranger, latest = EndpointId(bytes(16)), LAMPORT_TIME_MAX
+    words = [forged(stranger, latest), forged(core.local, latest)]
+    mesh.apply(core, core.receive_announcements(IDS[0], words))
+    mesh.settle()
+    core.subscribe(object(), ["/new"])
+    for other in mesh.cores.values():
+        assert other.topology.announcements[other.local].time <= LAMPORT_TIME_MAX
+    untouched = mesh.cores[IDS[3]]
+    assert untouched.topology.announcements[untouched.local].time < 10
+
+
+def test_an_endpoint_that_comes_back_with_its_old_id_is_believed() -> None:
+    mesh = settled(LINE)
+    old, peer = mesh.cores[IDS[0]], mesh.cores[IDS[1]]
+    for number in range(20):
+        mesh.apply(old, old.subscribe(object(), [f"/{number}"]))
+    mesh.settle()
+    # Its peer has not noticed yet that it died: the new connection replaces the old one.
+    for end in (mesh.ends[IDS[0], IDS[1]], mesh.ends[IDS[1], IDS[0]]):
+        end.is_up = False
+    mesh.apply(
+        peer,
+        peer.disconnect(
+            IDS[0], None, status=StatusCode.PEER_LOST, code=ErrorCode.NONE, reason="it came anew"
+        ),
+    )
+    core = mesh.join(IDS[0])
+    core.subscribe(core, ["/back"])
+    mesh.peer(IDS[0], IDS[1])
+    mesh.settle()
+    check_routes(mesh)
+    for other in (IDS[1], IDS[2], IDS[3]):
+        known = mesh.cores[other].topology.announcements[IDS[0]]
+        assert known.subscriptions == ("/back",)
+
+
+def test_the_dead_are_forgotten_after_a_while_and_do_not_come_back() -> None:
+    mesh = settled(RING)
+    mesh.leave(IDS[4])
+    mesh.settle()
+    cores = list(mesh.cores.values())
+    for core in cores:
+        core.tick(0.0)
+    early, late = cores[:2], cores[2:]
+    for core in early:
+        core.tick(UNREACHABLE_GRACE_SECONDS + 1)
+        assert IDS[4] not in core.topology.announcements
+    for _ in range(2 * DIGEST_MISMATCHES_MAX):
+        mesh.compare_notes()
+        mesh.settle()
+    for core in late:
+        core.tick(UNREACHABLE_GRACE_SECONDS + 1)
+    assert not [core for core in cores if IDS[4] in core.topology.announcements]
+    check_routes(mesh)
+
+
+def test_endpoints_that_do_not_exist_fill_no_memory() -> None:
+    mesh = settled(LINE)
+    core = mesh.cores[IDS[0]]
+    for batch in range(3):
+        first = batch * ENDPOINTS_MAX
+        words = [
+            forged(EndpointId(number.to_bytes(16)), 1) for number in range(first, first + ENDPOINTS_MAX)
+        ]
+        core.receive_announcements(IDS[1], words)
+    assert len(core.topology.announcements) <= ENDPOINTS_MAX
+    assert not mesh.busy(), "what cannot be reached is not passed on"
+    core.tick(0.0)
+    core.tick(UNREACHABLE_GRACE_SECONDS + 1)
+    assert set(core.topology.announcements) == set(IDS[:4])
+
+
+def test_senders_and_topics_that_nobody_knows_fill_no_memory() -> None:
+    mesh = settled(LINE)
+    core = mesh.cores[IDS[0]]
+    for number in range(ROUTES_MAX + 1_000):
+        header = NodeHeader(PackedType.DATA, EndpointId(bytes(8) + number.to_bytes(8)), None, "/a")
+        route = core.route(encode_header(header))
+        assert not route.receivers
+        assert not route.next_hops
+        assert not route.window.admit(number)
+    assert len(core._routes) <= ROUTES_MAX
+    assert {sender for sender, _ in core._windows} <= {core.local}
+    assert len(core.topology._trees) <= len(mesh.cores)
+
+
+def test_a_message_that_comes_back_to_its_sender_goes_nowhere() -> None:
+    mesh = settled(LINE)
+    core = mesh.cores[IDS[1]]
+    header = encode_header(NodeHeader(PackedType.DATA, IDS[1], None, "/a"))
+    assert core.route(header).next_hops
+    assert not core.route(header).window.admit(7)
+    assert core.route(header).receivers == ()
+
+
+def test_a_topic_is_no_longer_wanted_when_its_last_subscriber_goes() -> None:
+    core = EndpointCore(IDS[0])
+    first, second = object(), object()
+    core.subscribe(first, ["/a", "/a/b"])
+    core.subscribe(second, ["/a"])
+
+    def wanted() -> tuple[str, ...]:
+        return core.topology.announcements[IDS[0]].subscriptions
+
+    assert wanted() == ("/a",)
+    core.unsubscribe(first, iter(["/a"]))
+    assert wanted() == ("/a",)
+    core.unsubscribe(second)
+    assert wanted() == ("/a/b",)
+    core.unsubscribe(first, iter(["/never", "/a/b"]))
+    assert wanted() == ()
+    core.forward(["/relay"])
+    assert wanted() == ("/relay",)
+
+
+def test_events_of_a_peer_come_in_the_order_of_the_seed() -> None:
+    mesh = settled([(0, 1), (1, 2)])
+    mesh.cut(IDS[0], IDS[1])
+    mesh.settle()
+    statuses = [(event.status, event.endpoint) for event in mesh.events[IDS[0]]]
+    assert statuses == [
+        (StatusCode.ENDPOINT_DISCOVERED, IDS[1]),
+        (StatusCode.PEER_ADDED, IDS[1]),
+        (StatusCode.ENDPOINT_DISCOVERED, IDS[2]),
+        (StatusCode.PEER_LOST, IDS[1]),
+        (StatusCode.ENDPOINT_UNREACHABLE, IDS[1]),
+        (StatusCode.ENDPOINT_UNREACHABLE, IDS[2]),
+    ]
+
+
+def test_why_an_endpoint_is_not_reachable_is_said_in_words() -> None:
+    core = EndpointCore(IDS[0])
+    assert "call peer() first" in core.explain_unreachable(IDS[1])
+    mesh = settled([(0, 1), (1, 2)])
+    core = mesh.cores[IDS[0]]
+    assert str(IDS[2]) in core.explain_unreachable(IDS[5])
+    mesh.cut(IDS[1], IDS[2])
+    mesh.settle()
+    assert "no path" in core.explain_unreachable(IDS[2])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -10,20 +9,54 @@ from typing import Any
 import pytest
 
 from stores import effects as fx
-from stores.actions import Initial
+from stores.actions import Initial, WriterId
 from stores.backends import MemoryBackend
 from stores.clone import Clone
 from stores.effects import Effect
 from stores.master import Master
-from stores.outcomes import Applied, Refused
+from stores.outcomes import Applied, Refused, WriterRow
 from stores.persistence import Changes, Loaded, StoreBackend
-from stores.table import Columns
+from stores.table import Columns, Entry
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
 from wire.values import Value
 
 TICK_NS = 100_000_000
+
+
+class KeptBackend:
+    """A disk that a test can look at: it keeps what was committed, across masters."""
+
+    is_durable = True
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self.revision = 0
+        self.columns = Columns()
+        self.writers: dict[WriterId, WriterRow] = {}
+
+    def load(self, epoch_min: int) -> Loaded:
+        self.epoch = max(self.epoch + 1, epoch_min)
+        rows = tuple(self.writers.values())
+        return Loaded(self.epoch, self.revision, self.columns.copy(), rows)
+
+    def commit(self, changes: Changes) -> None:
+        if changes.is_cleared:
+            self.columns = Columns()
+        for key, value, revision, expires_at_ns in changes.rows:
+            self.columns.set(key, Entry(value, revision, expires_at_ns))
+        for key in changes.erased:
+            self.columns.discard(key)
+        for row in changes.writers:
+            self.writers.pop(row.writer, None)
+            self.writers[row.writer] = row
+        for writer in changes.forgotten:
+            self.writers.pop(writer, None)
+        self.revision = changes.revision
+
+    def close(self) -> None:
+        pass
 
 
 @dataclass
@@ -195,3 +228,14 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.fixture
+def make_world() -> type[World]:
+    """For properties, which need a new world for every example."""
+    return World
+
+
+@pytest.fixture
+def make_kept_backend() -> type[KeptBackend]:
+    return KeptBackend

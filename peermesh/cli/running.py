@@ -1,0 +1,60 @@
+"""Runs a command's async part, and ends it in order when a signal asks for that."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+import trio
+
+from wire.errors import MeshError
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+Result = TypeVar("Result")
+
+
+class Stopped(Exception):
+    """A signal ended the command, and everything was put in order."""
+
+    def __init__(self, number: int) -> None:
+        """Remember which signal it was."""
+        super().__init__(f"stopped by {signal.Signals(number).name}")
+        self.exit_code = 128 + number
+
+
+def run(function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
+    """Run an async function to its end; raises its ``MeshError`` plainly, or ``Stopped``."""
+    return trio.run(_run, function, *arguments)
+
+
+async def _run(function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
+    stopped: list[int] = []
+    results: list[Result] = []
+
+    async def stop(scope: trio.CancelScope) -> None:
+        async for number in signals:
+            stopped.append(number)
+            scope.cancel()
+
+    # The receiver outlives what it cancels: impatience must not cut off the way out.
+    with trio.open_signal_receiver(*SIGNALS) as signals:
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(stop, nursery.cancel_scope)
+                results.append(await function(*arguments))
+                nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            raise _plain(group) from None
+    if results:
+        return results[0]
+    raise Stopped(stopped[0])
+
+
+def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Take the error for the user out of the groups that nurseries put around it."""
+    errors = group.split(MeshError)[0]
+    while isinstance(errors, BaseExceptionGroup):
+        errors = errors.exceptions[0]  # type: ignore[assignment]  # the group, or in the end its error
+    return errors or group

@@ -1,0 +1,226 @@
+"""Typed values as JSON, and back.
+
+What JSON can say exactly is plain: null, booleans, numbers, text, arrays, and objects for tables
+whose keys are text. ``1`` is an integer and ``1.0`` a real. Everything else is an object with two
+members, with Broker's names: ``{"@data-type": "count", "data": 7}``.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Mapping, Set as AbstractSet
+from datetime import UTC, datetime, timedelta
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Any, Final
+
+from wire.scalars import (
+    Count,
+    Enum,
+    Port,
+    Timespan,
+    Timestamp,
+    Value,
+    nanoseconds_in,
+    nanoseconds_since_epoch,
+)
+from wire.values import Set, Table
+
+TYPE: Final = "@data-type"
+DATA: Final = "data"
+
+SECOND_NS: Final = 1_000_000_000
+
+UNITS_NS: Final = {
+    "ns": 1,
+    "us": 1_000,
+    "ms": 1_000_000,
+    "s": SECOND_NS,
+    "min": 60 * SECOND_NS,
+    "h": 3_600 * SECOND_NS,
+    "d": 86_400 * SECOND_NS,
+}
+"""What a timespan may be given in. The first four are written, as in Broker."""
+
+WRITTEN_UNITS: Final = ("s", "ms", "us", "ns")
+
+_TIMESTAMP: Final = re.compile(
+    r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
+)
+_TIMESPAN: Final = re.compile(r"(-?\d+)(ns|us|ms|s|min|h|d)", re.ASCII)
+
+
+class NoValue(ValueError):
+    """Text or JSON that is no value; the text says what would be."""
+
+
+def parse_value(text: str) -> Value:
+    """Read a value from JSON text; raises ``NoValue``."""
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise NoValue("it is nested too deep") from None
+    except ValueError as error:
+        quoted = json.dumps(text)
+        raise NoValue(f"{text!r} is no JSON ({error}): write {quoted!r} for text") from None
+    return from_json(found)
+
+
+def format_value(value: Value) -> str:
+    """Write a value as JSON text, in one line."""
+    return json.dumps(to_json(value), ensure_ascii=False)
+
+
+def to_json(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
+    """Turn a value into what ``json`` can write."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else _typed("real", repr(value))
+        case tuple() | list():
+            return [to_json(each) for each in value]
+        case Mapping():
+            return _table_to_json(value)
+        case AbstractSet():
+            return _typed("set", [to_json(each) for each in value])
+        case _:
+            return _scalar_to_json(value)
+
+
+def from_json(found: Any) -> Value:  # noqa: ANN401 - JSON in, JSON out
+    """Turn what ``json`` has read into a value; raises ``NoValue``."""
+    if isinstance(found, list):
+        return tuple(from_json(each) for each in found)
+    if not isinstance(found, dict):
+        value: Value = found
+        return value
+    if TYPE not in found:
+        return Table({name: from_json(each) for name, each in found.items()})
+    if found.keys() != {TYPE, DATA}:
+        raise NoValue(f'a typed value is {{"{TYPE}": …, "{DATA}": …}}, with nothing else in it')
+    kind, data = found[TYPE], found[DATA]
+    reader = _READERS.get(kind) if isinstance(kind, str) else None
+    if reader is None:
+        raise NoValue(f"there is no type {kind!r}; there are {', '.join(_READERS)}")
+    try:
+        return reader(data)
+    except NoValue:
+        raise
+    except (ValueError, TypeError, KeyError, OverflowError) as error:
+        raise NoValue(f"{data!r} is no {kind}: {error}") from None
+
+
+def _typed(kind: str, data: object) -> dict[str, object]:
+    return {TYPE: kind, DATA: data}
+
+
+def _table_to_json(table: Mapping[Any, Any]) -> dict[str, object]:
+    keys = list(table)
+    if all(type(key) is str for key in keys) and TYPE not in keys:
+        return {key: to_json(each) for key, each in table.items()}
+    entries = [{"key": to_json(key), "value": to_json(each)} for key, each in table.items()]
+    return _typed("table", entries)
+
+
+def _scalar_to_json(value: object) -> dict[str, object]:
+    match value:
+        case bytes():
+            return _typed("bytes", base64.b64encode(value).decode())
+        case Count(number):
+            return _typed("count", number)
+        case Port():
+            return _typed("port", str(value))
+        case Enum(name):
+            return _typed("enum-value", name)
+        case IPv4Address() | IPv6Address():
+            return _typed("address", str(value))
+        case IPv4Network() | IPv6Network():
+            return _typed("subnet", str(value))
+        case datetime():
+            return _typed("timestamp", _format_timestamp(nanoseconds_since_epoch(value)))
+        case Timestamp(nanoseconds):
+            return _typed("timestamp", _format_timestamp(nanoseconds))
+        case timedelta():
+            return _typed("timespan", _format_timespan(nanoseconds_in(value)))
+        case Timespan(nanoseconds):
+            return _typed("timespan", _format_timespan(nanoseconds))
+        case _:
+            raise TypeError(f"{type(value).__name__} is no value of the mesh")
+
+
+def _format_timestamp(nanoseconds: int) -> str:
+    seconds, rest = divmod(nanoseconds, SECOND_NS)
+    whole = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+    fraction = f".{rest:09}".rstrip("0") if rest else ""
+    return f"{whole:%Y-%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def _format_timespan(nanoseconds: int) -> str:
+    unit = next(unit for unit in WRITTEN_UNITS if nanoseconds % UNITS_NS[unit] == 0)
+    return f"{nanoseconds // UNITS_NS[unit]}{unit}"
+
+
+def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - JSON in
+    found = _TIMESTAMP.fullmatch(text)
+    if found is None:
+        raise NoValue(f"{text!r} is no timestamp: write 2026-01-31T23:59:59.5Z")
+    # Without a zone it is UTC, as in Broker.
+    whole = datetime.fromisoformat(found[1] + (found[3] or "Z"))
+    fraction = int((found[2] or "").ljust(9, "0"))
+    return Timestamp.of(nanoseconds_since_epoch(whole) + fraction)
+
+
+def _read_timespan(text: Any) -> Value:  # noqa: ANN401 - JSON in
+    found = _TIMESPAN.fullmatch(text)
+    if found is None:
+        raise NoValue(f"{text!r} is no timespan: write 1500ms; units are {', '.join(UNITS_NS)}")
+    return Timespan.of(int(found[1]) * UNITS_NS[found[2]])
+
+
+def _read_table(entries: Any) -> Value:  # noqa: ANN401 - JSON in
+    pairs = [(from_json(entry["key"]), from_json(entry["value"])) for entry in entries]
+    return Table(pairs)
+
+
+def _is(kind: type) -> Callable[[Any], Value]:
+    def read(data: Any) -> Value:  # noqa: ANN401 - JSON in
+        if type(data) is not kind:
+            raise NoValue(f"{data!r} is no {kind.__name__}")
+        value: Value = data
+        return value
+
+    return read
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON value")
+
+
+_READERS: Final[dict[str, Callable[[Any], Value]]] = {
+    "none": lambda data: None,
+    "boolean": _is(bool),
+    "integer": _is(int),
+    "real": float,
+    "string": _is(str),
+    "bytes": lambda data: base64.b64decode(data, validate=True),
+    "count": Count,
+    "port": Port.parse,
+    "enum-value": Enum,
+    "address": ip_address,
+    "subnet": ip_network,
+    "timestamp": _read_timestamp,
+    "timespan": _read_timespan,
+    "vector": lambda data: tuple(from_json(each) for each in data),
+    "set": lambda data: Set(from_json(each) for each in data),
+    "table": _read_table,
+}
