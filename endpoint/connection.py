@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 import trio
-from wire.codec import encode_control
 
 from endpoint.bell import Bell
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.transport import Transport
+from wire.codec import encode_control
+from wire.errors import RemoteProtocolError
 from wire.framing import Frame, FrameDecoder, encode_control as frame_control
 from wire.identifiers import EndpointId
 from wire.messages import ControlMessage
@@ -30,6 +31,9 @@ class Host(Protocol):
 
     def receive(self, connection: Connection, frame: Frame) -> None:
         """Take in one frame; raises ``RemoteProtocolError`` when it breaks the protocol."""
+
+    def accuse(self, connection: Connection, error: RemoteProtocolError) -> None:
+        """The peer broke the protocol: end the connection, and say why."""
 
     def settle(self, connection: Connection) -> None:
         """Everything that had come was taken in: answer, and grant credit."""
@@ -76,7 +80,7 @@ class Connection:
         self._scope = trio.CancelScope()
 
     async def run(self) -> None:
-        """Read and write until either side ends it; raises ``RemoteProtocolError``."""
+        """Read and write until either side ends it."""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -109,11 +113,14 @@ class Connection:
             host.turn += 1
             self.bytes_received += len(chunk)
             decoder.feed(chunk)
-            while (frame := decoder.next_frame()) is not None:
-                host.receive(self, frame)
-                if not self.is_open:
-                    return
+            try:
+                while self.is_open and (frame := decoder.next_frame()) is not None:
+                    host.receive(self, frame)
+            except RemoteProtocolError as error:
+                host.accuse(self, error)
             host.settle(self)
+            if not self.is_open:
+                return
 
     async def _write(self) -> None:
         outbox = self.outbox
@@ -189,6 +196,6 @@ class Connection:
         if is_data:
             outbox.sent += group.size
         if sent < len(data):
-            outbox.put_urgent(data[sent:])
+            outbox.put_rest(data[sent:])
             self.wake()
         return True

@@ -10,23 +10,23 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import trio
 
-from endpoint.attaching import STALE_SECONDS, Attachments, Backend
+from endpoint.attaching import STALE_SECONDS, Attaching, Backend
 from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
-from endpoint.loop import EndpointLoop, Peering
+from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
 from endpoint.network import Network, remote_address
 from endpoint.outcome import Outcome
+from endpoint.peering import Peering
 from endpoint.publisher import Publisher
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent
-from endpoint.store import Attaching
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from handshake.credentials import Credentials
@@ -34,6 +34,9 @@ from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.topics import check_topic
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.attachments import Attachments
 
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""
@@ -76,7 +79,7 @@ class Endpoint:
         self.loop = EndpointLoop(
             self._core, ttl=self.settings.ttl, policy=self.settings.overflow_policy
         )
-        self._attachments = Attachments(self.loop)
+        self._attachments: Attachments | None = None
         self._network = Network(credentials, allow_plain=self.settings.allow_plain)
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -364,7 +367,7 @@ class Endpoint:
         master of that name is known, and ``BackendFailure``.
         """
         self._check_open()
-        return Attaching(partial(self._attachments.attach_master, name, backend, options))
+        return Attaching(partial(self._stores().attach_master, name, backend, options))
 
     def attach_clone(self, name: str, *, stale_interval: float | None = STALE_SECONDS) -> Attaching:
         """Attach a clone of a store: ``async with endpoint.attach_clone("name") as store``.
@@ -374,7 +377,14 @@ class Endpoint:
         the master itself lives.
         """
         self._check_open()
-        return Attaching(partial(self._attachments.attach_clone, name, stale_interval))
+        return Attaching(partial(self._stores().attach_clone, name, stale_interval))
+
+    def _stores(self) -> Attachments:
+        if self._attachments is None:
+            from endpoint.attachments import Attachments
+
+            self._attachments = Attachments(self.loop)
+        return self._attachments
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

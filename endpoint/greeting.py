@@ -48,11 +48,13 @@ class Greeter:
         directory: PeerDirectory,
         source: KnowledgeSource,
         establish: Callable[[Greeting, Established], None],
+        fail: Callable[[Greeting, Failed], None],
     ) -> None:
-        """Tell ``establish`` of every connection that becomes a peering."""
+        """Tell ``establish`` of connections that become peerings, and ``fail`` of the failed."""
         self.directory = directory
         self._source = source
         self._establish = establish
+        self._fail = fail
         self._greetings: dict[ConnectionId, Greeting] = {}
         self._count = 0
         self.changed = trio.lowlevel.ParkingLot()
@@ -94,6 +96,15 @@ class Greeter:
         if not greeting.machine.is_over:
             self._apply(greeting, greeting.machine.refuse(code, reason))
 
+    def refuse_oldest(self, code: ErrorCode, reason: str) -> None:
+        """End the handshake that has taken longest, to make room for another."""
+        self.refuse(next(iter(self._greetings.values())), code, reason)
+
+    def end(self, reason: str) -> None:
+        """End all handshakes."""
+        for greeting in list(self._greetings.values()):
+            self.refuse(greeting, ErrorCode.SHUTTING_DOWN, reason)
+
     def lost(self, greeting: Greeting) -> None:
         """The connection ended; whether in handshake or not."""
         if not greeting.machine.is_over:
@@ -117,9 +128,13 @@ class Greeter:
                 case Established():
                     self._decide(greeting, effect)
                     self._establish(greeting, effect)
-                case Redundant() | Failed():
+                case Redundant():
                     self._decide(greeting, effect)
                     greeting.connection.end()
+                case Failed():
+                    self._decide(greeting, effect)
+                    greeting.connection.end()
+                    self._fail(greeting, effect)
 
     @staticmethod
     def _send(connection: Connection, message: Preamble | _HANDSHAKE_MESSAGES) -> None:

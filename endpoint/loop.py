@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import trio
-from wire.codec import decode_control
 
 from endpoint.connection import Connection
 from endpoint.core import EndpointCore, Route
@@ -20,15 +19,16 @@ from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
 from endpoint.mailbox import Mailbox
 from endpoint.outbox import Group, OverflowPolicy
+from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.status import StatusCode, StatusEvent
-from endpoint.store_runner import StoreRunner
 from endpoint.stream import StatusHub
 from endpoint.transport import Transport
-from endpoint.vigil import PeerStalled, Progress, Vigil
-from handshake.directory import ConnectionId, PeerDirectory
-from handshake.effects import Established
+from endpoint.vigil import PeerStalled, Progress
+from handshake.directory import PeerDirectory
+from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
+from wire.codec import decode_control
 from wire.errors import EndpointClosed, ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import ControlFrame, Frame, NodeFrame
 from wire.identifiers import EndpointId
@@ -44,6 +44,9 @@ from wire.messages import (
     Pong,
 )
 from wire.topics import check_topic
+
+if TYPE_CHECKING:
+    from endpoint.store_runner import StoreRunner
 
 logger = logging.getLogger("peermesh.endpoint")
 
@@ -70,21 +73,6 @@ class Reader(Protocol):
         """The endpoint ends."""
 
 
-class Peering:
-    """A connection that is a peering: its watch, and who ended it."""
-
-    def __init__(self, peer: EndpointId, greeting: Greeting) -> None:
-        """Begin with the connection that won the handshake."""
-        self.peer = peer
-        self.number: ConnectionId = greeting.number
-        self.connection = greeting.connection
-        self.vigil = Vigil(trio.current_time())
-        self.status = StatusCode.PEER_LOST
-        self.code = ErrorCode.NONE
-        self.reason = "the connection was lost"
-        self.pongs: dict[int, trio.Event] = {}
-
-
 class EndpointLoop:
     """One endpoint at work. Its host for connections, its hands for the core."""
 
@@ -98,7 +86,7 @@ class EndpointLoop:
         self.status = StatusHub()
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
-        self.greeter = Greeter(PeerDirectory(core.local), core, self._establish)
+        self.greeter = Greeter(PeerDirectory(core.local), core, self._establish, self._fail)
         self.publication = Publication(core, self.peerings, ttl)
         self.duplicates = 0
         self.nursery: trio.Nursery | None = None
@@ -132,8 +120,6 @@ class EndpointLoop:
         connection = greeting.connection
         try:
             await connection.run()
-        except* RemoteProtocolError as group:
-            self._accuse(greeting, group.exceptions[0])
         except* Exception:
             logger.exception("a connection to %s failed; this is a bug", connection.address)
         finally:
@@ -158,6 +144,14 @@ class EndpointLoop:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
         self.apply(self.core.connect(peer, knowledge, established.received, connection.address))
 
+    def _fail(self, greeting: Greeting, failed: Failed) -> None:
+        """Tell of a handshake that somebody else began in vain; of our own, the dialler tells."""
+        connection = greeting.connection
+        if not connection.dialled and connection.bytes_received:
+            where, code, reason = connection.address, failed.code, failed.reason
+            event = StatusEvent(StatusCode.PEER_UNAVAILABLE, failed.peer, where, code, reason)
+            self.emit(event)
+
     def part(self, peering: Peering, status: StatusCode, code: ErrorCode, reason: str) -> None:
         """End a peering, for this reason; a peer that we remove is told."""
         connection = peering.connection
@@ -181,7 +175,7 @@ class EndpointLoop:
             self._grant(released)
         if self.peerings.get(peering.peer) is peering:
             del self.peerings[peering.peer]
-        for event in peering.pongs.values():
+        for event in list(peering.pongs.values()):
             event.set()
         self.apply(
             self.core.disconnect(
@@ -193,16 +187,16 @@ class EndpointLoop:
             )
         )
 
-    def _accuse(self, greeting: Greeting, error: BaseException) -> None:
-        """A peer broke the protocol: tell it why, and remember."""
-        assert isinstance(error, RemoteProtocolError)
-        connection = greeting.connection
+    def accuse(self, connection: Connection, error: RemoteProtocolError) -> None:
+        """A peer broke the protocol: tell it why, and everybody who follows the events."""
         logger.warning("%s broke the protocol: %s", connection.address, error)
-        if isinstance(connection.owner, Peering):
-            connection.owner.code = error.code
-            connection.owner.reason = f"it broke the protocol: {error}"
+        owner = connection.owner
+        if isinstance(owner, Peering):
+            reason = f"it broke the protocol: {error}"
+            self.part(owner, StatusCode.PEER_REMOVED, error.code, reason)
         else:
-            self.greeter.refuse(greeting, error.code, str(error))
+            assert isinstance(owner, Greeting)
+            self.greeter.refuse(owner, error.code, str(error))
 
     def refused(self, address: tuple[str, int] | None, error: Exception) -> None:
         """Somebody dialled and did not get as far as our handshake."""
@@ -459,11 +453,28 @@ class EndpointLoop:
 
     async def drain(self, peering: Peering) -> None:
         """Wait until the peer has taken in everything that was published before."""
+        if peering.connection.peer is None:
+            return
         token = self._next_ping()
         event = peering.pongs[token] = trio.Event()
         self.publication.invalidate()
         peering.connection.send_last(Ping(token, self.core.digest()))
-        await event.wait()
+        try:
+            await event.wait()
+        finally:
+            peering.pongs.pop(token, None)
+
+    def part_all(self, code: ErrorCode, reason: str) -> None:
+        """End all peerings and handshakes.
+
+        They leave at once: whoever heard in between that we have some links left would route what
+        we published before by those links, which it does not take.
+        """
+        leaving = list(self.peerings.values())
+        self.peerings.clear()
+        for peering in leaving:
+            self.part(peering, StatusCode.PEER_REMOVED, code, reason)
+        self.greeter.end(reason)
 
     async def quiet(self) -> None:
         """Wait until the last words of all connections are written, or are too late."""

@@ -15,11 +15,10 @@ from itertools import repeat
 from typing import Final
 
 from wire.decoding import decode
-from wire.values import Value
-
 from wire.errors import DecodeError
 from wire.limits import MIB
 from wire.messages import PackedType
+from wire.values import Value
 
 QUEUE_SIZE_DEFAULT: Final = 4_096
 """Messages that wait for a reader before its publishers do: some milliseconds at full speed."""
@@ -87,7 +86,7 @@ class Mailbox:
     # The loop's side.
 
     def put(self, topic: str, kind: PackedType, payloads: list[bytes], size: int) -> None:
-        """Take in a group of ``size`` bytes; a stalled mailbox makes room by dropping its oldest."""
+        """Take in a group of ``size`` bytes; a stalled mailbox drops its oldest for it."""
         self._parcels.append((topic, kind, payloads, size))
         self._put += len(payloads)
         self._put_bytes += size

@@ -172,6 +172,14 @@ class Outbox:
         self._urgent.append(frame)
         self.urgent_bytes += len(frame)
 
+    def put_rest(self, rest: bytes) -> None:
+        """Queue the rest of a frame that was sent in part, when nothing else was queued.
+
+        It counts nowhere: a peer is not to blame for the size of what we send.
+        """
+        assert not self.has_backlog, "the rest of a frame has to follow its beginning"
+        self._urgent.append(rest)
+
     @property
     def is_overrun(self) -> bool:
         """Tell whether the peer makes us queue more control messages than it may."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from types import TracebackType
 from typing import Final, Self
@@ -224,31 +224,3 @@ class Store:
     ) -> None:
         """Close it."""
         await self.close()
-
-
-class Attaching:
-    """A store that is about to be attached: ``await`` it, or use it with ``async with``."""
-
-    def __init__(self, attach: Callable[[], Awaitable[Store]]) -> None:
-        """Attach when it is awaited or entered."""
-        self._attach = attach
-        self._store: Store | None = None
-
-    def __await__(self) -> Generator[object, object, Store]:
-        """Attach, and give the handle."""
-        return self._attach().__await__()
-
-    async def __aenter__(self) -> Store:
-        """Attach for the block."""
-        self._store = await self._attach()
-        return self._store
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the store."""
-        assert self._store is not None
-        await self._store.close()

@@ -15,7 +15,6 @@ from typing import Final
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
 
-
 TREES_MAX: Final = 512
 """Trees kept, beyond which they are made anew: 200 MB, if a peer makes up as many endpoints as are
 remembered, and a megabyte in a mesh of fifty."""
@@ -128,13 +127,13 @@ class Topology:
         parents = dict.fromkeys(self._first_links(root), root)
         frontier = list(parents)
         while frontier:
-            beyond: list[EndpointId] = []
-            for endpoint in filter(self._forwards, frontier):
-                for neighbour in self._neighbours(endpoint):
-                    if neighbour != root and neighbour not in parents:
-                        parents[neighbour] = endpoint
-                        beyond.append(neighbour)
-            frontier = beyond
+            endpoints = [each for each in frontier if self._forwards(each)]
+            frontier = []
+            steps = ((near, far) for near in endpoints for far in self._neighbours(near))
+            for near, far in steps:
+                if far != root and far not in parents:
+                    parents[far] = near
+                    frontier.append(far)
         return parents
 
     def _first_links(self, root: EndpointId) -> Sequence[EndpointId]:

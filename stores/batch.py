@@ -28,8 +28,8 @@ class Batch:
     """Several operations as one mutation: all of them if all guards hold, else none.
 
     ``Batch().if_value("at", 41).put("at", 42).increment("count", 1)``, given to
-    ``Store.batch``. Each step sees what the steps before it did. The receipt raises ``GuardFailed``,
-    or the error of the step that could not be done.
+    ``Store.batch``. Each step sees what the steps before it did. The receipt raises
+    ``GuardFailed``, or the error of the step that could not be done.
     """
 
     def __init__(self) -> None:

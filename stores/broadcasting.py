@@ -19,6 +19,7 @@ from channels import (
     RetransmitFailed,
     UnknownConsumer,
 )
+from channels.config import INITIAL_SEQUENCE
 from stores.commands import (
     AckCloneCommand,
     Content,
@@ -107,7 +108,8 @@ class Broadcaster:
         self._epoch = epoch
         self._effects = effects
         self._on_acknowledged = on_acknowledged
-        self._producer: Producer[CloneId, bytes] = Producer(self, epoch=epoch, config=STORE_CHANNEL)
+        self._producer = self._new_producer(INITIAL_SEQUENCE)
+        self._skipped_count = 0
         self._encoder = ActionsEncoder(entity, None, epoch)
         # The welcome stays until its clone acknowledges that it has loaded the snapshot.
         self._clones: dict[CloneId, Welcome | None] = {}
@@ -116,6 +118,14 @@ class Broadcaster:
         self._unasked_size = 0
 
     # -- what the master does --------------------------------------------------------------------
+
+    def skip(self, count: int) -> None:
+        """Count actions that are sent to nobody, as there is no clone.
+
+        A clone that was let go, and does not know yet, has to notice that it missed something.
+        """
+        assert not self._clones, self._clones
+        self._skipped_count += count
 
     def publish(self, payloads: Sequence[bytes]) -> None:
         """Send actions to all clones."""
@@ -130,10 +140,10 @@ class Broadcaster:
         while self._backlog_size > BACKLOG_SIZE_MAX and self._clones:
             self._discard(min(self._clones, key=self._floor))
 
-    def find_source(self, revision: int) -> SnapshotSource | None:
+    def find_source(self) -> SnapshotSource | None:
         """Give a snapshot of this moment that some clone is loading already."""
         for welcome in self._clones.values():
-            if welcome is not None and welcome.source.is_of(self._producer.sequence, revision):
+            if welcome is not None and welcome.source.sequence == self.sequence:
                 return welcome.source
         return None
 
@@ -141,9 +151,14 @@ class Broadcaster:
         """Take a clone in: it gets every event from now on, and asks for the snapshot."""
         for earlier in [known for known in self._clones if known.entity == clone.entity]:
             self._discard(earlier)
-        if len(self._clones) < CLONES_MAX:
-            self._clones[clone] = welcome
-            self._producer.add(clone)
+        if len(self._clones) == CLONES_MAX:
+            return
+        if self._skipped_count:
+            # A producer stands still while nobody listens; a new one may stand where we are.
+            self._producer = self._new_producer(self.sequence)
+            self._skipped_count = 0
+        self._clones[clone] = welcome
+        self._producer.add(clone)
 
     def remind(self, clone: CloneId) -> bool:
         """Answer a clone that asks to be taken in and has been; false if it has not been."""
@@ -173,9 +188,11 @@ class Broadcaster:
         welcome = self._clones[clone]
         if welcome is None:
             return  # it has loaded everything: a late request
+        source = welcome.source
         for index in indexes:
-            if (chunk := welcome.source.chunk(index)) is not None:
-                self._send(clone, welcome.source.sequence, SnapshotChunkCommand(chunk))
+            if (chunk := source.chunk(index)) is not None:
+                content = SnapshotChunkCommand(chunk)
+                self._send(clone, source.sequence, content)
 
     def tell(self, clone: CloneId, content: Content) -> None:
         """Send a command of the master's own to one clone, with the latest sequence number."""
@@ -187,7 +204,7 @@ class Broadcaster:
 
     def tell_all(self, content: Content) -> None:
         """Send a command of the master's own to all clones."""
-        command = InternalCommand(self._producer.sequence, self._entity, None, self._epoch, content)
+        command = InternalCommand(self.sequence, self._entity, None, self._epoch, content)
         self._effects.append(Multicast(encode_command(command)))
 
     def ask_for_acknowledgements(self) -> None:
@@ -215,8 +232,8 @@ class Broadcaster:
 
     @property
     def sequence(self) -> int:
-        """The number of the latest event."""
-        return self._producer.sequence
+        """The number of the latest event, sent or skipped."""
+        return self._producer.sequence + self._skipped_count
 
     def __len__(self) -> int:
         """Count the clones, loading or loaded."""
@@ -306,6 +323,9 @@ class Broadcaster:
             interval_ticks, source.revision, welcome.request, welcome.outcomes, chunk
         )
         self._send(clone, offset, content)
+
+    def _new_producer(self, sequence: int) -> Producer[CloneId, bytes]:
+        return Producer(self, epoch=self._epoch, config=STORE_CHANNEL, sequence=sequence)
 
     def _floor(self, clone: CloneId) -> int:
         """Say from where on a clone needs the backlog."""

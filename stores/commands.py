@@ -106,7 +106,7 @@ class SnapshotRequestCommand:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotChunkCommand:
-    """The master to a clone: a chunk that it asked for."""
+    """The master to a clone: a chunk that it asked for; the sequence number is the snapshot's."""
 
     chunk: Chunk
 

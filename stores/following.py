@@ -105,7 +105,7 @@ class Following:
         self._rivals: dict[MasterId, int] = {}
         self._consumer: Consumer[bytes] = Consumer(self, config=STORE_CHANNEL)
         self._welcome: InternalCommand | None = None
-        self._offset = 0
+        self._sequence: int = (0, 0)
         self._sink: SnapshotSink | None = None
         self._error: DecodeError | None = None
 
@@ -203,17 +203,17 @@ class Following:
         is_ours = sender == self.master
         if self.phase is Phase.SEARCHING:
             self._load(command, sender)
-        elif self.phase is Phase.SYNCED and is_ours and command.sequence == self._offset:
-            self._acknowledge()  # the first acknowledgement got lost
-        elif self.phase is Phase.SYNCED and is_ours and command.sequence > self._offset:
+        elif is_ours and command.sequence > self._offset:
             self._load(command, sender)  # it had dropped us, and took us in again
+        elif is_ours and command.sequence == self._offset:
+            self._acknowledge()  # the first acknowledgement got lost
         elif self.phase is Phase.SYNCED and self.is_lost and not is_ours:
             self._load(command, sender)
         elif not is_ours:
             self._send(sender, commands.DetachCommand())  # it shall not wait for us
 
     def _on_chunk(self, chunk: Chunk, sequence: int) -> None:
-        if self._sink is None or self._welcome is None or self._welcome.sequence != sequence:
+        if self._sink is None or self._welcome is None or sequence != self._offset:
             return
         self._ask_for_chunks(self._sink.receive(chunk))
         if self._sink.is_complete:
@@ -244,12 +244,13 @@ class Following:
         self.master = sender
         self.phase = Phase.LOADING
         self._welcome = command
+        self._offset = command.sequence
         self._sink = SnapshotSink()
         self._silent_ticks = 0
         if content.chunk is None:
             self._ask_for_chunks(self._sink.ask())
         else:
-            self._on_chunk(content.chunk, command.sequence)
+            self._on_chunk(content.chunk, self._offset)
 
     def _install(self, columns: Columns, command: InternalCommand) -> None:
         """Replace the state by the snapshot, and go on with the events after it."""
@@ -259,7 +260,6 @@ class Following:
         assert self._consumer.accepts(handshake), (self._consumer, handshake)
         self.phase, self._sink, self._welcome = Phase.SYNCED, None, None
         self.is_lost = False
-        self._offset = command.sequence
         is_new_master = self.master != self._state_of
         self._state_of = self.master
         self._follower.install(columns, content, is_new_master=is_new_master)

@@ -237,11 +237,11 @@ class Master:
         # A snapshot in memory has all that was applied, so all of it has to be told before.
         self.requests.seal()
         self._proceed()
-        revision = self.revision
-        source = self._clones.find_source(revision)
+        source = self._clones.find_source()
         if source is None:
             columns = self._table.columns.copy() if self._commits is None else self._commits.copy()
-            source = SnapshotSource(columns, revision=revision, sequence=self._clones.sequence)
+            sequence = self._clones.sequence
+            source = SnapshotSource(columns, revision=self.revision, sequence=sequence)
         welcome = Welcome(source, 0, ())
         if (record := self._ledger.find(writer)) is not None:
             welcome.request = record.published_request
@@ -353,6 +353,8 @@ class Master:
         if self._clones:
             payloads = [payload or encode_action(action) for action, payload in stage.actions]
             self._clones.publish(payloads)
+        else:
+            self._clones.skip(len(stage.actions))
         self._published_count += len(stage.actions)
         for writer, request in stage.told.items():
             if (record := self._ledger.find(writer)) is not None:

@@ -48,10 +48,6 @@ class SnapshotSource:
         self._keys = list(columns)
         self._starts = [0]
 
-    def is_of(self, sequence: int, revision: int) -> bool:
-        """Tell whether it was taken at this point of the stream."""
-        return (self.sequence, self.revision) == (sequence, revision)
-
     def chunk(self, index: int) -> Chunk | None:
         """Build a chunk; ``None`` if there are not so many."""
         while len(self._starts) <= index + 1 and self._starts[-1] < len(self._keys):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -36,20 +37,26 @@ def generate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+def is_module(name: str) -> bool:
+    """Look a module up without running it: a ``__main__`` would do what it is for."""
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False
+
+
 def does_exist(name: str) -> bool:
-    """Import as much of a dotted name as is a module, and look the rest up."""
+    """Take as much of a dotted name as is a module, and look the rest up."""
     parts = name.split(".")
-    for end in range(len(parts), 0, -1):
-        try:
-            thing: object = importlib.import_module(".".join(parts[:end]))
-        except ModuleNotFoundError:
-            continue
-        for part in parts[end:]:
-            if not hasattr(thing, part):
-                return False
-            thing = getattr(thing, part)
+    end = max(end for end in range(1, len(parts) + 1) if is_module(".".join(parts[:end])))
+    if end == len(parts):
         return True
-    return False
+    thing: object = importlib.import_module(".".join(parts[:end]))
+    for part in parts[end:]:
+        if not hasattr(thing, part):
+            return False
+        thing = getattr(thing, part)
+    return True
 
 
 def anchors(path: Path) -> set[str]:

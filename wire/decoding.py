@@ -314,7 +314,7 @@ def _search(items: Collection[Any], harmless: frozenset[type]) -> None:
         if kind is tuple:
             _search(item, harmless)
         elif kind is Table:
-            _search(item.values(), harmless)
+            _search([part for _, part in item.pairs()], harmless)
         elif kind is int:
             if not INTEGER_MIN <= item <= INTEGER_MAX:
                 raise DecodeError("an integer does not fit into int64")

@@ -16,11 +16,11 @@ values in turn under a tag: generic decoders confuse the keys 1, 1.0 and true of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from itertools import pairwise
-from operator import index, itemgetter
+from operator import index
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -70,8 +70,8 @@ Parts: TypeAlias = list[bytes]
 Writer: TypeAlias = Callable[[Any, Parts, int], None]
 """Appends one encoded value to the parts, at most so many levels of nesting deep."""
 
-_Keys: TypeAlias = list[tuple[bytes, Any]]
-"""Keys of a table, or elements of a set: each with its encoding, and sorted by it."""
+_Plan: TypeAlias = list[tuple[bytes, Any]]
+"""The keys of a map: each with its encoding, and sorted by it."""
 
 _pack_float: Final = Struct("!Bd").pack
 
@@ -132,16 +132,24 @@ def _write_sequence(items: Sequence[Any], parts: Parts, depth: int) -> None:
         raise EncodeError("a list changed while it was encoded: guard it from other threads")
 
 
-def _write_mapping(table: Mapping[Any, Any], parts: Parts, depth: int) -> None:
+def _write_dict(table: dict[Any, Any], parts: Parts, depth: int) -> None:
     keys = tuple(table)
-    plan = _PLANS.get(keys) or _plan(keys)
+    _write_planned(table, _PLANS.get(keys) or _plan(keys), parts, depth)
+
+
+def _write_mapping(table: Mapping[Any, Any], parts: Parts, depth: int) -> None:
+    # To look a plan up would hash the keys: see _sort.
+    _write_planned(table, _plan(tuple(table)), parts, depth)
+
+
+def _write_planned(table: Mapping[Any, Any], plan: _Plan | None, parts: Parts, depth: int) -> None:
     if plan is None:
         _write_table(table, parts, depth)
     else:
         _write_map(table, plan, parts, depth)
 
 
-def _write_map(table: Mapping[Any, Any], keys: _Keys, parts: Parts, depth: int) -> None:
+def _write_map(table: Mapping[Any, Any], keys: _Plan, parts: Parts, depth: int) -> None:
     size = len(keys)
     write = parts.append
     write(MAP_HEADS[size] if size < HEADS_COUNT else head(cbor.MAP, size))
@@ -167,17 +175,17 @@ def _write_map(table: Mapping[Any, Any], keys: _Keys, parts: Parts, depth: int) 
             (_WRITERS.get(kind) or _find_writer(kind))(item, parts, depth)
 
 
-_PLANS: Final[dict[tuple[Any, ...], _Keys]] = {}
+_PLANS: Final[dict[tuple[Any, ...], _Plan]] = {}
 
 
-def _plan(keys: tuple[Any, ...]) -> _Keys | None:
+def _plan(keys: tuple[Any, ...]) -> _Plan | None:
     """Sort the keys of a map by their encoding; ``None`` if they make no map but a table.
 
     Records of one kind have the same keys in the same order, so that remembering pays.
     """
     if not all(isinstance(key, (str, bytes)) for key in keys):
         return None
-    plan = _sort(keys, 0)
+    plan = [(encoded, keys[place]) for encoded, place in _sort(keys, 0)]
     is_record = len(keys) <= PLAN_KEYS_MAX and sum(len(text) for text, _ in plan) <= PLAN_SIZE_MAX
     if is_record and all(type(key) in (str, bytes) for key in keys):
         if len(_PLANS) >= PLANS_MAX:
@@ -186,34 +194,40 @@ def _plan(keys: tuple[Any, ...]) -> _Keys | None:
     return plan
 
 
-def _sort(keys: Iterable[Any], depth: int) -> _Keys:
-    """Sort keys by their encoding; refuse two that have the same, such as two NaNs."""
-    pairs: _Keys = []
-    for key in keys:
+def _sort(keys: Sequence[Any], depth: int) -> list[tuple[bytes, int]]:
+    """Sort keys by their encoding, as pairs of that and their place; refuse two NaNs, and the like.
+
+    They are encoded once and never hashed or looked up: if tables are keys of tables, and so on,
+    doing anything twice at every level is a thousand times the work.
+    """
+    pairs: list[tuple[bytes, int]] = []
+    for place, key in enumerate(keys):
         parts: Parts = []
         _write(key, parts, depth)
-        pairs.append((b"".join(parts), key))
-    pairs.sort(key=itemgetter(0))
-    for (before, _), (after, key) in pairwise(pairs):
+        pairs.append((b"".join(parts), place))
+    pairs.sort()
+    for (before, _), (after, place) in pairwise(pairs):
         if before == after:
-            raise EncodeError(f"{shorten(key)} is in it twice: take one of them out")
+            raise EncodeError(f"{shorten(keys[place])} is in it twice: take one of them out")
     return pairs
 
 
 def _write_table(table: Mapping[Any, Any], parts: Parts, depth: int) -> None:
+    items = list(table.items())
     parts.append(cbor.TABLE_HEAD)
-    parts.append(head(cbor.ARRAY, 2 * len(table)))
+    parts.append(head(cbor.ARRAY, 2 * len(items)))
     depth = _descend(parts, depth, levels=2)
-    for encoded_key, key in _sort(table, depth):
+    for encoded_key, place in _sort([key for key, _ in items], depth):
         parts.append(encoded_key)
-        _write(table[key], parts, depth)
+        _write(items[place][1], parts, depth)
 
 
 def _write_set(elements: AbstractSet[Any], parts: Parts, depth: int) -> None:
+    items = list(elements)
     parts.append(cbor.SET_HEAD)
-    parts.append(head(cbor.ARRAY, len(elements)))
-    depth = _descend(parts, depth, levels=2 if elements else 1)
-    parts += [encoded for encoded, _ in _sort(elements, depth)]
+    parts.append(head(cbor.ARRAY, len(items)))
+    depth = _descend(parts, depth, levels=2 if items else 1)
+    parts += [encoded for encoded, _ in _sort(items, depth)]
 
 
 def _write(value: object, parts: Parts, depth: int) -> None:
@@ -352,7 +366,7 @@ _WRITERS: Final[dict[type, Writer]] = {
     bytes: _write_bytes,
     list: _write_sequence,
     tuple: _write_sequence,
-    dict: _write_mapping,
+    dict: _write_dict,
     set: _write_set,
     frozenset: _write_set,
     Count: _write_count,

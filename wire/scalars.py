@@ -87,12 +87,10 @@ class Port:
     @classmethod
     def parse(cls, text: str) -> Port:
         """Read ``80/tcp``; a number alone is a TCP port. Raises ``EncodeError``."""
-        number, _, name = text.partition("/")
-        protocol = {**{p.name.lower(): p for p in PortProtocol}, "?": cls.UNKNOWN}.get(
-            name or "tcp"
-        )
+        number, slash, name = text.partition("/")
+        protocol = _PROTOCOLS.get(name) if slash else cls.TCP
         if protocol is None or not (number.isascii() and number.isdigit()):
-            raise EncodeError(f"{text!r} is no port: write 80/tcp, 53/udp, 8/icmp or 0/?")
+            raise EncodeError(f"{shorten(text)} is no port: write 80/tcp, 53/udp, 8/icmp or 0/?")
         return cls(int(number), protocol)
 
     def __str__(self) -> str:
@@ -103,6 +101,14 @@ class Port:
     def __repr__(self) -> str:
         """Show what to paste to get this port back."""
         return f"Port({self.number}, Port.{self.protocol.name})"
+
+
+_PROTOCOLS: Final = {
+    "?": PortProtocol.UNKNOWN,
+    "tcp": PortProtocol.TCP,
+    "udp": PortProtocol.UDP,
+    "icmp": PortProtocol.ICMP,
+}
 
 
 @dataclass(frozen=True, slots=True, order=True, repr=False)

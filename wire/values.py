@@ -8,6 +8,7 @@ four different keys. Identity is the deterministic encoding, so that all NaNs ar
 from __future__ import annotations
 
 from collections.abc import (
+    Collection,
     ItemsView,
     Iterable,
     Iterator,
@@ -133,6 +134,32 @@ class Set(AbstractSet[Any]):
         return Set, (self._elements,)
 
 
+class _Items(ItemsView[Any, Any]):
+    """The items of a table, found without looking each key up: that would encode it."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._table.pairs())
+
+
+class _Values(ValuesView[Any]):
+    """The values of a table, found without looking each key up."""
+
+    __slots__ = ("_table",)
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        self._table = table
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._table.pairs())
+
+
 class Table(Mapping[Any, Any]):
     """An immutable table with typed keys: it can hold the keys 1, True and 1.0 at once.
 
@@ -205,19 +232,23 @@ class Table(Mapping[Any, Any]):
 
     def __iter__(self) -> Iterator[Any]:
         """Iterate the keys, in the order they were encoded in."""
-        return iter(self._items) if self._kinds else (key for key, _ in self._index().values())
+        return iter(self._items) if self._kinds else (key for key, _ in self.pairs())
 
     def __len__(self) -> int:
         """Count the items."""
         return len(self._items) if self._kinds else len(self._index())
 
-    def values(self) -> ValuesView[Any]:
-        """View the values, in the order they were encoded in."""
-        return self._items.values() if self._kinds else super().values()
+    def pairs(self) -> Collection[tuple[Any, Any]]:
+        """Give the keys with their values, in the order they were encoded in."""
+        return self._items.items() if self._kinds else self._index().values()
 
     def items(self) -> ItemsView[Any, Any]:
-        """View the items, in the order they were encoded in."""
-        return self._items.items() if self._kinds else super().items()
+        """View the keys with their values, in the order they were encoded in."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """View the values, in the order they were encoded in."""
+        return _Values(self)
 
     def __eq__(self, other: object) -> bool:
         """Tell whether the other is a mapping of the same typed keys to the same typed values."""
@@ -231,11 +262,11 @@ class Table(Mapping[Any, Any]):
 
     def __repr__(self) -> str:
         """Show what to paste to get this table back."""
-        return f"Table({dict(self._items) if self._kinds else list(self.items())!r})"
+        return f"Table({dict(self._items) if self._kinds else list(self.pairs())!r})"
 
     def __reduce__(self) -> tuple[type[Table], tuple[list[tuple[Any, Any]]]]:
         """Pickle and copy by the items."""
-        return Table, (list(self.items()),)
+        return Table, (list(self.pairs()),)
 
 
 def freeze(value: Value) -> Value:

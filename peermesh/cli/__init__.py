@@ -1,4 +1,4 @@
-"""The ``peermesh`` command. Nothing is imported before it is known that click and rich are there."""
+"""The ``peermesh`` command, which says what is missing before it imports it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ def main() -> None:
         import rich  # noqa: F401 - only to know that it is there
 
         from peermesh.cli.application import run
-        from peermesh.cli.exits import ExitCode
     except ModuleNotFoundError as error:
         if error.name not in {"click", "rich"}:
             raise

@@ -132,30 +132,12 @@ def _table_to_json(table: Mapping[Any, Any]) -> dict[str, object]:
     return _typed("table", entries)
 
 
-def _scalar_to_json(value: object) -> dict[str, object]:
-    match value:
-        case bytes():
-            return _typed("bytes", base64.b64encode(value).decode())
-        case Count(number):
-            return _typed("count", number)
-        case Port():
-            return _typed("port", str(value))
-        case Enum(name):
-            return _typed("enum-value", name)
-        case IPv4Address() | IPv6Address():
-            return _typed("address", str(value))
-        case IPv4Network() | IPv6Network():
-            return _typed("subnet", str(value))
-        case datetime():
-            return _typed("timestamp", _format_timestamp(nanoseconds_since_epoch(value)))
-        case Timestamp(nanoseconds):
-            return _typed("timestamp", _format_timestamp(nanoseconds))
-        case timedelta():
-            return _typed("timespan", _format_timespan(nanoseconds_in(value)))
-        case Timespan(nanoseconds):
-            return _typed("timespan", _format_timespan(nanoseconds))
-        case _:
-            raise TypeError(f"{type(value).__name__} is no value of the mesh")
+def _scalar_to_json(value: Any) -> dict[str, object]:  # noqa: ANN401 - looked up by its type
+    writer = _WRITERS.get(type(value))
+    if writer is None:
+        raise TypeError(f"{type(value).__name__} is no value of the mesh")
+    kind, write = writer
+    return _typed(kind, write(value))
 
 
 def _format_timestamp(nanoseconds: int) -> str:
@@ -188,16 +170,16 @@ def _read_timespan(text: Any) -> Value:  # noqa: ANN401 - JSON in
 
 
 def _read_table(entries: Any) -> Value:  # noqa: ANN401 - JSON in
+    pairs: list[tuple[Value, Value]]
     pairs = [(from_json(entry["key"]), from_json(entry["value"])) for entry in entries]
     return Table(pairs)
 
 
-def _is(kind: type) -> Callable[[Any], Value]:
-    def read(data: Any) -> Value:  # noqa: ANN401 - JSON in
+def _is(kind: type) -> Callable[[Any], Any]:
+    def read(data: Any) -> Any:  # noqa: ANN401 - JSON in
         if type(data) is not kind:
             raise NoValue(f"{data!r} is no {kind.__name__}")
-        value: Value = data
-        return value
+        return data
 
     return read
 
@@ -205,6 +187,21 @@ def _is(kind: type) -> Callable[[Any], Value]:
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON value")
 
+
+_WRITERS: Final[dict[type, tuple[str, Callable[[Any], object]]]] = {
+    bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
+    Count: ("count", int),
+    Port: ("port", str),
+    Enum: ("enum-value", str),
+    IPv4Address: ("address", str),
+    IPv6Address: ("address", str),
+    IPv4Network: ("subnet", str),
+    IPv6Network: ("subnet", str),
+    datetime: ("timestamp", lambda value: _format_timestamp(nanoseconds_since_epoch(value))),
+    Timestamp: ("timestamp", lambda value: _format_timestamp(value.nanoseconds)),
+    timedelta: ("timespan", lambda value: _format_timespan(nanoseconds_in(value))),
+    Timespan: ("timespan", lambda value: _format_timespan(value.nanoseconds)),
+}
 
 _READERS: Final[dict[str, Callable[[Any], Value]]] = {
     "none": lambda data: None,

@@ -1,4 +1,4 @@
-"""The second process: takes the events in batches, has Spark count them, and writes to the store."""
+"""The second process: takes events in batches, has Spark count them, and writes to the store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLL_SECONDS: Final = 0.1
 """How long the job waits for one thing before it looks after the others, such as its end."""
 
 IDLE_SECONDS: Final = 1.0
-"""How long one attempt may take to be level with the master: a round trip, and its store's ticks."""
+"""How long one attempt to be level with the master may take: a round trip, and some ticks."""
 
 REDIAL_SECONDS_MAX: Final = 0.5
 """The longest pause between attempts to reach a sensor that is being started again."""
@@ -36,7 +36,7 @@ Count = Callable[[tuple[Event, ...]], Tally]
 
 
 class Job:
-    """Counts until the input ends. All that lasts is in the store, so that it may die at any time."""
+    """Counts until the input ends. All that lasts is in the store, so it may die at any time."""
 
     def __init__(
         self,

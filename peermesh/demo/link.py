@@ -61,7 +61,7 @@ class Reports:
 
     def __init__(self, descriptor: int) -> None:
         """Write to this file descriptor, which Spark's processes need not inherit."""
-        os.set_inheritable(descriptor, False)
+        os.set_inheritable(descriptor, False)  # noqa: FBT003 - the call has no keywords
         self._descriptor = descriptor
 
     def send(self, event: str, **details: object) -> None:

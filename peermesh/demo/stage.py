@@ -67,7 +67,7 @@ class Stage:
         self._tell = tell
         self._port = 0
         self._listening = trio.Event()
-        self._is_killed = False
+        self._is_killed = self._is_done = False
         self._sensor = Actor("sensor", self._assign, self._on_sensor)
         self._job = Actor("job", self._assign, self._on_job)
         self._viewer = Actor("viewer", self._assign, self._on_viewer, output=STDOUT)
@@ -83,8 +83,7 @@ class Stage:
                 await self._listening.wait()
                 async with trio.open_nursery() as others:
                     others.start_soon(self._viewer.play)
-                    await self._job.play()
-                    self._viewer.order("finish", stands=True)
+                    others.start_soon(self._job.play)
             finally:
                 # The others end first, whatever ends them: they have something to say to it.
                 self._sensor_scope.cancel()
@@ -131,6 +130,9 @@ class Stage:
         self._on_any(self._job, report)
         if report["event"] == "ready" and self._job.lives > 1:
             self._mark(f"the Spark job goes on after line {report['lines']:,}")
+        if report["event"] == "done" and not self._is_done:
+            self._is_done = True
+            self._viewer.order("finish", stands=True)
         reaches = report["event"] == "counting" and report["last"] >= (
             KILL_SHARE * self._recount.lines
         )

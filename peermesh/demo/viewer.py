@@ -1,4 +1,4 @@
-"""The third process: holds a clone of the table, shows it as it grows, and hands it over at last."""
+"""The third process: holds a clone of the table, shows it as it grows, hands it over at last."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_SECONDS: Final = 0.2
 """How often the viewer looks at its table."""
 
 IDLE_SECONDS: Final = 1.0
-"""How long one attempt may take to be level with the master: a round trip, and its store's ticks."""
+"""How long one attempt to be level with the master may take: a round trip, and some ticks."""
 
 TABLE_FILE: Final = "table.json"
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar, cast
+from typing import Final, Self, TypeVar
 
 from pyspark import SparkConf, SparkContext
 
@@ -24,6 +24,16 @@ JVM_OPTIONS: Final = (
     "-Xlog:disable",
     "-Xlog:all=warning:stderr",
 )
+
+FOREIGN: Final = (
+    "PYSPARK_GATEWAY_PORT",
+    "PYSPARK_SUBMIT_ARGS",
+    "SPARK_CONF_DIR",
+    "SPARK_HOME",
+    "SPARK_LOCAL_DIRS",
+    "SPARK_REMOTE",
+)
+"""Variables that would point us to another Spark, or send our work there."""
 
 LOGGING: Final = """\
 rootLogger.level = warn
@@ -55,6 +65,8 @@ class LocalSpark:
             f"-Djava.io.tmpdir={directory}",
             f"-Dlog4j2.configurationFile={logging.as_uri()}",
         )
+        for name in FOREIGN:
+            os.environ.pop(name, None)
         os.environ.update(
             PYSPARK_PYTHON=sys.executable,
             SPARK_LOCAL_IP="127.0.0.1",
@@ -75,7 +87,7 @@ class LocalSpark:
         as small as ours. Both functions have to be importable by Spark's Python workers.
         """
         pieces = self._context.parallelize(items, THREADS)
-        return cast("Result", pieces.mapPartitions(fold).reduce(merge))
+        return pieces.mapPartitions(fold).reduce(merge)
 
     def stop(self) -> None:
         """End it, and its processes."""

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ async def line(count: int) -> AsyncIterator[list[Endpoint]]:
 
         for endpoint in endpoints:
             await nursery.start(live, endpoint)
-        for left, right in zip(endpoints, endpoints[1:], strict=False):
+        for left, right in pairwise(endpoints):
             assert await right.peer("127.0.0.1", await left.listen(), retry=0)
         for here in endpoints:
             for there in endpoints:
@@ -72,7 +73,7 @@ async def test_every_operation_through_a_clone() -> None:
                 await clone.append("text", "ab")
                 await clone.append("text", "c")
                 await clone.insert_into("set", 1)
-                await clone.insert_into("set", True)  # noqa: FBT003 - another element than 1
+                await clone.insert_into("set", True)  # another element than 1
                 await clone.insert_into("table", "k", "v")
                 await clone.push("vector", 1)
                 await clone.push("vector", 2)

@@ -13,6 +13,7 @@ from stores.actions import Initial, WriterId
 from stores.backends import MemoryBackend
 from stores.clone import Clone
 from stores.effects import Effect
+from stores.encoding import decode_command
 from stores.master import Master
 from stores.outcomes import Applied, Refused, WriterRow
 from stores.persistence import Changes, Loaded, StoreBackend
@@ -59,7 +60,7 @@ class KeptBackend:
         pass
 
 
-@dataclass
+@dataclass(repr=False)
 class Packet:
     """A command on its way."""
 
@@ -67,8 +68,13 @@ class Packet:
     receiver: EndpointId
     payload: bytes
 
+    def __repr__(self) -> str:
+        command = decode_command(self.payload)
+        route = f"{self.sender[-1]}->{self.receiver[-1]}"
+        return f"<{route} {command.content} session={command.session} of {command.sequence}>"
 
-@dataclass
+
+@dataclass(repr=False)
 class Node:
     """A core with all that it said, and its handle."""
 
@@ -78,7 +84,11 @@ class Node:
     commits: list[fx.Persist] = field(default_factory=list)
     outcomes: dict[int, Applied | Refused] = field(default_factory=dict)
     log: list[Effect] = field(default_factory=list)
+    idle: set[int] = field(default_factory=set)
     is_alive: bool = True
+
+    def __repr__(self) -> str:
+        return f"<{type(self.core).__name__} {self.id[-1]}>"
 
     @property
     def id(self) -> EndpointId:
@@ -123,7 +133,7 @@ class Node:
         return [effect for effect in self.log if isinstance(effect, kind)]
 
     def is_idle(self, token: int) -> bool:
-        return fx.IdleReached(token) in self.log
+        return token in self.idle
 
     # What it is told.
 
@@ -193,6 +203,8 @@ class World:
                 case fx.Persist():
                     assert not node.commits, "one commit at a time"
                     node.commits.append(effect)
+                case fx.IdleReached(token):
+                    node.idle.add(token)
                 case fx.Resolve(outcome):
                     for request in range(outcome.first_request, outcome.last_request + 1):
                         assert request not in node.outcomes, f"request {request} resolved twice"

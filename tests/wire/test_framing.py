@@ -1,6 +1,7 @@
 """Frames: any chunking gives the same ones, and bad bytes give ``DecodeError`` and nothing else."""
 
 import tracemalloc
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, strategies as st
@@ -56,7 +57,7 @@ def decode(chunks: list[bytes], *, eagerly: bool = True) -> list[Shown]:
 
 def cut(stream: bytes, at: list[int]) -> list[bytes]:
     edges = sorted({0, len(stream), *(edge % (len(stream) + 1) for edge in at)})
-    return [stream[left:right] for left, right in zip(edges, edges[1:], strict=False)]
+    return [stream[left:right] for left, right in pairwise(edges)]
 
 
 @given(streams, st.lists(st.integers(0, 10_000), max_size=12), st.booleans())

@@ -54,7 +54,7 @@ def test_equality_is_typed():
     assert Set(["a"]) != ["a"]
     assert Table({"a": 1}) == {"a": 1}
     assert Table({"a": 1}) != {"a": True}
-    assert {"a": 1.0} != Table({"a": 1})
+    assert Table({"a": 1}) != {"a": 1.0}
     assert Table({"a": [1]}) == {"a": (1,)}
     assert Table({"a": 1}) != {"a": object()}
     assert Table({"a": 1}) != {"b": 1}

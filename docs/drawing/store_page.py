@@ -1,0 +1,72 @@
+"""What the page of the stores shows."""
+
+from __future__ import annotations
+
+from drawing.markdown import code, sequence_diagram, table
+from drawing.reading import summary
+from drawing.store_trials import StoreTalk
+from drawing.tables import classes_in, fields_of
+from stores import actions, commands, operations
+from stores.encoding import _KINDS as STORE_KINDS
+from stores.following import Phase
+from stores.judgement import REQUESTS
+
+
+def store_talk(*, has_put: bool) -> str:
+    """Draw a conversation of a master and two clones: how they attach, or a put after that."""
+    talk_of_three = StoreTalk()
+    names = tuple(talk_of_three.names.values())
+    steps = talk_of_three.attach()
+    return sequence_diagram(names, talk_of_three.put() if has_put else steps)
+
+
+def store_commands() -> str:
+    """Draw the commands between masters and clones, by kind."""
+    rows = [
+        (
+            str(STORE_KINDS[each]),
+            code(each.__name__),
+            code(commands.tag_of(object.__new__(each)).value),
+            fields_of(each),
+            summary(each),
+        )
+        for each in sorted(classes_in(commands.Content), key=STORE_KINDS.__getitem__)
+    ]
+    return table(("kind", "command", "tag", "carries", "says"), rows)
+
+
+def store_mapping() -> str:
+    """Draw how commands map to messages of the channel."""
+    rows = [
+        (code(command.__name__), code(f"channels.{message.__name__}"))
+        for command, message in commands.CHANNEL_MESSAGES.items()
+    ]
+    return table(("command", "channel message"), rows)
+
+
+def store_actions() -> str:
+    """Draw the payloads, by kind, and who says them."""
+    rows = [
+        (
+            str(STORE_KINDS[each]),
+            code(each.__name__),
+            "writer" if each in REQUESTS else "master",
+            fields_of(each),
+            summary(each),
+        )
+        for each in sorted(classes_in(actions.Action), key=STORE_KINDS.__getitem__)
+    ]
+    return table(("kind", "action", "begins with", "carries", "says"), rows)
+
+
+def store_operations() -> str:
+    """Give the table of what adding and subtracting mean, as it stands in the code."""
+    lines = [line for line in (operations.__doc__ or "").splitlines() if line.startswith("|")]
+    assert lines, "stores.operations shows no table"
+    return "\n".join(lines)
+
+
+def store_phases() -> str:
+    """Draw how far a clone may be."""
+    rows = [(code(phase.name), phase.value) for phase in Phase]
+    return table(("phase", "the clone is"), rows)

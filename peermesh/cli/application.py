@@ -1,0 +1,67 @@
+"""The group of all commands, and how each of them ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from peermesh.cli.demo import demo
+from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
+from peermesh.cli.messages import pub, sub
+from peermesh.cli.node import node
+from peermesh.cli.running import Stopped
+from peermesh.cli.stores import store
+from wire.errors import MeshError
+
+GROUP_HELP = f"""\
+A brokerless mesh: publish and subscribe, and keep replicated stores.
+
+Start with "peermesh demo", or with three terminals:
+
+\b
+  peermesh node --listen 127.0.0.1:9999 --master table
+  peermesh sub news/ --peer 127.0.0.1:9999
+  peermesh pub news/today '{{"text": "hello"}}' --peer 127.0.0.1:9999
+
+Values are JSON. What JSON has no type for is an object of two members, such as
+{{"@data-type": "count", "data": 7}}; the types are count, port, address, subnet, bytes, timestamp,
+timespan, enum-value, set, and table for keys that are not text.
+
+{EXIT_CODES_HELP}"""
+
+
+@click.group(
+    help=GROUP_HELP,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="peermesh")
+def application() -> None:
+    """Gather the commands."""
+
+
+for command in (demo, node, pub, sub, store):
+    application.add_command(command)
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command, and give the code to exit with."""
+    try:
+        code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except MeshError as error:
+        click.echo(f"peermesh: {error}", err=True)
+        return exit_code_of(error)
+    except Stopped as stopped:
+        return stopped.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has enough. Python would complain once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.DONE
+    return code if isinstance(code, int) else ExitCode.DONE
