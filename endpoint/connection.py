@@ -68,7 +68,6 @@ class Connection:
         self.ended = trio.Event()
         self.is_open = True
         self.bytes_received = 0
-        self.bytes_sent = 0
         self.messages_received = 0
         self.owner: object = None
         """The handshake or the peering that the connection serves now; set by the host."""
@@ -78,6 +77,11 @@ class Connection:
         self._is_ending = False
         self._turn = -1
         self._scope = trio.CancelScope()
+
+    @property
+    def bytes_sent(self) -> int:
+        """What the system has taken so far."""
+        return self.transport.bytes_sent
 
     async def run(self) -> None:
         """Read and write until either side ends it."""
@@ -129,11 +133,9 @@ class Connection:
                 if self._is_ending:
                     self._scope.cancel()
                 await self._work.wait()
-            data = b"".join(outbox.take())
             self.is_writing = True
-            await self.transport.send_all(data)
+            await self.transport.send_pieces(outbox.take())
             self.is_writing = False
-            self.bytes_sent += len(data)
             self._host.turn += 1
             if outbox.has_room:
                 self.room.unpark_all()
@@ -192,7 +194,6 @@ class Connection:
             sent = transport.send_now(data)
         except trio.BrokenResourceError:
             return True  # The reader finds out; the message is lost with the connection.
-        self.bytes_sent += sent
         if is_data:
             outbox.sent += group.size
         if sent < len(data):

@@ -23,8 +23,20 @@ CONNECT_TIMEOUT_SECONDS: Final = 10.0
 BACKOFF_FIRST_SECONDS: Final = 0.1
 """The first pause between two attempts: a peer that restarts is back soon."""
 
+STOOD_SECONDS: Final = 1.0
+"""A peering that ends sooner counts as another failed attempt: who is thrown out does not storm."""
+
 Chance = Callable[[], float]
 """Gives numbers from 0 to 1, for jitter."""
+
+_UNAVAILABLE: Final = (
+    OSError,
+    trio.TooSlowError,
+    trio.BrokenResourceError,
+    # Of names and ports that cannot be.
+    ValueError,
+    OverflowError,
+)
 
 _INCOMPATIBLE: Final = (ErrorCode.PEER_INCOMPATIBLE, ErrorCode.WRONG_MAGIC_NUMBER)
 
@@ -62,8 +74,10 @@ class Dialer:
                 if outcome or not self._retry:
                     self._settle(outcome)
                 if outcome:
-                    pause = BACKOFF_FIRST_SECONDS
+                    began = trio.current_time()
                     await self._until_lost()
+                    if trio.current_time() - began > STOOD_SECONDS:
+                        pause = BACKOFF_FIRST_SECONDS
                 if not self._retry:
                     return
                 await trio.sleep(min(pause, self._retry) * (0.5 + self._chance() / 2))
@@ -83,18 +97,21 @@ class Dialer:
         try:
             with trio.fail_after(CONNECT_TIMEOUT_SECONDS):
                 transport = await self._connect()
-        except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+        except MeshError as error:
+            return self._fail(error)
+        except _UNAVAILABLE as error:
             return self._fail(self._unavailable(error))
         greeting = self._loop.prepare(transport, self.address, dialled=True)
         start(greeting)
         try:
             await greeting.decided.wait()
         except trio.Cancelled:
-            greeting.connection.end()
+            if greeting.verdict is None:
+                greeting.connection.end()
             raise
         match greeting.verdict:
             case Established(peer):
-                return self._succeed(peer)
+                return await self._confirm(peer)
             case Redundant(peer):
                 return await self._join(peer, "another connection to it was lost at once")
             case Failed(code, reason, peer):
@@ -104,13 +121,23 @@ class Dialer:
             case None:
                 raise AssertionError("a decided handshake has a verdict")
 
+    async def _confirm(self, peer: EndpointId) -> Outcome:
+        """Wait for a first answer: then the other side has the peering too, and can publish."""
+        peering = self._loop.peerings.get(peer)
+        if peering is not None:
+            with trio.move_on_after(CONNECT_TIMEOUT_SECONDS):
+                await self._loop.confirm(peering)
+        if peer in self._loop.peerings:
+            return self._succeed(peer)
+        return self._fail(self._refusal(ErrorCode.PEER_UNAVAILABLE, "it was lost at once"), peer)
+
     async def _join(self, peer: EndpointId, reason: str) -> Outcome:
         """Another connection to the same peer is the peering, or may become it."""
         directory = self._loop.greeter.directory
         while directory.standing(peer) is Standing.DECIDING:
             await self._loop.greeter.changed.park()
         if directory.standing(peer) is Standing.PEERED:
-            return self._succeed(peer)
+            return await self._confirm(peer)
         return self._fail(self._refusal(ErrorCode.PEER_UNAVAILABLE, reason), peer)
 
     def _succeed(self, peer: EndpointId) -> Outcome:

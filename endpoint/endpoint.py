@@ -48,7 +48,8 @@ GRACE_SECONDS: Final = 3.0
 """How long the end of a peering waits for what was published before: Broker's own."""
 
 HANDSHAKES_MAX: Final = 1_024
-"""Connections that may be in handshake at once. More are closed unheard, until some are done."""
+"""Connections that may be in TLS's handshake, and in ours, at once. More are closed unheard in the
+one; in the other the oldest makes room, since who means well is done in milliseconds."""
 
 
 class Endpoint:
@@ -85,7 +86,9 @@ class Endpoint:
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._listening: list[trio.CancelScope] = []
         self._dialers: dict[tuple[str, int], Dialer] = {}
+        self._arriving = 0
         self._is_open = False
+        self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
 
     # Life.
@@ -126,9 +129,18 @@ class Endpoint:
         Waits for ``grace`` seconds at most for stores, and as long for peers that do not answer.
         May be called twice.
         """
-        if not self._is_open:
-            return
-        self._is_open = False
+        if self._is_open:
+            self._is_open = False
+            try:
+                await self._leave(grace)
+            finally:
+                self.loop.end()
+                self._ended.set()
+        elif self._nursery is not None:
+            with trio.CancelScope(shield=True):
+                await self._ended.wait()
+
+    async def _leave(self, grace: float) -> None:
         for scope in self._listening:
             scope.cancel()
         for dialer in list(self._dialers.values()):
@@ -141,11 +153,10 @@ class Endpoint:
             async with trio.open_nursery() as nursery:
                 for peering in self.loop.peerings.values():
                     nursery.start_soon(self.loop.drain, peering)
-        self.loop.publication.is_open = False
-        for peering in list(self.loop.peerings.values()):
-            self._part(peering, "the endpoint shuts down", ErrorCode.SHUTTING_DOWN)
-        await self.loop.quiet()
-        self.loop.end()
+        self.loop.publication.close()
+        self.loop.part_all(ErrorCode.SHUTTING_DOWN, "the endpoint shuts down")
+        with trio.CancelScope(shield=True, deadline=trio.current_time() + GRACE_SECONDS):
+            await self.loop.quiet()
 
     def _part(self, peering: Peering, reason: str, code: ErrorCode = ErrorCode.NONE) -> None:
         self.loop.part(peering, StatusCode.PEER_REMOVED, code, reason)
@@ -189,15 +200,21 @@ class Endpoint:
             await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        if len(self.loop.greeter) >= HANDSHAKES_MAX or not self._is_open:
+        if self._arriving >= HANDSHAKES_MAX or not self._is_open:
             stream.socket.close()
             return
+        if len(self.loop.greeter) >= HANDSHAKES_MAX:
+            reason = "too many connections are in handshake: try again"
+            self.loop.greeter.refuse_oldest(ErrorCode.LIMIT_EXCEEDED, reason)
         address = remote_address(stream)
+        self._arriving += 1
         try:
             transport = await self._network.accept(stream)
         except (MeshError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             self.loop.refused(address, error)
             return
+        finally:
+            self._arriving -= 1
         await self.loop.serve(transport, address)
 
     async def peer(self, address: str, port: int, retry: float = RETRY_SECONDS) -> Outcome:
@@ -250,6 +267,7 @@ class Endpoint:
         peering = self._find(key, dialer)
         if dialer is not None:
             dialer.stop()
+            del self._dialers[key]
         if peering is None and dialer is None:
             reason = f"cannot unpeer from {address}:{port}: it is no peer; see peers()"
             event = StatusEvent(
@@ -302,6 +320,9 @@ class Endpoint:
         if callback is not None:
             self._start(self._call_back, callback, node_id, timeout)
             return Outcome(reached=True, reason="the callback will be told")
+        return await self._await_peer(node_id, timeout)
+
+    async def _await_peer(self, node_id: EndpointId, timeout: float) -> Outcome:
         with trio.move_on_after(timeout):
             while not self._core.is_reachable(node_id) and self._is_open:
                 await self.loop.changed.park()
@@ -314,7 +335,7 @@ class Endpoint:
     async def _call_back(
         self, callback: Callable[[Outcome], object], node_id: EndpointId, timeout: float
     ) -> None:
-        callback(await self.await_peer(node_id, timeout=timeout))
+        callback(await self._await_peer(node_id, timeout))
 
     # Messages.
 
@@ -395,7 +416,8 @@ class Endpoint:
             endpoints_known=len(self._core.topology.reachable()),
             messages_published=self.loop.publication.messages,
             messages_waiting=sum(mailbox.waiting for mailbox in mailboxes),
-            messages_dropped=sum(mailbox.dropped for mailbox in mailboxes)
+            messages_dropped=self.loop.dropped
+            + sum(mailbox.dropped for mailbox in mailboxes)
             + sum(peer.outbox.dropped_messages for peer in peers),
             messages_duplicate=self.loop.duplicates,
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),

@@ -89,6 +89,8 @@ class EndpointLoop:
         self.greeter = Greeter(PeerDirectory(core.local), core, self._establish, self._fail)
         self.publication = Publication(core, self.peerings, ttl)
         self.duplicates = 0
+        self.dropped = 0
+        """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
         """Where the endpoint's tasks live while it is open."""
         self._policy = policy
@@ -170,6 +172,8 @@ class EndpointLoop:
             return
         connection.peer = None
         self.greeter.directory.release(peering.peer, peering.number)
+        connection.outbox.discard()
+        self.dropped += connection.outbox.dropped_messages
         self._holding.forget(connection)
         for released in self._holding.release(connection.outbox):
             self._grant(released)
@@ -453,12 +457,20 @@ class EndpointLoop:
 
     async def drain(self, peering: Peering) -> None:
         """Wait until the peer has taken in everything that was published before."""
+        self.publication.invalidate()
+        await self._ask(peering, peering.connection.send_last)
+
+    async def confirm(self, peering: Peering) -> None:
+        """Wait until the peer has the peering too: the originator has it half a round trip ago."""
+        await self._ask(peering, peering.connection.send_control)
+
+    async def _ask(self, peering: Peering, send: Callable[[ControlMessage], None]) -> None:
+        """Send a ping, and wait for the pong or the end of the peering."""
         if peering.connection.peer is None:
             return
         token = self._next_ping()
         event = peering.pongs[token] = trio.Event()
-        self.publication.invalidate()
-        peering.connection.send_last(Ping(token, self.core.digest()))
+        send(Ping(token, self.core.digest()))
         try:
             await event.wait()
         finally:

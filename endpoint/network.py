@@ -10,10 +10,12 @@ import trio
 
 from endpoint.transport import StreamTransport, Transport, transport_of
 from handshake.credentials import Credentials, check_address, peer_not_trusted
-from wire.errors import AddressInUse
+from wire.errors import AddressInUse, PeerUnavailable
 
 BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
+
+PORT_MAX: Final = 65_535
 
 TLS_TIMEOUT_SECONDS: Final = 10.0
 """For the handshake of TLS, as for ours."""
@@ -38,20 +40,23 @@ class Network:
     async def listen(self, address: str, port: int) -> list[trio.SocketListener]:
         """Listen; raises ``AddressInUse`` or ``InsecureAddress``."""
         self.check(address)
+        if not 0 <= port <= PORT_MAX:
+            raise AddressInUse(f"{port} is no port: choose one up to {PORT_MAX}, or 0 for a free one")
         try:
             return await trio.open_tcp_listeners(port, host=address, backlog=BACKLOG)
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:
             causes = [error, *getattr(error, "exceptions", ())]
-            if any(getattr(cause, "errno", None) in _TAKEN for cause in causes):
-                raise AddressInUse(
-                    f"cannot listen at {address}:{port} ({error.strerror or error}): "
-                    "choose another port, or 0 for a free one"
-                ) from error
-            raise
+            is_taken = any(getattr(cause, "errno", None) in _TAKEN for cause in causes)
+            advice = "choose another port, or 0 for a free one" if is_taken else "check the address"
+            detail = getattr(error, "strerror", None) or error
+            text = f"cannot listen at {address}:{port} ({detail}): {advice}"
+            raise AddressInUse(text) from error
 
     async def connect(self, address: str, port: int) -> Transport:
         """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
         self.check(address)
+        if not 0 < port <= PORT_MAX:  # The system would take the rest of a division.
+            raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
         stream = await trio.open_tcp_stream(address, port)
         return await self._secure(stream, self._client, server_side=False)
 

@@ -77,7 +77,7 @@ class Group:
         self.size = 0
         self.is_sealed = False
         self.count = 0
-        self._pieces: list[bytes] = []
+        self._pieces: list[bytes | memoryview] = []
         self._outboxes: list[Outbox] = []
 
     def add(self, payload: bytes) -> None:
@@ -99,7 +99,7 @@ class Group:
             outbox.account_sealed(self)
         self._outboxes.clear()
 
-    def pieces(self) -> list[bytes]:
+    def pieces(self) -> list[bytes | memoryview]:
         """Seal the group, and give its bytes."""
         self.seal()
         return self._pieces
@@ -109,7 +109,7 @@ class Group:
         self._outboxes.append(outbox)
 
     @classmethod
-    def forwarded(cls, pieces: list[bytes], size: int, count: int) -> Group:
+    def forwarded(cls, pieces: list[bytes | memoryview], size: int, count: int) -> Group:
         """Hold a frame that is only passed on, sealed as it came."""
         group = cls(b"", 0, 0)
         group.is_sealed = True
@@ -241,9 +241,9 @@ class Outbox:
         """The peer has room for ``total`` bytes of data since the beginning."""
         self.credit = max(self.credit, total)
 
-    def take(self) -> list[bytes]:
+    def take(self) -> list[bytes | memoryview]:
         """Take the pieces of the next write, and account for them."""
-        pieces: list[bytes] = list(self._urgent)
+        pieces: list[bytes | memoryview] = list(self._urgent)
         self._urgent.clear()
         self.urgent_bytes = 0
         taken = 0
@@ -260,6 +260,16 @@ class Outbox:
             self.sent += group.size
             taken += group.size
         return pieces
+
+    def discard(self) -> None:
+        """Drop everything, and count it: the peer is gone."""
+        for group in self._data:
+            group.seal()
+            self.dropped_messages += group.count
+        self.dropped_commands += len(self._commands)
+        self._data.clear()
+        self._commands.clear()
+        self.data_bytes = self.command_bytes = 0
 
     def statistics(self) -> OutboxStatistics:
         """Give a frozen snapshot."""

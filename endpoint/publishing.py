@@ -7,7 +7,7 @@ full, and lets others run now and then (design section 15).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
@@ -57,6 +57,7 @@ class Publication:
         self._group.is_sealed = True
         self._topic = ""
         self._bytes_topic: str | None = None
+        self._data_topic: str | None = None
         self._type = _BYTES
         self._to: EndpointId | None = None
         self._counted = 0
@@ -67,6 +68,11 @@ class Publication:
     def messages(self) -> int:
         """Messages published so far, whoever wanted them."""
         return self._counted + max(self._group.count, len(self._group.payloads))
+
+    def close(self) -> None:
+        """Take nothing more."""
+        self.is_open = False
+        self.invalidate()
 
     def invalidate(self) -> None:
         """The mesh changed: what was decided about routes is void."""
@@ -80,17 +86,19 @@ class Publication:
         ``EncodeError`` and ``InvalidTopic``. What nobody has subscribed to goes nowhere.
         """
         # The straight way for one more message like the last one: a fifth of a microsecond.
+        if type(data) is bytes:
+            payload, is_alike = data, topic == self._bytes_topic and to is None
+        else:
+            payload, is_alike = encode(data), topic == self._data_topic and to is None
         group = self._group
         if (
-            topic == self._bytes_topic
-            and type(data) is bytes
-            and to is None
+            is_alike
             and not group.is_sealed
-            and (room := group.room - len(data) - PAYLOAD_CHARGE) > 0
+            and (room := group.room - len(payload) - PAYLOAD_CHARGE) > 0
         ):
             group.room = room
-            group.payloads.append(data)
-        elif self.put(topic, data, to):
+            group.payloads.append(payload)
+        elif self._put(topic, _BYTES if payload is data else PackedType.DATA, to, payload):
             await self.breathe()
 
     def publish_nowait(self, topic: str, data: Value, to: EndpointId | None) -> None:
@@ -106,17 +114,40 @@ class Publication:
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them."""
+        group, open_topic, room = self._group, None, 0
         for topic, data in batch:
+            # Between two awaits nobody else touches the group: its room can be counted here.
+            if topic == open_topic and type(data) is bytes:
+                room -= len(data) + PAYLOAD_CHARGE
+                if room > 0:
+                    group.payloads.append(data)
+                    continue
+            if open_topic is not None:
+                group.room = max(room, 0)
             if self.put(topic, data, None):
                 await self.breathe()
+            group = self._group
+            open_topic, room = (None if group.is_sealed else self._bytes_topic), group.room
+        if open_topic is not None:
+            group.room = max(room, 0)
 
     async def publish_run(
-        self, topic: str, kind: PackedType, to: EndpointId | None, payloads: list[bytes]
+        self, topic: str, kind: PackedType, to: EndpointId | None, payloads: Sequence[bytes]
     ) -> None:
         """Publish encoded payloads of one topic, waiting for room between them."""
-        for payload in payloads:
-            if self._put(topic, kind, to, payload):
+        at, count = 0, len(payloads)
+        while at < count:
+            if self._put(topic, kind, to, payloads[at]):
                 await self.breathe()
+            at += 1
+            group = self._group
+            if group.is_sealed:
+                continue
+            start, room = at, group.room
+            while at < count and (room := room - len(payloads[at]) - PAYLOAD_CHARGE) > 0:
+                at += 1
+            group.payloads += payloads[start:at]
+            group.room = max(room, 0) if at < count else room
 
     def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
         """Add a message to the open group, or open another; true if it is time to ``breathe``."""
@@ -124,14 +155,14 @@ class Publication:
             payload, kind = data, _BYTES
         else:
             payload, kind = encode(data), PackedType.DATA
+        return self._put(topic, kind, to, payload)
+
+    def _put(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
         if len(payload) > PAYLOAD_SIZE_MAX:
             raise EncodeError(
                 f"{len(payload)} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it "
                 "in parts"
             )
-        return self._put(topic, kind, to, payload)
-
-    def _put(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
         group = self._group
         if not group.is_sealed and topic == self._topic and kind is self._type and to == self._to:
             group.add(payload)
@@ -149,6 +180,7 @@ class Publication:
         group = self._open(way, is_command=False)
         self._group, self._topic, self._type, self._to = group, topic, kind, to
         self._bytes_topic = topic if kind is _BYTES and to is None else None
+        self._data_topic = topic if kind is PackedType.DATA and to is None else None
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)

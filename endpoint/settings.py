@@ -15,6 +15,9 @@ from wire.limits import TTL_DEFAULT, TTL_MAX
 
 PREFIX: Final = "PEERMESH_"
 
+OTHER_VARIABLES: Final = ("PEERMESH_SECRET",)
+"""Variables with our prefix that are no settings of an endpoint."""
+
 
 class SettingsError(MeshError, ValueError):
     """A setting that does not exist, or that does not make sense."""
@@ -54,10 +57,9 @@ class Settings:
         if file is not None:
             values.update(_read_file(file))
         names = {field.name for field in fields(cls)}
-        for name in names:
-            text = environment.get(PREFIX + name.upper())
-            if text is not None:
-                values[name] = text
+        for variable, text in environment.items():
+            if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
+                values[variable.removeprefix(PREFIX).lower()] = text
         values.update(arguments)
         unknown = sorted(set(values) - names)
         if unknown:

@@ -149,7 +149,7 @@ class Store:
 
     async def pop(self, key: Value, expiry: Expiry = None) -> Receipt:
         """Remove the last element of a vector."""
-        return await self._subtract(key, key, expiry)
+        return await self._subtract(key, None, expiry)  # A vector loses its last one.
 
     async def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""

@@ -11,6 +11,7 @@ import trio
 
 from endpoint.bell import Bell
 from endpoint.mailbox import Mailbox, Message
+from wire.errors import LocalProtocolError
 
 
 class SubscriberHost(Protocol):
@@ -72,6 +73,8 @@ class Subscriber:
 
     def add_topic(self, topic: str) -> None:
         """Want messages whose topic begins with this, too."""
+        if self._is_closed:
+            raise LocalProtocolError("the subscriber is closed: subscribe anew")
         self._host.add_topics(self._mailbox, (topic,))
 
     def remove_topic(self, topic: str) -> None:
@@ -98,11 +101,12 @@ class Subscriber:
         mailbox, ready = self._mailbox, self._ready
         await trio.lowlevel.checkpoint_if_cancelled()
         while not ready:
-            while mailbox.is_empty():
-                if self._is_closed:
-                    raise trio.EndOfChannel
+            if not mailbox.is_empty():
+                mailbox.take(ready)
+            elif self._is_closed:
+                raise trio.EndOfChannel
+            else:
                 await self._bell.wait()
-            mailbox.take(ready)
         if mailbox.is_holding:
             self._make_room()
 

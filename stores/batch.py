@@ -101,7 +101,7 @@ class Batch:
 
     def pop(self, key: Value, expiry: float | timedelta | None = None) -> Self:
         """Remove the last element of a vector."""
-        return self._step(StepKind.SUBTRACT, key, encode(key), None, expiry)
+        return self._step(StepKind.SUBTRACT, key, encode(None), None, expiry)
 
     def _guard(self, guard: Guard) -> Self:
         self.guards.append(guard)

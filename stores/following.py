@@ -105,7 +105,7 @@ class Following:
         self._rivals: dict[MasterId, int] = {}
         self._consumer: Consumer[bytes] = Consumer(self, config=STORE_CHANNEL)
         self._welcome: InternalCommand | None = None
-        self._sequence: int = (0, 0)
+        self._offset = 0  # the last event in the snapshot that is loaded, or being loaded
         self._sink: SnapshotSink | None = None
         self._error: DecodeError | None = None
 
@@ -204,7 +204,9 @@ class Following:
         if self.phase is Phase.SEARCHING:
             self._load(command, sender)
         elif is_ours and command.sequence > self._offset:
-            self._load(command, sender)  # it had dropped us, and took us in again
+            # A session is for one snapshot: in this one, late acknowledgements of ours may claim
+            # that we have the new one already.
+            self._attach("it had dropped this clone")
         elif is_ours and command.sequence == self._offset:
             self._acknowledge()  # the first acknowledgement got lost
         elif self.phase is Phase.SYNCED and self.is_lost and not is_ours:

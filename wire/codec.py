@@ -117,7 +117,8 @@ def _read_reason(item: object) -> str:
 
 
 def _write_reason(reason: str) -> str:
-    return reason[: limits.REASON_SIZE_MAX]
+    # A reason is for people, and often the text of some error: it must not become another one.
+    return reason[: limits.REASON_SIZE_MAX].encode(errors="replace").decode()
 
 
 def _read_knowledge(item: object) -> VectorTime:

@@ -49,7 +49,7 @@ def encode_control(kind: int, body: bytes) -> bytes:
     return FRONT.pack(len(body), kind, 0, 0, 0, 0) + body
 
 
-def encode_node(header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]) -> list[bytes]:
+def encode_node(header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]) -> list[bytes | memoryview]:
     """Frame payloads that share a header, as pieces to be joined with others and sent."""
     count = len(payloads)
     lengths = _LENGTHS[count].pack(*map(len, payloads))
@@ -107,10 +107,11 @@ class NodeFrame:
             return [buffer[at : at + length] for at in range(first, self._end, length)]
         return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
 
-    def forwarded(self) -> list[bytes]:
-        """Write the frame once more with one hop less to live, its payloads untouched."""
+    def forwarded(self) -> list[bytes | memoryview]:
+        """Write the frame once more with one hop less to live; the payloads are not even copied."""
         buffer, at = self._buffer, self._start + _TTL_OFFSET
-        return [buffer[self._start : at], bytes((self.ttl - 1,)), buffer[at + 1 : self._end]]
+        rest = memoryview(buffer)[at + 1 : self._end]
+        return [buffer[self._start : at], bytes((self.ttl - 1,)), rest]
 
 
 Frame = Preamble | ControlFrame | NodeFrame

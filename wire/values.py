@@ -55,6 +55,16 @@ def _identity(key: object) -> bytes | None:
         return None
 
 
+_NAN: Final = float("nan")
+
+
+def _with_one_nan(value: Any) -> Any:  # noqa: ANN401 - any value goes in, and comes out
+    """Put the same object for every NaN. They are one key, but Python hashes each by its address."""
+    if type(value) is float and value != value:
+        return _NAN
+    return tuple(map(_with_one_nan, value)) if type(value) is tuple else value
+
+
 class Set(AbstractSet[Any]):
     """An immutable set of values with typed identity: it can hold 1, True and 1.0 at once.
 
@@ -86,8 +96,8 @@ class Set(AbstractSet[Any]):
         return self
 
     def _fill(self, elements: tuple[Any, ...]) -> None:
-        self._elements = elements
         self._kinds = _plain_kinds(elements)
+        self._elements = elements if self._kinds else tuple(map(_with_one_nan, elements))
         self._plain = frozenset(elements) if self._kinds else frozenset()
         self._identities = None
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Final
 
 import trio
@@ -22,11 +24,19 @@ from wire.values import Value
 PENDING_MAX: Final = 8_192
 """Messages between the threads above which publishers wait: some milliseconds at full speed."""
 
-PENDING_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Bytes between the threads above which publishers wait."""
+SMALL_SIZE: Final = 1_024
+"""Bytes below which a message is not counted by size: their number bounds them to 8 MiB."""
+
+LARGE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Bytes of larger messages between the threads above which publishers wait."""
 
 WAYS_MAX: Final = 4_096
 """Topics remembered as checked; they begin anew beyond."""
+
+TAKE_COUNT: Final = 1_024
+"""Messages that the loop takes before it looks after anything else."""
+
+_WAY: Final = itemgetter(0)
 
 Way = tuple[str, PackedType, "EndpointId | None"]
 
@@ -44,8 +54,10 @@ class Outbound:
         self._room = threading.Condition()
         self._waiters = 0
         self._work = trio.lowlevel.ParkingLot()
-        self._put_bytes = 0
-        self._taken_bytes = 0
+        self._last_way: Way = ("", PackedType.DATA, None)
+        """Where small messages of bytes went last: one that is alike needs no look-up."""
+        self._large_put = 0
+        self._large_taken = 0
         self._is_idle = True
         self.is_closed = False
 
@@ -53,8 +65,16 @@ class Outbound:
 
     def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
         """Publish, waiting for room while too much waits already."""
-        self._put(topic, data, to)
-        if self._is_full():
+        way = self._last_way
+        if type(data) is bytes and topic == way[0] and to is None and len(data) < SMALL_SIZE:
+            # The straight way for one more small message like the last one.
+            self._pending.append((way, data))
+            if not self._is_armed:
+                self._is_armed = True
+                self._portal.soon(self._wake)
+        else:
+            self._put(topic, data, to)
+        if len(self._pending) > PENDING_MAX or self._large_bytes > LARGE_BYTES_MAX:
             self._wait_for_room()
 
     def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
@@ -82,7 +102,11 @@ class Outbound:
                 f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
             )
         way = self._ways.get((topic, kind, to)) or self._check((topic, kind, to))
-        self._put_bytes += size
+        if kind is PackedType.BYTES and to is None:
+            self._last_way = way
+        if size >= SMALL_SIZE:
+            with self._room:
+                self._large_put += size
         self._pending.append((way, payload))
         if not self._is_armed:
             self._is_armed = True
@@ -97,11 +121,12 @@ class Outbound:
         self._ways[way] = way
         return way
 
+    @property
+    def _large_bytes(self) -> int:
+        return self._large_put - self._large_taken
+
     def _is_full(self) -> bool:
-        return (
-            len(self._pending) > PENDING_MAX
-            or self._put_bytes - self._taken_bytes > PENDING_BYTES_MAX
-        )
+        return len(self._pending) > PENDING_MAX or self._large_bytes > LARGE_BYTES_MAX
 
     def _wait_for_room(self) -> None:
         with self._room:
@@ -123,11 +148,13 @@ class Outbound:
         """Take what the threads publish, for ever."""
         pending = self._pending
         while True:
-            self._is_armed = False
             while not pending:
+                # The order matters: a thread looks at the flag after it has put a message in.
+                self._is_armed = False
+                if pending:
+                    break
                 self._is_idle = True
                 await self._work.park()
-                self._is_armed = False
             self._is_idle = False
             await self._take()
             if self._waiters and len(pending) * 2 < PENDING_MAX:
@@ -137,17 +164,15 @@ class Outbound:
     async def _take(self) -> None:
         """Hand over a batch, in runs of the same topic."""
         pending, publication = self._pending, self._publication
-        taken = [pending.popleft() for _ in range(min(len(pending), 1024))]
-        at = 0
-        while at < len(taken):
-            way = taken[at][0]
-            end = at + 1
-            while end < len(taken) and taken[end][0] is way:
-                end += 1
-            payloads = [payload for _, payload in taken[at:end]]
-            await publication.publish_run(*way, payloads)
-            self._taken_bytes += sum(map(len, payloads))
-            at = end
+        taken = [pending.popleft() for _ in range(min(len(pending), TAKE_COUNT))]
+        for way, run in groupby(taken, key=_WAY):
+            payloads = [payload for _, payload in run]
+            topic, kind, to = way
+            await publication.publish_run(topic, kind, to, payloads)
+            large = sum(len(payload) for payload in payloads if len(payload) >= SMALL_SIZE)
+            if large:
+                with self._room:
+                    self._large_taken += large
 
     async def flush(self) -> None:
         """Wait until everything that was published has left for the peers' outboxes."""

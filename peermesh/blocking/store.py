@@ -151,7 +151,7 @@ class Store:
 
     def pop(self, key: Value, expiry: Expiry = None) -> Receipt:
         """Remove the last element of a vector."""
-        return self._subtract(key, key, expiry)
+        return self._subtract(key, None, expiry)  # A vector loses its last one.
 
     def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""

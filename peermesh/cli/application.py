@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Final
 
 import click
 
@@ -13,7 +14,7 @@ from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.running import Stopped
 from peermesh.cli.stores import store
-from wire.errors import MeshError
+from wire.errors import InsecureAddress, MeshError
 
 GROUP_HELP = f"""\
 A brokerless mesh: publish and subscribe, and keep replicated stores.
@@ -30,6 +31,10 @@ Values are JSON. What JSON has no type for is an object of two members, such as
 timespan, enum-value, set, and table for keys that are not text.
 
 {EXIT_CODES_HELP}"""
+
+SECURE_HINT: Final = (
+    "On the command line: --secret-file or PEERMESH_SECRET, or PEERMESH_ALLOW_PLAIN=true"
+)
 
 
 @click.group(
@@ -54,7 +59,8 @@ def run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except MeshError as error:
-        click.echo(f"peermesh: {error}", err=True)
+        hint = f". {SECURE_HINT}" if isinstance(error, InsecureAddress) else ""
+        click.echo(f"peermesh: {error}{hint}", err=True)
         return exit_code_of(error)
     except Stopped as stopped:
         return stopped.exit_code

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,10 +16,11 @@ import trio
 
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.running import run
-from peermesh.demo.errors import DemoError, InputError
+from peermesh.demo.errors import DemoError, InputError, RequirementError
 from peermesh.demo.keys import label
 from peermesh.demo.link import Message
-from peermesh.demo.recount import recount
+from peermesh.demo.reading import read_lines
+from peermesh.demo.recount import first_fields, recount
 from peermesh.demo.stage import Plan, Stage, Verdict
 from peermesh.demo.tally import Tally
 from peermesh.demo.view import shorten
@@ -66,10 +68,16 @@ nothing is double; see "peermesh --help" for the other codes.
 def demo(source: Path | None, key: str | None, directory: Path | None, *, as_json: bool) -> None:
     """Run the demo."""
     if source is not None and key is None:
-        raise click.UsageError("say which field to count by: --key FIELD")
+        fields = first_fields(source)
+        raise CommandFailed(
+            f"say which field to count by: --key FIELD; the first event has {fields}",
+            ExitCode.USAGE,
+        )
+    if source is not None:
+        next(read_lines(source), None)  # raises if it cannot be read, before anything else is done
     problem = spark_problem()
     if problem is not None:
-        raise CommandFailed(problem, ExitCode.MISSING)
+        raise RequirementError(problem)
     with _working_directory(directory) as place:
         plan = Plan(
             source=(place / "words.json") if source is None else source.absolute(),
@@ -79,10 +87,20 @@ def demo(source: Path | None, key: str | None, directory: Path | None, *, as_jso
         )
         name = TEXT_NAME if source is None else str(source)
         output = _Output(name, as_json=as_json)
-        verdict = run(_perform, plan, source is None, output)
+        try:
+            verdict = run(_perform, plan, source is None, output)
+        finally:
+            _show_cursor()
         output.conclude(verdict)
         if not verdict.is_exact:
             raise DemoError("the table on the clone differs from the recount")
+
+
+def _show_cursor() -> None:
+    """Make up for a viewer that was killed while it was drawing."""
+    if sys.stdout.isatty():
+        sys.stdout.write("\x1b[?25h")
+        sys.stdout.flush()
 
 
 @contextmanager
@@ -95,8 +113,8 @@ def _working_directory(wanted: Path | None) -> Iterator[Path]:
     is_kept = False
     try:
         yield place
-    except InputError:
-        raise
+    except (InputError, RequirementError):
+        raise  # It did not begin: there is nothing to look at.
     except DemoError as error:
         is_kept = True
         raise CommandFailed(f"{error}; logs and store are in {place}") from error

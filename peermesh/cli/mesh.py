@@ -66,7 +66,7 @@ class Mesh:
     def require_way_in(self) -> None:
         """Refuse to talk to nobody."""
         if not self.peers and not self.listen:
-            raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+            raise click.UsageError("say where the mesh is: --peer HOST:PORT, or --listen")
 
 
 def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
@@ -134,9 +134,8 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
                     nursery.start_soon(peer, address)
         for host, port in waiting:
             raise CommandFailed(
-                f"no peering with {host}:{port} within {mesh.wait:g} s"
-                f" ({_last_reason(status, (host, port))}): does an endpoint listen there,"
-                " with the same secret?",
+                f"no peering with {host}:{port} within {mesh.wait:g} s:"
+                f" {_last_reason(status, (host, port))}",
                 ExitCode.TIMEOUT,
             )
 
@@ -146,7 +145,7 @@ def _last_reason(status: StatusSubscriber, address: Address) -> str:
         return event.status is StatusCode.PEER_UNAVAILABLE and event.address == address
 
     reasons = [event.reason for event in status.poll() if is_about(event)]
-    return reasons[-1] if reasons else "no answer"
+    return reasons[-1] if reasons else "no answer; does an endpoint listen there?"
 
 
 @asynccontextmanager

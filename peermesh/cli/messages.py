@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-import sys
+import os
 from collections.abc import AsyncIterator
+from typing import BinaryIO
 
 import click
 import trio
@@ -50,14 +51,25 @@ async def _publish(
 
 
 async def _read_values(*, raw: bool) -> AsyncIterator[Value]:
+    stdin = _open_stdin()
     number = 0
-    while line := await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+    while line := await trio.to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
         number += 1
-        text = line.removesuffix("\n")
         try:
+            text = line.decode().removesuffix("\n")
             yield text if raw else parse_value(text)
+        except UnicodeDecodeError:
+            raise CommandFailed(f"line {number} of stdin is not UTF-8") from None
         except NoValue as error:
             raise CommandFailed(f"line {number} of stdin: {error}; or use --raw") from None
+
+
+def _open_stdin() -> BinaryIO:
+    """Open stdin once more: a thread that is left behind in it must not hold ``sys.stdin``'s lock.
+
+    Python takes that when it ends.
+    """
+    return open(os.dup(0), "rb")
 
 
 @click.command()

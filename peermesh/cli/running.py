@@ -54,7 +54,7 @@ async def _run(function: Callable[..., Awaitable[Result]], *arguments: object) -
 
 def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Take the error for the user out of the groups that nurseries put around it."""
-    errors = group.split(MeshError)[0]
+    errors = group.split((MeshError, BrokenPipeError))[0]
     while isinstance(errors, BaseExceptionGroup):
         errors = errors.exceptions[0]  # type: ignore[assignment]  # the group, or in the end its error
     return errors or group

@@ -22,7 +22,7 @@ def store() -> None:
     """Look into a replicated store, and change it.
 
     NAME is the store's. Its master has to be somewhere in the mesh: "peermesh node --master NAME".
-    Keys and values are JSON; with --raw they are text.
+    Keys and values are JSON, given and written; with --raw they are text.
     """
 
 

@@ -17,6 +17,9 @@ LINE_SECONDS: Final = 1.0
 FRAMES_PER_SECOND: Final = 8
 """How often the table is drawn at most."""
 
+BAR_SIZE: Final = 60
+"""Characters of the progress bar: they fit on the smallest terminal."""
+
 
 class Display(Protocol):
     """How a table is shown."""
@@ -128,7 +131,9 @@ def _draw(view: View) -> RenderableType:
     table.add_column("events", justify="right")
     for name, count in view.top:
         table.add_row(Text(name), f"{count:,}")
-    bar = ProgressBar(total=max(view.total, 1), completed=view.lines, width=60)
+    # In a grid, since a bar by itself does not end its line.
+    bar = Table.grid()
+    bar.add_row(ProgressBar(total=max(view.total, 1), completed=view.lines, width=BAR_SIZE))
     return Group(table, bar, Text(describe(view)))
 
 

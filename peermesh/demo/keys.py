@@ -64,8 +64,10 @@ def parse(line: bytes) -> dict[str, Any]:
         raise BadLine(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
         raise _too_deep() from None
-    except ValueError as error:
-        raise BadLine(f"not JSON: {error}") from None
+    except BadLine:
+        raise
+    except ValueError:
+        raise BadLine("not JSON that can be read: a number has thousands of digits") from None
     if not isinstance(event, dict):
         raise BadLine("not a JSON object")
     if line.count(b"[") + line.count(b"{") > DEPTH_MAX:
@@ -135,7 +137,7 @@ def _too_deep() -> BadLine:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")
+    raise BadLine(f"not JSON: {constant} is no JSON value")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse)

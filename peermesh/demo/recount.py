@@ -34,12 +34,13 @@ def recount(path: str | os.PathLike[str], by: str) -> Tally:
     if set(tally.counts) == {encode(MISSING)}:
         raise InputError(
             f"no event of {name} has the field {by!r}: give another --key;"
-            f" its first event has {_first_fields(name)}"
+            f" its first event has {first_fields(name)}"
         )
     return tally
 
 
-def _first_fields(path: str) -> str:
+def first_fields(path: str | os.PathLike[str]) -> str:
+    """Name the fields of a file's first event, for whoever has to choose one."""
     for _, line in read_lines(path):
         try:
             fields = list(parse(line))

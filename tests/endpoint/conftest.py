@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -45,8 +45,9 @@ async def until(is_true: Callable[[], object]) -> None:
 class World:
     """Endpoints that live as long as the test's block."""
 
-    def __init__(self, stack: AsyncExitStack) -> None:
-        self._stack = stack
+    def __init__(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self.closing = trio.Event()
         self.ports: dict[Endpoint, int] = {}
 
     @property
@@ -55,9 +56,15 @@ class World:
 
     async def add(self, **settings: object) -> Endpoint:
         """Start an endpoint that listens."""
-        endpoint = await self._stack.enter_async_context(Endpoint(**settings))
+        endpoint = Endpoint(**settings)
+        await self._nursery.start(self._live, endpoint)
         self.ports[endpoint] = await endpoint.listen()
         return endpoint
+
+    async def _live(self, endpoint: Endpoint, task_status: trio.TaskStatus) -> None:
+        async with endpoint:
+            task_status.started()
+            await self.closing.wait()
 
     async def grow(self, count: int, links: Iterable[tuple[int, int]]) -> list[Endpoint]:
         """Start endpoints, and peer them all at once."""
@@ -80,8 +87,12 @@ class World:
 @asynccontextmanager
 async def open_world() -> AsyncIterator[World]:
     with trio.fail_after(PATIENCE_SECONDS):
-        async with AsyncExitStack() as stack:
-            yield World(stack)
+        async with trio.open_nursery() as nursery:
+            world = World(nursery)
+            try:
+                yield world
+            finally:
+                world.closing.set()
 
 
 class RawPeer:

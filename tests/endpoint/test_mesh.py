@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, Outcome, StatusCode, Subscriber
-from handshake.credentials import Credentials
+from handshake.credentials import Credentials, PeerNotTrusted
 from handshake.secret import ClusterSecret
 from wire.errors import (
     AddressInUse,
@@ -169,6 +169,12 @@ async def test_messages_do_not_return_to_their_own_endpoint(kit) -> None:
         assert own.poll() == []
 
 
+def wants(here: Endpoint, there: Endpoint, topic: str) -> bool:
+    """Tell whether one endpoint can reach another, and has heard that it wants a topic."""
+    core, node = here.loop.core, there.node_id()
+    return core.is_reachable(node) and topic in core.topology.announcements[node].subscriptions
+
+
 async def test_forward_and_leaf_change_who_carries_what(kit) -> None:
     async with kit.world() as world:
         left, right = await world.add(), await world.add()
@@ -178,6 +184,7 @@ async def test_forward_and_leaf_change_who_carries_what(kit) -> None:
         await world.peer(leaf, right)
         ears = {endpoint: endpoint.subscribe("/t") for endpoint in (left, right, leaf)}
         await kit.until(lambda: leaf.loop.core.is_reachable(right.node_id()))
+        await kit.until(lambda: wants(left, leaf, "/t"))
         outcome = await left.await_peer(right.node_id(), timeout=0)
         assert not outcome, "nobody routes through a leaf"
         assert str(right.node_id()) in str(outcome)
@@ -186,14 +193,12 @@ async def test_forward_and_leaf_change_who_carries_what(kit) -> None:
         # With a relay beside the leaf there is a way.
         await world.peer(left, relay)
         await world.peer(relay, right)
-        assert await left.await_peer(right.node_id())
+        await kit.until(lambda: wants(left, right, "/t"))
         await left.publish("/t", "to both")
         assert await ears[right].get() == ("/t", "to both")
         assert await ears[leaf].get() == ("/t", "to both")
         relay.forward("/relay")
-        await kit.until(
-            lambda: left.loop.core.topology.announcements[relay.node_id()].subscriptions
-        )
+        await kit.until(lambda: wants(left, relay, "/relay"))
         await left.publish("/relay/x", "seen by nobody")
         await left.publish("/t", "end")
         assert await ears[right].get() == ("/t", "end")
@@ -316,8 +321,8 @@ async def test_a_publish_right_after_peer_arrives_both_ways_and_beyond(
         dialler.publish_nowait("/t", "there")
         listener.publish_nowait("/t", "and back")
         assert await ears[listener].get() == ("/t", "there")
-        assert await ears[beyond].get() == ("/t", "there")
-        assert await ears[beyond].get() == ("/t", "and back")
+        both = [await ears[beyond].get(), await ears[beyond].get()]
+        assert sorted(both) == [("/t", "and back"), ("/t", "there")]
         assert await ears[dialler].get() == ("/t", "and back")
 
 
@@ -604,7 +609,8 @@ async def test_what_was_published_before_the_end_arrives_everywhere(kit) -> None
         await first.shutdown()
         for number in range(20_000):
             assert await subscriber.get() == ("/t", number)
-        assert not await last.await_peer(first.node_id(), timeout=0)
+        await kit.until(lambda: not last.loop.core.is_reachable(first.node_id()))
+        assert "no path" in str(await last.await_peer(first.node_id(), timeout=0))
 
 
 async def test_shutdown_twice_at_once_loses_nothing(kit) -> None:
@@ -749,7 +755,7 @@ async def test_reserved_topics_and_values_without_a_place_are_refused(kit) -> No
                 left.forward(topic)
             with pytest.raises(InvalidTopic):
                 subscriber.add_topic(topic)
-        for value in (2**64, object(), [1], {"a": {1.5: object()}}):
+        for value in (2**64, object(), (1, {2: object()})):
             with pytest.raises(EncodeError):
                 await left.publish("/t", value)
         with pytest.raises(EncodeError, match="in parts"):
@@ -822,7 +828,7 @@ async def test_an_endpoint_cannot_peer_with_itself(kit) -> None:
 
 
 async def serve_once(listener: trio.SocketListener, said: bytes) -> None:
-    async with await listener.accept() as stream:
+    async with listener, await listener.accept() as stream:
         await stream.send_all(said)
         while await stream.receive_some(65_536):
             pass
@@ -953,7 +959,7 @@ async def test_another_secret_no_secret_and_noise_are_refused_and_harm_nobody(ki
         for intruder in (stranger, plain):
             outcome = await intruder.peer(kit.host, port, retry=0)
             assert not outcome
-            assert isinstance(outcome.error, PeerUnavailable)
+            assert isinstance(outcome.error, (PeerNotTrusted, PeerIncompatible, PeerUnavailable))
         assert "secret" in str(await stranger.peer(kit.host, port, retry=0))
         outcome = await member.peer(kit.host, world.ports[plain], retry=0)
         assert not outcome

@@ -65,6 +65,10 @@ def test_equality_is_typed():
 def test_all_nans_are_one_key():
     assert len(Set([NAN, math.inf - math.inf])) == 1
     assert Table([(NAN, 1)])[float("nan")] == 1
+    for element in (NAN, (1, (NAN,)), Set([NAN]), Table({"a": NAN})):
+        there = decode(encode(Set([element])))
+        assert there == Set([element])
+        assert hash(there) == hash(Set([element]))
 
 
 def test_of_equal_keys_the_last_counts():
