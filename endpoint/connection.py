@@ -139,6 +139,7 @@ class Connection:
             self._host.turn += 1
             if outbox.has_room:
                 self.room.unpark_all()
+            if outbox.is_passable:
                 self._host.release(outbox)
             if outbox.is_sendable:
                 await trio.lowlevel.checkpoint()

@@ -18,7 +18,7 @@ from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
 from endpoint.mailbox import Mailbox
-from endpoint.outbox import Group, OverflowPolicy
+from endpoint.outbox import ESCAPE_SIZE_MAX, Group, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.status import StatusCode, StatusEvent
@@ -277,7 +277,7 @@ class EndpointLoop:
         route = self.core.route(frame.header)
         is_data = route.header.type is not PackedType.COMMAND
         if is_data:
-            connection.inflow.received += frame.size
+            connection.inflow.admit(frame.size)
         connection.messages_received += len(frame.lengths)
         if not route.window.admit(frame.sequence):
             self.duplicates += len(frame.lengths)
@@ -312,7 +312,7 @@ class EndpointLoop:
                 onward.send_command(group)
                 continue
             onward.send_data(group)
-            if onward.outbox.is_full and not onward.outbox.is_lossy:
+            if onward.outbox.is_crowded:
                 self._holding.hold(connection, onward.outbox)
 
     def settle(self, connection: Connection) -> None:
@@ -422,10 +422,11 @@ class EndpointLoop:
         progress = Progress(
             received=connection.bytes_received,
             sent=connection.bytes_sent,
-            credit=outbox.credit,
+            grants=outbox.grants,
             is_sendable=outbox.is_sendable or connection.is_writing,
             has_backlog=outbox.has_backlog or connection.is_writing,
         )
+        self._keep_moving(peering)
         match peering.vigil.tick(now, progress):
             case PingDue():
                 connection.send_control(Ping(self._next_ping(), self.core.digest()))
@@ -438,6 +439,15 @@ class EndpointLoop:
                 pass
         if outbox.is_lossy and not outbox.has_backlog:
             outbox.is_lossy = False
+
+    def _keep_moving(self, peering: Peering) -> None:
+        """Tell a peer that it waits for somebody slow, and break circles of links that wait."""
+        connection, outbox = peering.connection, peering.connection.outbox
+        if connection.inflow.is_blocked:
+            connection.send_control(Credit(connection.inflow.granted))
+        if outbox.sent == peering.sent and outbox.data_bytes < ESCAPE_SIZE_MAX:
+            self.release(outbox)
+        peering.sent = outbox.sent
 
     def _overflow(self, peering: Peering, seconds: float) -> None:
         outbox = peering.connection.outbox

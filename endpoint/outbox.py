@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from wire.errors import ErrorCode, RemoteProtocolError
 from wire.framing import encode_node
 from wire.limits import GROUP_COUNT, GROUP_SIZE, KIB, MIB
 
@@ -24,6 +25,23 @@ DATA_SIZE_MAX: Final = 1 * MIB
 
 DATA_FRAMES_MAX: Final = 16_384
 """Frames of data in an outbox above which publishers wait: bounds the overhead of tiny messages."""
+
+LOCAL_SIZE_MIN: Final = 128 * KIB
+"""Bytes of an endpoint's own data that an outbox always takes, however much passes through it from
+others: one write's worth, so that who relays can speak too."""
+
+TRANSIT_SIZE_MAX: Final = 8 * MIB
+"""Bytes of data in an outbox above which the links that it came by get no more credit. Publishers
+wait much earlier: otherwise outboxes in a ring would fill up with what is published, until none of
+them can move because the next one cannot."""
+
+TRANSIT_FRAMES_MAX: Final = 8 * DATA_FRAMES_MAX
+"""The same for tiny messages."""
+
+ESCAPE_SIZE_MAX: Final = 64 * MIB
+"""Bytes of data up to which an outbox that does not move lets one more window in now and then:
+links in a ring that wait for each other begin to move again. Publishers wait meanwhile, so that
+there is no more of it than a ring held already."""
 
 COMMANDS_SIZE_MAX: Final = 64 * MIB
 """Bytes of store commands above which new ones are dropped: the channel finds and repeats them, and
@@ -59,6 +77,7 @@ class Group:
         "_pieces",
         "count",
         "header",
+        "is_local",
         "is_sealed",
         "payloads",
         "room",
@@ -75,6 +94,7 @@ class Group:
         self.payloads: list[bytes] = []
         self.room = GROUP_SIZE
         self.size = 0
+        self.is_local = True
         self.is_sealed = False
         self.count = 0
         self._pieces: list[bytes | memoryview] = []
@@ -113,6 +133,7 @@ class Group:
         """Hold a frame that is only passed on, sealed as it came."""
         group = cls(b"", 0, 0)
         group.is_sealed = True
+        group.is_local = False
         group.size = size
         group.count = count
         group._pieces = pieces
@@ -143,7 +164,9 @@ class Outbox:
         "data_bytes",
         "dropped_commands",
         "dropped_messages",
+        "grants",
         "is_lossy",
+        "local_bytes",
         "policy",
         "sent",
         "urgent_bytes",
@@ -155,8 +178,12 @@ class Outbox:
         self.is_lossy = False
         """True while a stalled peer's drop policy is at work: then nobody waits for room."""
         self.credit = WINDOW_SIZE
+        self.grants = 0
+        """How often the peer has said how much credit there is, even if that was nothing new."""
         self.sent = 0
         self.data_bytes = 0
+        self.local_bytes = 0
+        """How much of the data was published here."""
         self.command_bytes = 0
         self.urgent_bytes = 0
         self.dropped_messages = 0
@@ -204,26 +231,51 @@ class Outbox:
     def account_sealed(self, group: Group) -> None:
         """Count a group that takes no more payloads, and apply the policy of a stalled peer."""
         self.data_bytes += group.size
-        if self.is_lossy and self.is_full:
+        if group.is_local:
+            self.local_bytes += group.size
+        if self.is_lossy and self._is_over:
             self._drop()
 
     def _drop(self) -> None:
-        while self.is_full and len(self._data) > 1:
+        while self._is_over and len(self._data) > 1:
             oldest = self.policy is OverflowPolicy.DROP_OLDEST
             group = self._data.popleft() if oldest else self._data.pop()
             group.seal()
-            self.data_bytes -= group.size
+            self._account_gone(group)
             self.dropped_messages += group.count
+
+    def _account_gone(self, group: Group) -> None:
+        self.data_bytes -= group.size
+        if group.is_local:
+            self.local_bytes -= group.size
+
+    @property
+    def _is_over(self) -> bool:
+        return self.data_bytes >= DATA_SIZE_MAX or len(self._data) >= DATA_FRAMES_MAX
 
     @property
     def is_full(self) -> bool:
-        """Tell whether publishers have to wait."""
-        return self.data_bytes >= DATA_SIZE_MAX or len(self._data) >= DATA_FRAMES_MAX
+        """Tell whether publishers have to wait: there is enough, and they have had their share."""
+        return self._is_over and self.local_bytes >= LOCAL_SIZE_MIN
 
     @property
     def has_room(self) -> bool:
         """Tell whether waiting publishers may go on: half empty, so that they do not flutter."""
-        return self.data_bytes * 2 < DATA_SIZE_MAX and len(self._data) * 2 < DATA_FRAMES_MAX
+        is_half_empty = self.data_bytes * 2 < DATA_SIZE_MAX
+        is_half_empty &= len(self._data) * 2 < DATA_FRAMES_MAX
+        return is_half_empty or self.local_bytes * 2 < LOCAL_SIZE_MIN
+
+    @property
+    def is_crowded(self) -> bool:
+        """Tell whether the links that the data came by have to wait."""
+        is_crowded = self.data_bytes >= TRANSIT_SIZE_MAX or len(self._data) >= TRANSIT_FRAMES_MAX
+        return is_crowded and not self.is_lossy
+
+    @property
+    def is_passable(self) -> bool:
+        """Tell whether links that wait may go on: half empty again."""
+        is_half_empty = self.data_bytes * 2 < TRANSIT_SIZE_MAX
+        return is_half_empty and len(self._data) * 2 < TRANSIT_FRAMES_MAX
 
     # Emptying.
 
@@ -239,6 +291,7 @@ class Outbox:
 
     def grant(self, total: int) -> None:
         """The peer has room for ``total`` bytes of data since the beginning."""
+        self.grants += 1
         self.credit = max(self.credit, total)
 
     def take(self) -> list[bytes | memoryview]:
@@ -256,7 +309,7 @@ class Outbox:
         while self._data and taken < WRITE_SIZE and self.sent < self.credit:
             group = self._data.popleft()
             pieces += group.pieces()
-            self.data_bytes -= group.size
+            self._account_gone(group)
             self.sent += group.size
             taken += group.size
         return pieces
@@ -269,7 +322,7 @@ class Outbox:
         self.dropped_commands += len(self._commands)
         self._data.clear()
         self._commands.clear()
-        self.data_bytes = self.command_bytes = 0
+        self.data_bytes = self.local_bytes = self.command_bytes = 0
 
     def statistics(self) -> OutboxStatistics:
         """Give a frozen snapshot."""
@@ -302,6 +355,20 @@ class Inflow:
             return False
         self._blockers[target] = None
         return True
+
+    @property
+    def is_blocked(self) -> bool:
+        """Tell whether credit is withheld."""
+        return bool(self._blockers)
+
+    def admit(self, size: int) -> None:
+        """Count a frame of data that came; raises ``RemoteProtocolError`` without credit for it."""
+        if self.received >= self.granted:
+            raise RemoteProtocolError(
+                f"it sent data beyond the {self.granted} bytes that there was room for",
+                ErrorCode.LIMIT_EXCEEDED,
+            )
+        self.received += size
 
     def unblock(self, target: object) -> None:
         """A target has room again, or is gone."""

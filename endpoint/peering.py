@@ -25,3 +25,5 @@ class Peering:
         self.code = ErrorCode.NONE
         self.reason = "the connection was lost"
         self.pongs: dict[int, trio.Event] = {}
+        self.sent = 0
+        """Bytes of data sent when it was looked after last."""

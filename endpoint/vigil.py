@@ -11,8 +11,8 @@ STALL_SECONDS: Final = 5.0
 """How long a peer may take nothing while something waits for it, until its policy acts."""
 
 STARVATION_SECONDS: Final = 30.0
-"""How long a peer that is alive may grant no credit. Its unread subscribers give way after their
-stall time, one hop after the other; six times that is longer than any honest chain needs."""
+"""How long a peer that is alive may say nothing about credit while something waits for it. One that
+is held up by a slow subscriber repeats every second what it has granted."""
 
 _GAP_SECONDS_MAX: Final = 2.0
 """A gap between two ticks counts as so much at most: a suspended process must not blame others."""
@@ -31,7 +31,7 @@ class Progress:
 
     received: int
     sent: int
-    credit: int
+    grants: int
     is_sendable: bool
     has_backlog: bool
 
@@ -62,7 +62,7 @@ class Vigil:
             self._quiet += passed
         is_stuck = progress.is_sendable and last.is_sendable and progress.sent == last.sent
         self._stuck = self._stuck + passed if is_stuck else 0.0
-        is_starved = progress.has_backlog and progress.credit == last.credit
+        is_starved = progress.has_backlog and progress.grants == last.grants
         self._starved = self._starved + passed if is_starved else 0.0
         if stalled := self._stalled(progress):
             return stalled

@@ -59,7 +59,7 @@ _NAN: Final = float("nan")
 
 
 def _with_one_nan(value: Any) -> Any:  # noqa: ANN401 - any value goes in, and comes out
-    """Put the same object for every NaN. They are one key, but Python hashes each by its address."""
+    """Put one object for every NaN. They are one key, but Python hashes each by its address."""
     if type(value) is float and value != value:
         return _NAN
     return tuple(map(_with_one_nan, value)) if type(value) is tuple else value

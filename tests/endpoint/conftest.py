@@ -217,6 +217,20 @@ async def open_raw(
         yield raw
 
 
+class OwnedClock:
+    """The watch of one endpoint in the test's hands: its seconds pass when the test says so."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._now = trio.current_time()
+        self._watch = endpoint.loop.watch
+        endpoint.loop.watch = lambda now: None
+
+    def advance(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self._now += 1.0
+            self._watch(self._now)
+
+
 async def events_until(status, *codes: StatusCode) -> list:
     """Give all events up to the first one with one of these codes."""
     events = [await status.get()]
@@ -236,6 +250,7 @@ def kit() -> SimpleNamespace:
         raw=open_raw,
         until=until,
         events_until=events_until,
+        clock=OwnedClock,
         patience=PATIENCE_SECONDS,
         is_node=lambda message: isinstance(message, NodeFrame),
         is_refused=lambda verdict: isinstance(verdict, Failed),

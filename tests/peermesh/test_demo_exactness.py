@@ -159,6 +159,15 @@ class World(RuleBasedStateMachine):
                 return
             self.ask(self.intake.receive(*self.events.popleft(), self.now))
 
+    @rule(lines=st.integers(1, 12))
+    def all_goes_well_up_to_a_write(self, lines):
+        """Get there often: the worst accidents happen around writes."""
+        self.sensor_hears_a_request()
+        self.sensor_publishes(lines)
+        self.job_hears_events(lines)
+        if self.awaited is None and not self.is_done:
+            self.job_counts_a_batch()
+
     @precondition(lambda self: self.awaited is None and not self.is_done)
     @rule()
     def job_counts_a_batch(self):

@@ -109,9 +109,7 @@ class Node:
     def erase(self, key: Value) -> int:
         return self.core.requests.erase(encode(key))
 
-    def add(
-        self, key: Value, amount: Value, initial: Initial, expiry_ns: int | None = None
-    ) -> int:
+    def add(self, key: Value, amount: Value, initial: Initial, expiry_ns: int | None = None) -> int:
         return self.core.requests.add(encode(key), encode(amount), initial, expiry_ns)
 
     def increment(self, key: Value, amount: Value = 1) -> int:

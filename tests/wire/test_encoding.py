@@ -76,7 +76,7 @@ def written(item: object) -> bytes:
             return b"\xfb" + struct.pack("!d", math.nan if math.isnan(item) else item)
         case list() | tuple():
             return encoding.head(4, len(item)) + b"".join(map(written, item))
-        case dict():
+        case dict() | cbor2.frozendict():
             pairs = sorted((written(key), written(part)) for key, part in item.items())
             return encoding.head(5, len(pairs)) + b"".join(map(b"".join, pairs))
         case cbor2.CBORTag():

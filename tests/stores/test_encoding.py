@@ -1,0 +1,300 @@
+"""Golden vectors of store commands, and what hostile bytes do: nothing."""
+
+from __future__ import annotations
+
+import cbor2
+import pytest
+from hypothesis import example, given, strategies as st
+
+from stores import actions, commands
+from stores.actions import Guard, GuardKind, Initial, Step, StepKind, WriterId
+from stores.commands import Actions, InternalCommand
+from stores.encoding import (
+    ActionsEncoder,
+    decode_action,
+    decode_command,
+    encode_action,
+    encode_command,
+)
+from stores.limits import BATCH_COUNT_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
+from stores.outcomes import Applied, Outcome, Refused
+from stores.snapshots import Chunk
+from wire.errors import DecodeError, ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+SENDER = EntityId(EndpointId(bytes(range(16))), 2)
+WRITER = WriterId.of(SENDER, 3)
+WRITER_HEX = "5820" + "000102030405060708090a0b0c0d0e0f" + "00" * 7 + "02" + "00" * 7 + "03"
+SENDER_HEX = "50000102030405060708090a0b0c0d0e0f" + "02"
+
+ACTIONS = {
+    "put": (
+        actions.PutCommand(WRITER, 5, None, [b"ak", b"av", b"al", b"aw"]),
+        f"8501{WRITER_HEX}05f684" + "42616b" + "426176" + "42616c" + "426177",
+    ),
+    "put that expires": (
+        actions.PutCommand(WRITER, None, 1_000_000_000, [b"ak", b"av"]),
+        f"8501{WRITER_HEX}f61a3b9aca0082" + "42616b" + "426176",
+    ),
+    "put_unique": (
+        actions.PutUniqueCommand(WRITER, 5, None, b"ak", b"av"),
+        f"8602{WRITER_HEX}05f6" + "42616b" + "426176",
+    ),
+    "put_unique_result": (
+        actions.PutUniqueResultCommand(WRITER, 5, is_inserted=True),
+        f"8403{WRITER_HEX}05f5",
+    ),
+    "erase": (actions.EraseCommand(WRITER, 5, [b"ak"]), f"8404{WRITER_HEX}058142616b"),
+    "expire": (actions.ExpireCommand([b"ak"]), "82058142616b"),
+    "add": (
+        actions.AddCommand(WRITER, 5, None, Initial.SET, [b"ak", b"\x01"]),
+        f"8606{WRITER_HEX}05f60282" + "42616b" + "4101",
+    ),
+    "subtract": (
+        actions.SubtractCommand(WRITER, 5, None, [b"ak", b"\x01"]),
+        f"8507{WRITER_HEX}05f682" + "42616b" + "4101",
+    ),
+    "clear": (actions.ClearCommand(WRITER, 5), f"8308{WRITER_HEX}05"),
+    "batch": (
+        actions.BatchCommand(
+            WRITER,
+            5,
+            (
+                Guard(GuardKind.ABSENT, b"ak"),
+                Guard(GuardKind.VALUE, b"ak", value=b"av"),
+                Guard(GuardKind.REVISION, b"ak", revision=9),
+            ),
+            (
+                Step(StepKind.PUT, b"ak", b"av"),
+                Step(StepKind.ERASE, b"ak"),
+                Step(StepKind.ADD, b"ak", b"\x01", Initial.NUMBER, 7),
+            ),
+        ),
+        f"851821{WRITER_HEX}05"
+        "83840042616bf6f6840242616b426176f6840342616bf609"
+        "83850142616b426176f6f6850442616bf6f6f6850642616b41010007",
+    ),
+    "batch_result": (
+        actions.BatchResultCommand(
+            WRITER, 5, (actions.Change(b"ak", b"av", 7), actions.Change(b"al", None, None))
+        ),
+        f"841822{WRITER_HEX}05828342616b426176078342616cf6f6",
+    ),
+    "refusal": (
+        actions.RefusalCommand(WRITER, 5, ErrorCode.TYPE_CLASH, "no"),
+        f"851823{WRITER_HEX}050b626e6f",
+    ),
+}
+
+CHUNK = Chunk(0, True, [b"ak", b"av"], [3], [0, 99])
+CHUNK_HEX = "8500f58242616b4261768103820" + "01863"
+
+CONTENTS = {
+    "attach_writer": (commands.AttachWriterCommand(5), "8709", "05"),
+    "keepalive": (commands.KeepaliveCommand(is_urgent=True), "870a", "f5"),
+    "cumulative_ack": (commands.CumulativeAckCommand(), "860b", ""),
+    "nack": (commands.NackCommand((6, 7)), "870c", "820607"),
+    "ack_clone": (
+        commands.AckCloneCommand(
+            5,
+            3,
+            2,
+            (
+                Outcome(1, 1, Applied(3)),
+                Outcome(2, 2, Refused(ErrorCode.NO_SUCH_KEY, "gone")),
+                Outcome(3, 3, Applied(3, is_inserted=False)),
+            ),
+            CHUNK,
+        ),
+        "8b0d",
+        "050302" + "83" + "84010103f6" + "840202" + "09" + "64676f6e65" + "84030303f4" + CHUNK_HEX,
+    ),
+    "retransmit_failed": (commands.RetransmitFailedCommand(), "860e", ""),
+    "actions": (Actions([b"one", b"two"]), "871820", "82436f6e654374776f"),
+    "handshake_request": (
+        commands.HandshakeRequestCommand(WRITER, 4),
+        "881824",
+        f"{WRITER_HEX}04",
+    ),
+    "unknown_consumer": (commands.UnknownConsumerCommand(), "861825", ""),
+    "snapshot_request": (commands.SnapshotRequestCommand((1, 2)), "871826", "820102"),
+    "snapshot_chunk": (commands.SnapshotChunkCommand(CHUNK), "871827", CHUNK_HEX),
+    "barrier_request": (commands.BarrierRequestCommand(8), "871828", "08"),
+    "barrier_answer": (commands.BarrierAnswerCommand(8), "871829", "08"),
+    "detach": (commands.DetachCommand(), "86182a", ""),
+    "master_closed": (
+        commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
+        "88182b",
+        "181c63627965",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_actions_have_these_bytes(name):
+    action, expected = ACTIONS[name]
+    assert encode_action(action).hex() == expected
+    assert decode_action(bytes.fromhex(expected)) == action
+
+
+@pytest.mark.parametrize("name", CONTENTS)
+def test_commands_have_these_bytes(name):
+    content, head, tail = CONTENTS[name]
+    command = InternalCommand(9, SENDER, 6, 7, content)
+    expected = f"{head}{SENDER_HEX}060709{tail}"
+    assert encode_command(command).hex() == expected
+    assert decode_command(bytes.fromhex(expected)) == command
+
+
+def test_every_kind_of_action_and_command_has_a_golden_vector():
+    kinds = {type(action) for action, _ in ACTIONS.values()}
+    kinds |= {type(content) for content, _, _ in CONTENTS.values()}
+    assert kinds == {*actions.Action.__args__, *commands.Content.__args__}
+
+
+@pytest.mark.parametrize("session", [None, 5, 2**64 - 1])
+@pytest.mark.parametrize("payloads", [[b"x"], [b"a" * 300, b"", b"b" * 70_000], [b"y"] * 256])
+def test_the_prepared_encoder_writes_the_same_bytes(session, payloads):
+    command = InternalCommand(2**40, SENDER, session, 7, Actions(payloads))
+    encoded = ActionsEncoder(SENDER, session, 7).encode(2**40, payloads)
+    assert encoded == encode_command(command)
+
+
+@given(
+    request=st.none() | st.integers(0, 2**64 - 1),
+    expiry_ns=st.none() | st.integers(0, 2**63),
+    keys=st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=20),
+)
+def test_puts_are_written_as_cbor2_would_and_come_back(request, expiry_ns, keys):
+    pairs = [item for key in keys for item in (key, key * 2)]
+    put = actions.PutCommand(WRITER, request, expiry_ns, pairs)
+    encoded = encode_action(put)
+    assert encoded == cbor2.dumps([1, bytes(WRITER), request, expiry_ns, pairs])
+    assert decode_action(encoded) == put
+
+
+# -- hostile bytes -------------------------------------------------------------------------------
+
+VALID = [bytes.fromhex(expected) for _, expected in ACTIONS.values()]
+VALID += [bytes.fromhex(f"{head}{SENDER_HEX}060709{tail}") for _, head, tail in CONTENTS.values()]
+
+
+def try_to_decode(data: bytes) -> None:
+    for decode in (decode_action, decode_command):
+        try:
+            decode(data)
+        except DecodeError:
+            pass
+
+
+@given(st.binary(max_size=200))
+@example(b"\x9b" + b"\xff" * 8)
+@example(b"\x81" * 5000 + b"\x00")
+@example(b"\xd8\x1c\x81\xd8\x1d\x00")
+@example(b"\xd8\x23a(")
+@example(b"")
+def test_random_bytes_are_refused_or_decoded_and_raise_nothing_else(data):
+    try_to_decode(data)
+
+
+@given(st.sampled_from(VALID), st.data())
+def test_damaged_commands_are_refused_or_decoded_and_raise_nothing_else(valid, data):
+    damaged = bytearray(valid)
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    try_to_decode(bytes(damaged))
+
+
+@pytest.mark.parametrize("valid", VALID, ids=lambda data: data[:3].hex())
+def test_truncated_commands_and_trailing_bytes_are_refused(valid):
+    decode = decode_action if valid in VALID[: len(ACTIONS)] else decode_command
+    for data in (valid[:-1], valid + b"\x00", valid + valid):
+        with pytest.raises(DecodeError):
+            decode(data)
+
+
+W = bytes(WRITER)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [],
+        "put",
+        [77],
+        ["1", W, 1, None, [b"k", b"v"]],
+        [1, W[:-1], 1, None, [b"k", b"v"]],
+        [1, W, -1, None, [b"k", b"v"]],
+        [1, W, True, None, [b"k", b"v"]],
+        [1, W, 1, 1.5, [b"k", b"v"]],
+        [1, W, 1, None, []],
+        [1, W, 1, None, [b"k"]],
+        [1, W, 1, None, [b"k", "v"]],
+        [1, W, 1, None, [b"", b"v"]],
+        [1, W, 1, None, [b"k" * (KEY_SIZE_MAX + 1), b"v"]],
+        [1, W, 1, None, [b"k", b"v"] * (RUN_COUNT_MAX + 1)],
+        [1, W, 1, None, [b"k", b"v"], 0],
+        [1, W, 1, None, {b"k": b"v"}],
+        [1, W, 1, None, [b"k", cbor2.CBORTag(40_000, b"v")]],
+        [4, W, 1, []],
+        [4, W, None, [b"k"]],
+        [6, W, 1, None, 9, [b"k", b"v"]],
+        [33, W, 1, [[0, b"k", b"v", None]], []],
+        [33, W, 1, [[7, b"k", None, None]], []],
+        [33, W, 1, [], [[4, b"k", b"v", None, None]]],
+        [33, W, 1, [], [[1, b"k", None, None, None]]],
+        [33, W, 1, [], [[6, b"k", b"v", None, None]]],
+        [33, W, 1, [], [[4, b"k", None, None, None]] * (BATCH_COUNT_MAX + 1)],
+        [34, W, 1, [[b"k", None, 5]]],
+        [35, W, 1, 11, "x" * 1000],
+    ],
+    ids=lambda items: repr(items)[:40],
+)
+def test_actions_that_make_no_sense_are_refused(items):
+    with pytest.raises(DecodeError):
+        decode_action(cbor2.dumps(items))
+
+
+E16 = bytes(16)
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [10],
+        [10, E16[:-1], 1, None, 7, 9, False],
+        [10, "x" * 16, 1, None, 7, 9, False],
+        [10, [], 1, None, 7, 9, False],
+        [10, E16, -1, None, 7, 9, False],
+        [10, E16, 1, -1, 7, 9, False],
+        [10, E16, 1, None, None, 9, False],
+        [10, E16, 1, None, 7, None, False],
+        [10, E16, 1, None, 7, 9, 0],
+        [32, E16, 1, None, 7, 9, []],
+        [32, E16, 1, None, 7, 9, [b"x"] * (RUN_COUNT_MAX + 1)],
+        [12, E16, 1, None, 7, 9, list(range(5000))],
+        [38, E16, 1, 1, 7, 9, list(range(50))],
+        [39, E16, 1, 1, 7, 9, [0, True, [b"k"], [1], []]],
+        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [], []]],
+        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [-1], []]],
+        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [1], [1, 5]]],
+        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [1], [0]]],
+        [39, E16, 1, 1, 7, 9, [0, True, [b"k", 5], [1], []]],
+        [36, E16, 1, 1, 7, 9, W[:-1], 0],
+    ],
+    ids=lambda items: repr(items)[:40],
+)
+def test_commands_that_make_no_sense_are_refused(items):
+    with pytest.raises(DecodeError):
+        decode_command(cbor2.dumps(items))
+
+
+def test_an_error_code_of_a_later_version_is_taken_as_unspecified():
+    refusal = decode_action(cbor2.dumps([35, W, 1, 60_000, "later"]))
+    assert refusal == actions.RefusalCommand(WRITER, 1, ErrorCode.UNSPECIFIED, "later")
+
+
+def test_a_writer_id_gives_back_its_parts():
+    assert WRITER.entity == SENDER
+    assert WRITER.incarnation == 3
+    assert repr(WRITER) == f"<WriterId {SENDER} life 3>"
