@@ -6,8 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-import trio
-
+from endpoint.bell import Bell
 from stores.outcomes import Applied, Refused
 from wire.errors import (
     BackendFailure,
@@ -112,9 +111,9 @@ class Receipt:
         ``StoreClosed``; then nothing of it was applied, unless the text says otherwise.
         """
         if self._result is None:
-            event = trio.Event()
-            self.when_resolved(event.set)
-            await event.wait()
+            bell = Bell()
+            self.when_resolved(bell.ring)
+            await bell.wait()
         return self.outcome()
 
     def result(self, timeout: float | None = None) -> int:

@@ -136,19 +136,19 @@ _Reader: TypeAlias = Callable[[object], Value]
 _KindT = TypeVar("_KindT")
 
 
-def _read_ipv4(item: object, *_is_immutable: object) -> Value:
+def _read_ipv4(item: object, _is_immutable: object) -> Value:
     if type(item) is bytes:
         return IPv4Address(_sized(item, 4))
     return IPv4Network(_prefix(item, 4))
 
 
-def _read_ipv6(item: object, *_is_immutable: object) -> Value:
+def _read_ipv6(item: object, _is_immutable: object) -> Value:
     if type(item) is bytes:
         return IPv6Address(_sized(item, 16))
     return IPv6Network(_prefix(item, 16))
 
 
-def _read_set(item: object, *_is_immutable: object) -> Value:
+def _read_set(item: object, _is_immutable: object) -> Value:
     return Set.received(_typed(item, tuple))
 
 
@@ -196,16 +196,18 @@ def _sized(octets: bytes, size: int) -> bytes:
     return octets
 
 
-def _refuse(*_item_and_is_immutable: object) -> NoReturn:
+def _refuse(_item: object, _is_immutable: object) -> NoReturn:
     raise ValueError("this tag has no place in the data model")
 
 
-def _read_other(tag: CBORTag, *_is_immutable: object) -> Value:
+def _read_other(tag: CBORTag, _is_immutable: object) -> Value:
     reader = _READERS.get(tag.tag)
     if reader is None:
         raise ValueError(f"tag {tag.tag} has no place in the data model")
     return reader(tag.value)
 
+
+_read_map: Final = Table.received_map
 
 _CBOR2_TAGS: Final = (
     *(0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37),
@@ -234,42 +236,39 @@ _READERS: Final[dict[int, _Reader]] = {
 
 
 def _decode_any(encoded: bytes) -> Value:
+    value: Value
     try:
-        if len(encoded.translate(None, _SUSPECTS)) != len(encoded):
-            return _decode_suspect(encoded)
-        return _read(encoded)
+        is_suspect = len(encoded.translate(None, _SUSPECTS)) != len(encoded)
+        if is_suspect and _TERMINATOR_BYTE in encoded:
+            value = _read_stream(encoded)
+        else:
+            # The options are written out, here and below: ** would cost more than they do.
+            value, end = loads(
+                _PAIR_HEAD + encoded + _TERMINATOR,
+                immutable=True,
+                max_depth=VALUE_DEPTH_MAX + 1,
+                allow_indefinite=False,
+                allow_duplicate_keys=False,
+                strict_hashable_types=True,
+                semantic_decoders=_HOOKS,
+                tag_hook=_read_other,
+                object_hook=_read_map,
+            )
+            if end is not undefined:
+                raise _trailing()
+        if is_suspect:
+            _search_suspect(encoded, value)
     except DecodeError:
         raise
     except Exception as error:  # whatever it trips over, it is the fault of the bytes
         raise DecodeError(f"these bytes are no value: {shorten(error)}") from None
+    return value
 
 
-def _decode_suspect(encoded: bytes) -> Value:
-    value = _read_stream(encoded) if _TERMINATOR_BYTE in encoded else _read(encoded)
+def _search_suspect(encoded: bytes, value: Value) -> None:
     is_huge = _find_huge(encoded) is not None
     if is_huge or _find_simple(encoded):
         _search((value,), _LEAVES if is_huge else _LEAVES_AND_INTEGERS)
-    return value
-
-
-def _read(encoded: bytes) -> Value:
-    """Decode bytes that the terminator does not occur in."""
-    value: Value
-    # The options are written out, here and below: ** would double their cost.
-    value, end = loads(
-        _PAIR_HEAD + encoded + _TERMINATOR,
-        immutable=True,
-        max_depth=VALUE_DEPTH_MAX + 1,
-        allow_indefinite=False,
-        allow_duplicate_keys=False,
-        strict_hashable_types=True,
-        semantic_decoders=_HOOKS,
-        tag_hook=_read_other,
-        object_hook=Table.received_map,
-    )
-    if end is not undefined:
-        raise _trailing()
-    return value
 
 
 def _read_stream(encoded: bytes) -> Value:
@@ -283,7 +282,7 @@ def _read_stream(encoded: bytes) -> Value:
         strict_hashable_types=True,
         semantic_decoders=_HOOKS,
         tag_hook=_read_other,
-        object_hook=Table.received_map,
+        object_hook=_read_map,
     )
     value: Value = decoder.decode(immutable=True)
     if stream.tell() != len(encoded):

@@ -36,6 +36,7 @@ FRONT_SIZE: Final = FRONT.size
 PREAMBLE: Final = Struct("!4sHH")
 
 _TTL_OFFSET: Final = 5
+_TLS_HANDSHAKE: Final = b"\x16"
 _LENGTHS: Final = tuple(Struct(f"!{count}I") for count in range(limits.GROUP_COUNT + 1))
 
 
@@ -49,7 +50,9 @@ def encode_control(kind: int, body: bytes) -> bytes:
     return FRONT.pack(len(body), kind, 0, 0, 0, 0) + body
 
 
-def encode_node(header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]) -> list[bytes | memoryview]:
+def encode_node(
+    header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]
+) -> list[bytes | memoryview]:
     """Frame payloads that share a header, as pieces to be joined with others and sent."""
     count = len(payloads)
     lengths = _LENGTHS[count].pack(*map(len, payloads))
@@ -178,8 +181,12 @@ class FrameDecoder:
         """Read the preamble; other protocols are told apart by their very first byte."""
         self._merge()
         if self._buffer[:4] != MAGIC[: len(self._buffer)]:
+            is_tls = self._buffer[:1] == _TLS_HANDSHAKE
+            hint = (
+                "it speaks TLS: give this endpoint credentials too" if is_tls else "check the port"
+            )
             raise DecodeError(
-                f"this is no peermesh peer: its first bytes are {self._buffer[:8]!r}",
+                f"this is no peermesh peer, its first bytes are {self._buffer[:8]!r}: {hint}",
                 ErrorCode.WRONG_MAGIC_NUMBER,
             )
         if len(self._buffer) < PREAMBLE.size:

@@ -7,11 +7,11 @@ from typing import Final
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
-TOPIC_SIZE_MAX: Final = 65_535
-"""Bytes of UTF-8 in a topic: what Broker's 16-bit length allows, so that topics stay portable."""
+HEADER_SIZE_MAX: Final = 65_535
+"""Bytes of a node message's CBOR header: its size travels in 16 bits."""
 
-HEADER_SIZE_MAX: Final = 65_600
-"""Bytes of a node message's CBOR header: the longest topic, two ids and their CBOR heads fit."""
+TOPIC_SIZE_MAX: Final = 65_496
+"""Bytes of UTF-8 in a topic: with two ids and the CBOR heads it fits in the longest header."""
 
 PAYLOAD_SIZE_MAX: Final = 16 * MIB
 """Bytes of one encoded payload. Larger things belong in a store or a file, in chunks."""

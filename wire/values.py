@@ -207,7 +207,7 @@ class Table(Mapping[Any, Any]):
         return self
 
     @classmethod
-    def received_map(cls, items: Mapping[Any, Any], *_is_immutable: object) -> Table:
+    def received_map(cls, items: Mapping[Any, Any], _is_immutable: object) -> Table:
         """Wrap a map that was decoded, whose keys are known to be text or bytes, and distinct.
 
         Called by cbor2 for each map, so that it does no more than it has to.

@@ -114,7 +114,9 @@ class RawPeer:
         return VectorTime({self.local: LamportTime(1)})
 
     def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
-        return (self.about(self.local), *self.announcements)
+        assert self.handshake is not None
+        assert self.handshake.peer is not None
+        return (self.about(self.local, links=(self.handshake.peer,)), *self.announcements)
 
     def about(
         self, origin: EndpointId, time: int = 1, links: tuple[EndpointId, ...] = ()

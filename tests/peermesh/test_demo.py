@@ -1,4 +1,4 @@
-"""The demo as a whole, in real processes: it is exact whoever is killed, and leaves nothing behind."""
+"""The demo as a whole, in real processes: exact whoever is killed, and nothing stays behind."""
 
 from __future__ import annotations
 

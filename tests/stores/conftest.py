@@ -123,7 +123,8 @@ class Node:
         return None if found is None else decode(found)
 
     def contents(self) -> dict[Value, Value]:
-        return {decode(key): self.get(decode(key)) for key in self.core.keys()}
+        keys = [decode(key) for key in self.core.keys()]
+        return {key: self.get(key) for key in keys}
 
     # What it said.
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from wire import limits
+from wire.codec import encode_header
 from wire.errors import DecodeError, ErrorCode
 from wire.framing import (
     FRONT,
@@ -17,7 +18,8 @@ from wire.framing import (
     encode_node,
     encode_preamble,
 )
-from wire.messages import Preamble
+from wire.identifiers import EndpointId
+from wire.messages import NodeHeader, PackedType, Preamble
 
 PREAMBLE = encode_preamble(Preamble(1, 3))
 
@@ -167,3 +169,11 @@ def test_what_came_with_the_last_frame_stays_inside() -> None:
     assert show(decoder.next_frame()) == ("control", 1, b"a")
     assert show(decoder.next_frame()) == ("control", 2, b"b")
     assert decoder.next_frame() is None
+
+
+def test_the_longest_topic_fits_in_a_frame() -> None:
+    sender, receiver = EndpointId(bytes(16)), EndpointId(bytes([1]) * 16)
+    topic = "t" * limits.TOPIC_SIZE_MAX
+    header = encode_header(NodeHeader(PackedType.DATA, sender, receiver, topic))
+    frame = b"".join(encode_node(header, 1, 0, [b"x"]))
+    assert decode([PREAMBLE + frame])[1:] == [(1, 0, header, (b"x",))]

@@ -1,0 +1,373 @@
+"""The command line, as its users meet it: processes, their output, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from handshake.secret import ClusterSecret
+from peermesh.cli.exits import ExitCode
+from peermesh.spark.java import java_problem, version_problem
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = [sys.executable, "-m", "peermesh.cli"]
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
+
+
+def run(*arguments: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    found = subprocess.run(
+        [*COMMAND, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=ENVIRONMENT | environment,
+        check=False,
+    )
+    assert "Traceback" not in found.stderr
+    return found
+
+
+@contextmanager
+def started(*arguments: str, **environment: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=ENVIRONMENT | environment,
+    )
+    with process:
+        yield process
+        process.kill()
+
+
+@contextmanager
+def node(*arguments: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A node that listens, and its address."""
+    options = ("node", "--listen", "127.0.0.1:0", "--json", *arguments)
+    with started(*options, **environment) as process:
+        yield process, f"127.0.0.1:{find_event(process, 'listening')['port']}"
+
+
+def find_event(process: subprocess.Popen[str], event: str) -> dict[str, object]:
+    for line in process.stdout:
+        message = json.loads(line)
+        if message["event"] == event:
+            return message
+    raise AssertionError(f"it ended without {event}: {process.stderr.read()}")
+
+
+def until(process: subprocess.Popen[str], text: str) -> None:
+    """Wait for a line on stderr."""
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"it ended without {text!r}")
+
+
+# Help and mistakes.
+
+
+def test_the_help_names_all_commands_and_exit_codes():
+    shown = run("--help").stdout
+    assert all(name in shown for name in ("demo", "node", "pub", "sub", "store"))
+    assert all(f"{code.value} " in shown for code in ExitCode)
+
+
+@pytest.mark.parametrize("command", ["demo", "node", "pub", "sub", "store get", "store put",
+                                     "store keys", "store watch"])  # fmt: skip
+def test_every_command_explains_itself(command):
+    shown = run(*command.split(), "--help")
+    assert shown.returncode == 0
+    assert len(shown.stdout.split("\n\n")) >= 3, "usage, what it does, and the options"
+
+
+def test_the_demo_names_its_default_input():
+    assert "pyspark/sql/functions/builtin.py" in run("demo", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        ("pub t 1", "--peer HOST:PORT"),
+        ("sub t", "--peer HOST:PORT"),
+        ("node", "--peer HOST:PORT"),
+        ("store keys table", "--peer HOST:PORT"),
+        ("store keys table --peer here", "HOST:PORT, as in 127.0.0.1:9999"),
+        ("store keys table --peer 127.0.0.1:99999", "HOST:PORT"),
+        ("pub t hello --peer 127.0.0.1:1", "--raw"),
+        ("store put t a 1 --peer 127.0.0.1:1", "--raw"),
+        ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),
+        ("nonsense", "No such command"),
+        ("demo --input README.md", "--key FIELD"),
+    ],
+)
+def test_a_command_given_wrongly_says_what_to_give(arguments, advice):
+    failed = run(*arguments.split())
+    assert (failed.returncode, failed.stdout) == (ExitCode.USAGE, "")
+    assert advice in failed.stderr
+
+
+def test_a_missing_extra_is_named():
+    code = "import sys; sys.modules['click'] = None; from peermesh.cli import main; main()"
+    failed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+    assert failed.returncode == ExitCode.MISSING
+    assert failed.stderr == (
+        "peermesh: the command line needs click and rich: pip install 'peermesh[cli]'\n"
+    )
+
+
+# What the demo cannot begin with.
+
+
+def one_sentence(failed: subprocess.CompletedProcess[str], code: ExitCode) -> str:
+    assert failed.returncode == code
+    assert failed.stdout == ""
+    assert failed.stderr.count("\n") == 1
+    return failed.stderr
+
+
+def test_a_missing_file_is_one_sentence(tmp_path):
+    failed = run("demo", "--input", str(tmp_path / "nowhere"), "--key", "a")
+    assert "nowhere: No such file" in one_sentence(failed, ExitCode.FAILED)
+
+
+def test_a_missing_java_is_one_sentence(tmp_path):
+    failed = run("demo", PATH=str(tmp_path), JAVA_HOME="")
+    assert "install Java 17" in one_sentence(failed, ExitCode.MISSING)
+    failed = run("demo", JAVA_HOME=str(tmp_path))
+    assert "install Java 17" in one_sentence(failed, ExitCode.MISSING)
+
+
+def test_a_key_that_no_event_has_is_one_sentence(tmp_path):
+    path = tmp_path / "events"
+    path.write_text('{"good": 1}\n')
+    # A Java that only tells its version: the key is looked for before Spark is started.
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
+    java.chmod(0o755)
+    failed = run("demo", "--input", str(path), "--key", "godo", JAVA_HOME=str(tmp_path))
+    assert "no event of" in one_sentence(failed, ExitCode.FAILED)
+    assert "has good" in failed.stderr
+
+
+def test_a_directory_in_use_is_not_written_to(tmp_path):
+    path = tmp_path / "events"
+    path.write_text('{"a": 1}\n')
+    failed = run("demo", "--input", str(path), "--key", "a", "--directory", str(tmp_path))
+    assert failed.returncode != 0
+    assert [each.name for each in tmp_path.iterdir()] == ["events"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15\n', None),
+        ('openjdk version "21" 2023-09-19\n', None),
+        ('openjdk version "11.0.2" 2019-01-15\n', "is Java 11"),
+        ('java version "1.8.0_292"\n', "is Java 8"),
+        ("what?\n", "does not tell its version"),
+    ],
+)
+def test_a_java_that_is_too_old_is_noticed(answer, problem):
+    found = version_problem("java", answer)
+    assert (found is None) == (problem is None)
+    assert problem is None or problem in found
+
+
+def test_java_is_looked_for_where_spark_does(tmp_path):
+    assert "JAVA_HOME" in java_problem({"PATH": str(tmp_path)})
+    assert f"{tmp_path}/bin/java does not run" in java_problem({"JAVA_HOME": str(tmp_path)})
+
+
+# Messages.
+
+
+def test_what_is_published_is_received_typed():
+    with node() as (_, address), started("sub", "a", "b", "--peer", address, "--json", "--count",
+                                         "4") as receiver:  # fmt: skip
+        until(receiver, "subscribed")
+        assert run("pub", "a/1", '[1, 1.0, "x"]', "--peer", address).returncode == 0
+        assert run("pub", "c", "0", "--peer", address).returncode == 0
+        typed = '{"@data-type": "count", "data": 7}\nnull\n'
+        assert run("pub", "b", "-", "--peer", address, stdin=typed).returncode == 0
+        assert run("pub", "a", "plain text", "--raw", "--peer", address).returncode == 0
+        output, _ = receiver.communicate()
+        assert receiver.returncode == 0
+    received = [json.loads(line) for line in output.splitlines()]
+    assert [(each["topic"], each["value"]) for each in received] == [
+        ("a/1", [1, 1.0, "x"]),
+        ("b", {"@data-type": "count", "data": 7}),
+        ("b", None),
+        ("a", "plain text"),
+    ]
+
+
+def test_two_commands_can_talk_without_a_node():
+    with started("sub", "t", "--listen", "127.0.0.1:0", "--count", "1") as receiver:
+        address = receiver.stderr.readline().removeprefix("listening on ").strip()
+        until(receiver, "subscribed")
+        assert run("pub", "t", '{"a": 1}', "--peer", address).returncode == 0
+        output, _ = receiver.communicate()
+    assert output == 't {"a": 1}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"), [("1\nhello\n", "line 2 of stdin: 'hello' is no JSON"), ("1\n\n", "line 2")]
+)
+def test_a_bad_line_is_named(line, reason):
+    with node() as (_, address):
+        failed = run("pub", "t", "-", "--peer", address, stdin=line)
+    assert failed.returncode == ExitCode.FAILED
+    assert reason in failed.stderr
+
+
+def test_nobody_there_is_a_timeout_that_names_the_address():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+        failed = run("pub", "t", "1", "--peer", address, "--wait", "0.2")
+    assert failed.returncode == ExitCode.TIMEOUT
+    assert address in failed.stderr
+
+
+def test_no_message_in_time_is_a_timeout():
+    failed = run("sub", "t", "--listen", "127.0.0.1:0", "--timeout", "0")
+    assert failed.returncode == ExitCode.TIMEOUT
+    assert "no message within 0 s" in failed.stderr
+
+
+def test_whoever_has_read_enough_may_leave():
+    with node() as (_, address), started("sub", "t", "--peer", address) as receiver:
+        until(receiver, "subscribed")
+        receiver.stdout.close()
+        run("pub", "t", "-", "--peer", address, stdin="1\n" * 100)
+        assert receiver.wait() == 0
+        assert "Traceback" not in receiver.stderr.read()
+
+
+# Stores.
+
+
+def test_a_store_can_be_written_read_and_listed(tmp_path):
+    with node("--master", f"table:{tmp_path / 'table.sqlite'}") as (_, address):
+        at = ("--peer", address)
+        first = run("store", "put", "table", '"a"', "[1, 2.0]", *at)
+        second = run("store", "put", "table", "1", '{"@data-type": "port", "data": "53/udp"}', *at)
+        assert int(second.stdout) > int(first.stdout)
+        assert run("store", "get", "table", '"a"', *at).stdout == "[1, 2.0]\n"
+        assert "53/udp" in run("store", "get", "table", "1", *at).stdout
+        assert run("store", "put", "table", "b", "text", "--raw", *at).returncode == 0
+        assert run("store", "get", "table", "b", "--raw", *at).stdout == "text\n"
+        assert sorted(run("store", "keys", "table", *at).stdout.split()) == ['"a"', '"b"', "1"]
+        missing = run("store", "get", "table", "1.0", *at)
+        assert missing.returncode == ExitCode.FAILED
+        assert "no key 1.0" in missing.stderr
+
+
+def test_a_watch_tells_every_change():
+    with (
+        node("--master", "table") as (_, address),
+        started("store", "watch", "table", "--json", "--count", "2", "--peer", address) as watcher,
+    ):
+        until(watcher, "watching")
+        assert run("store", "put", "table", '"a"', "1", "--peer", address).returncode == 0
+        assert run("store", "put", "table", '"a"', "2", "--peer", address).returncode == 0
+        output, _ = watcher.communicate()
+        assert watcher.returncode == 0
+    changes = [json.loads(line) for line in output.splitlines()]
+    assert [(each["key"], each["before"], each["after"]) for each in changes] == [
+        ("a", None, 1),
+        ("a", 1, 2),
+    ]
+    assert changes[0]["revision"] < changes[1]["revision"]
+
+
+def test_a_store_without_master_is_a_timeout():
+    with node() as (_, address):
+        failed = run("store", "keys", "table", "--peer", address, "--wait", "0.5")
+    assert failed.returncode == ExitCode.TIMEOUT
+    assert "table" in failed.stderr
+
+
+def test_a_second_hop_does():
+    with (
+        node("--master", "table") as (_, far),
+        node("--peer", far) as (near_node, near),
+    ):
+        find_event(near_node, "peer_added")
+        assert run("store", "put", "table", "1", "2", "--peer", near).returncode == 0
+        assert run("store", "get", "table", "1", "--peer", far).stdout == "2\n"
+
+
+def test_what_was_acknowledged_survives_sigkill(tmp_path):
+    master = f"table:{tmp_path / 'table.sqlite'}"
+    with node("--master", master) as (process, address):
+        assert run("store", "put", "table", '"a"', "1", "--peer", address).returncode == 0
+        process.kill()
+        process.wait()
+    with node("--master", master) as (_, address):
+        assert run("store", "get", "table", '"a"', "--peer", address).stdout == "1\n"
+
+
+# The way in, and the way out.
+
+
+def test_a_shared_secret_opens_the_mesh_and_nothing_else_does(tmp_path):
+    file = tmp_path / "secret"
+    ClusterSecret.generate().save(file)
+    text = ClusterSecret.from_file(file).text()
+    with node("--master", "table", PEERMESH_SECRET=text) as (_, address):
+        at = ("--peer", address, "--wait", "5")
+        assert run("store", "put", "table", "1", "2", *at, "--secret-file", str(file)).stdout
+        assert run("store", "get", "table", "1", *at, PEERMESH_SECRET=text).stdout == "2\n"
+        refused = run("store", "get", "table", "1", "--peer", address, "--wait", "0.5")
+        assert refused.returncode == ExitCode.TIMEOUT
+        stranger = ClusterSecret.generate().text()
+        refused = run("store", "get", "table", "1", "--peer", address, "--wait", "0.5",
+                      PEERMESH_SECRET=stranger)  # fmt: skip
+        assert refused.returncode == ExitCode.TIMEOUT
+        assert "secret" in refused.stderr
+
+
+def test_plain_tcp_beyond_this_machine_says_how_to_be_secure():
+    failed = run("node", "--listen", "0.0.0.0:0")
+    assert failed.returncode == ExitCode.FAILED
+    assert "--secret-file" in failed.stderr
+
+
+def test_a_bad_secret_is_not_repeated():
+    failed = run("pub", "t", "1", "--peer", "127.0.0.1:1", PEERMESH_SECRET="peermesh-secret-oops")
+    assert failed.returncode == ExitCode.FAILED
+    assert "oops" not in failed.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_node_in_order(number):
+    with node("--master", "table") as (process, _):
+        process.send_signal(number)
+        _, errors = process.communicate()
+    assert (process.returncode, errors) == (128 + number, "")
+
+
+def test_a_signal_ends_a_command_that_reads_stdin():
+    with node() as (listener, address), started("pub", "t", "-", "--peer", address) as process:
+        find_event(listener, "peer_added")
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == ExitCode.INTERRUPTED
+        assert process.stderr.read() == ""

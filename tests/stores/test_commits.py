@@ -1,0 +1,116 @@
+"""Group commit: what is not durable is not seen, and what is committed is the net effect."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from stores.actions import ClearCommand, EraseCommand, PutCommand, WriterId
+from stores.commits import GroupCommit
+from stores.table import Columns, Entry, Table
+from wire.identifiers import EndpointId, EntityId
+
+W = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
+
+
+def put(table: Table, *pairs: bytes) -> None:
+    table.apply(PutCommand(W, 1, None, pairs))
+
+
+@pytest.fixture
+def table() -> Table:
+    table = Table()
+    put(table, b"old", b"0")
+    return table
+
+
+@pytest.fixture
+def commits(table: Table) -> GroupCommit:
+    return GroupCommit(table)
+
+
+def visible(commits: GroupCommit, *keys: bytes) -> list[bytes | None]:
+    return [commits.get(key) for key in keys]
+
+
+def test_readers_see_what_was_before_the_first_change(table, commits):
+    put(table, b"old", b"1", b"new", b"1", b"old", b"2")
+    table.apply(EraseCommand(W, 9, [b"new"]))
+    assert visible(commits, b"old", b"new") == [b"0", None]
+    assert commits.entry(b"old") == Entry(b"0", 1, None)
+    assert list(commits.keys()) == [b"old"]
+    assert commits.revision == 1
+
+
+def test_readers_see_a_commit_when_it_is_finished_and_not_the_next_one(table, commits):
+    put(table, b"old", b"1")
+    commits.start((), ())
+    put(table, b"old", b"2", b"new", b"2")
+    assert visible(commits, b"old", b"new") == [b"0", None]
+    commits.finish()
+    assert visible(commits, b"old", b"new") == [b"1", None]
+    assert commits.revision == 2
+    commits.start((), ())
+    commits.finish()
+    assert visible(commits, b"old", b"new") == [b"2", b"2"]
+    assert commits.revision == 4
+
+
+def test_a_commit_has_the_net_effect_once_for_each_key(table, commits):
+    put(table, b"a", b"1", b"a", b"2", b"b", b"1")
+    table.apply(EraseCommand(W, 4, [b"b", b"old", b"missing"]))
+    changes = commits.start((), ())
+    assert changes.rows == [(b"a", b"2", 3, None)]
+    assert changes.erased == [b"b", b"old", b"missing"]
+    assert changes.revision == 7
+    assert not changes.is_cleared
+
+
+def test_after_a_clear_only_what_came_later_is_written(table, commits):
+    put(table, b"a", b"1")
+    table.apply(ClearCommand(W, 2))
+    commits.mark_cleared()
+    put(table, b"b", b"1")
+    assert visible(commits, b"old", b"a", b"b") == [b"0", None, None]
+    changes = commits.start((), ())
+    assert changes.is_cleared
+    assert changes.rows == [(b"b", b"1", 4, None)]
+    assert changes.erased == []
+    commits.finish()
+    assert visible(commits, b"old", b"a", b"b") == [None, None, b"1"]
+    assert not commits.start((), ()).is_cleared
+
+
+@given(
+    st.lists(st.sampled_from(["put", "erase", "clear", "start", "finish"]), max_size=40), st.data()
+)
+def test_readers_and_copies_always_see_the_last_finished_commit(script, data):
+    table = Table()
+    commits = GroupCommit(table)
+    durable, in_flight = Columns(), None
+    for number, action in enumerate(script):
+        key = data.draw(st.sampled_from([b"a", b"b", b"c"]))
+        if action == "put":
+            put(table, key, b"%d" % number)
+        elif action == "erase":
+            table.apply(EraseCommand(W, 1, [key]))
+        elif action == "clear":
+            table.apply(ClearCommand(W, 1))
+            commits.mark_cleared()
+        elif action == "start" and in_flight is None:
+            changes, in_flight = commits.start((), ()), durable.copy()
+            if changes.is_cleared:
+                in_flight = Columns()
+            for row in changes.rows:
+                in_flight.set(row[0], Entry(*row[1:]))
+            for erased in changes.erased:
+                in_flight.discard(erased)
+            assert in_flight == table.columns
+        elif action == "finish" and in_flight is not None:
+            commits.finish()
+            durable, in_flight = in_flight, None
+        assert commits.copy() == durable
+        assert sorted(commits.keys()) == sorted(durable)
+        for name in (b"a", b"b", b"c"):
+            assert commits.entry(name) == durable.entry(name)
+            assert commits.get(name) == durable.values.get(name)

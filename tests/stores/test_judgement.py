@@ -1,0 +1,205 @@
+"""The master's decisions: every request becomes actions in absolute terms, or a refusal."""
+
+from __future__ import annotations
+
+import pytest
+
+from stores.actions import (
+    AddCommand,
+    BatchCommand,
+    BatchResultCommand,
+    Change,
+    EraseCommand,
+    Guard,
+    GuardKind,
+    Initial,
+    PutCommand,
+    PutUniqueCommand,
+    PutUniqueResultCommand,
+    RefusalCommand,
+    Step,
+    StepKind,
+    SubtractCommand,
+    WriterId,
+)
+from stores.judgement import judge, vet
+from stores.limits import EXPIRY_END_NS, VALUE_SIZE_MAX
+from stores.table import Table
+from wire.encoding import encode
+from wire.errors import DecodeError, ErrorCode
+from wire.identifiers import EndpointId, EntityId
+from wire.values import Set
+
+W = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
+NOW = 1_000
+K, L, M = encode("k"), encode("l"), encode("m")
+ONE, TWO, TEXT = encode(1), encode(2), encode("text")
+
+
+@pytest.fixture
+def table() -> Table:
+    """K is 1, set by mutation 1; L is a text, set by mutation 2."""
+    table = Table()
+    table.apply(PutCommand(W, 1, None, [K, ONE, L, TEXT]))
+    return table
+
+
+def test_a_put_without_expiry_is_broadcast_as_it_is(table):
+    put = PutCommand(W, 5, None, [K, TWO])
+    (answer,) = judge(put, table, NOW)
+    assert answer is put
+
+
+def test_an_expiry_becomes_an_instant_of_the_masters_clock(table):
+    assert judge(PutCommand(W, 5, 50, [K, TWO]), table, NOW) == (PutCommand(W, 5, 1050, [K, TWO]),)
+    (late,) = judge(PutCommand(W, 5, EXPIRY_END_NS - 1, [K, TWO]), table, NOW)
+    assert late.expiry_ns == EXPIRY_END_NS - 1
+
+
+def test_put_unique_puts_and_says_so_if_the_key_is_missing(table):
+    assert judge(PutUniqueCommand(W, 5, 50, M, ONE), table, NOW) == (
+        PutCommand(W, None, 1050, (M, ONE)),
+        PutUniqueResultCommand(W, 5, is_inserted=True),
+    )
+
+
+def test_put_unique_only_says_no_if_the_key_is_there(table):
+    answers = judge(PutUniqueCommand(W, 5, None, K, TWO), table, NOW)
+    assert answers == (PutUniqueResultCommand(W, 5, is_inserted=False),)
+
+
+def test_a_run_of_additions_becomes_one_put_in_which_each_sees_the_ones_before(table):
+    add = AddCommand(W, 5, None, Initial.NUMBER, [K, ONE, M, ONE, K, ONE])
+    assert judge(add, table, NOW) == [
+        PutCommand(W, 5, None, [K, encode(2), M, encode(1), K, encode(3)])
+    ]
+
+
+def test_one_that_fails_in_a_run_splits_it_and_the_others_count(table):
+    add = AddCommand(W, 5, 50, Initial.NUMBER, [K, ONE, L, ONE, K, ONE, M, ONE])
+    first, refused, rest = judge(add, table, NOW)
+    assert first == PutCommand(W, 5, 1050, [K, encode(2)])
+    assert (refused.request, refused.code) == (6, ErrorCode.TYPE_CLASH)
+    assert rest == PutCommand(W, 7, 1050, [K, encode(3), M, encode(1)])
+
+
+def test_subtracting_from_a_missing_key_is_refused_by_name(table):
+    (refused,) = judge(SubtractCommand(W, 5, None, [M, ONE]), table, NOW)
+    assert isinstance(refused, RefusalCommand)
+    assert (refused.request, refused.code) == (5, ErrorCode.NO_SUCH_KEY)
+
+
+def test_a_value_does_not_grow_beyond_what_can_travel(table):
+    table.apply(PutCommand(W, 1, None, [M, encode("x" * (VALUE_SIZE_MAX - 10))]))
+    (refused,) = judge(AddCommand(W, 5, None, Initial.TEXT, [M, encode("y" * 20)]), table, NOW)
+    assert refused.code == ErrorCode.INVALID_DATA
+
+
+def batch(*steps: Step, guards: tuple[Guard, ...] = ()) -> BatchCommand:
+    return BatchCommand(W, 5, guards, steps)
+
+
+PUT_M = Step(StepKind.PUT, M, ONE)
+
+
+def test_a_batch_does_all_its_steps_each_seeing_the_ones_before(table):
+    answer = judge(
+        batch(
+            PUT_M,
+            Step(StepKind.ADD, M, ONE, Initial.NUMBER, 50),
+            Step(StepKind.SUBTRACT, K, ONE),
+            Step(StepKind.ERASE, L),
+        ),
+        table,
+        NOW,
+    )
+    changes = (Change(M, TWO, 1050), Change(K, encode(0), None), Change(L, None, None))
+    assert answer == (BatchResultCommand(W, 5, changes),)
+
+
+def test_a_step_after_an_erasure_finds_the_key_missing(table):
+    begin_anew = Step(StepKind.ADD, L, encode(7), Initial.SET)
+    (answer,) = judge(batch(Step(StepKind.ERASE, L), begin_anew), table, NOW)
+    assert answer == BatchResultCommand(W, 5, (Change(L, encode(Set([7])), None),))
+
+
+def test_a_step_that_fails_refuses_the_whole_batch_and_is_named(table):
+    before = table.columns.copy()
+    (refused,) = judge(batch(PUT_M, Step(StepKind.SUBTRACT, L, ONE)), table, NOW)
+    assert refused.code == ErrorCode.TYPE_CLASH
+    assert "step 1 (subtract)" in refused.text
+    assert table.columns == before
+
+
+GUARDS = [
+    (Guard(GuardKind.ABSENT, M), True),
+    (Guard(GuardKind.ABSENT, K), False),
+    (Guard(GuardKind.EXISTS, K), True),
+    (Guard(GuardKind.EXISTS, M), False),
+    (Guard(GuardKind.VALUE, K, value=ONE), True),
+    (Guard(GuardKind.VALUE, K, value=encode(True)), False),
+    (Guard(GuardKind.VALUE, M, value=ONE), False),
+    (Guard(GuardKind.REVISION, L, revision=2), True),
+    (Guard(GuardKind.REVISION, L, revision=1), False),
+    (Guard(GuardKind.REVISION, M, revision=1), False),
+]
+
+
+@pytest.mark.parametrize(("guard", "holds"), GUARDS)
+def test_a_batch_happens_only_if_its_guards_hold(table, guard, holds):
+    (answer,) = judge(batch(PUT_M, guards=(guard,)), table, NOW)
+    if holds:
+        assert answer == BatchResultCommand(W, 5, (Change(M, ONE, None),))
+    else:
+        assert answer.code == ErrorCode.GUARD_FAILED
+        assert "guard 0" in answer.text
+
+
+def test_guards_look_at_the_state_before_the_steps(table):
+    (answer,) = judge(batch(PUT_M, guards=(Guard(GuardKind.ABSENT, M),)), table, NOW)
+    assert isinstance(answer, BatchResultCommand)
+
+
+def test_a_batch_whose_effect_cannot_travel_is_refused(table):
+    half = encode("x" * (VALUE_SIZE_MAX // 2))
+    table.apply(PutCommand(W, 1, None, [M, half, encode("n"), half]))
+    grow = [Step(StepKind.ADD, key, encode("yy"), Initial.TEXT) for key in (M, encode("n"))]
+    (refused,) = judge(batch(*grow), table, NOW)
+    assert refused.code == ErrorCode.INVALID_DATA
+
+
+# -- what comes from outside -----------------------------------------------------------------------
+
+BAD_VALUE = b"\xff"
+BAD_KEY = b"\x18\x01"  # one, in a longer form than needed: decodes, and is not deterministic
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        PutCommand(W, 1, None, [K, ONE, L, BAD_VALUE]),
+        PutCommand(W, 1, None, [BAD_KEY, ONE]),
+        PutUniqueCommand(W, 1, None, K, BAD_VALUE),
+        PutUniqueCommand(W, 1, None, BAD_KEY, ONE),
+        AddCommand(W, 1, None, Initial.NUMBER, [K, BAD_VALUE]),
+        AddCommand(W, 1, None, Initial.NUMBER, [BAD_KEY, ONE]),
+        SubtractCommand(W, 1, None, [K, BAD_VALUE]),
+        batch(Step(StepKind.PUT, K, BAD_VALUE)),
+        batch(PUT_M, Step(StepKind.PUT, BAD_KEY, ONE)),
+    ],
+)
+def test_bytes_that_are_no_encodings_are_turned_away(table, request_):
+    with pytest.raises(DecodeError):
+        vet(request_, table)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        PutCommand(W, 1, None, [K, ONE, M, encode({"a": (1, 2)})]),
+        EraseCommand(W, 1, [BAD_KEY]),
+        batch(PUT_M, Step(StepKind.ERASE, K)),
+    ],
+)
+def test_honest_requests_pass(table, request_):
+    vet(request_, table)
