@@ -133,8 +133,7 @@ def problem_of(words: list[str]) -> str | None:
 def problem_of_peermesh(arguments: list[str]) -> str | None:
     """Follow the subcommands, and look up each option on the way, without running anything."""
     click = importlib.import_module("click")
-    command = importlib.import_module("peermesh.cli").main
-    assert isinstance(command, click.Command), "peermesh.cli.main is what this test asks"
+    command = importlib.import_module("peermesh.cli.application").application
     known = {"--help", "--version"}
     for word in arguments:
         known |= {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
@@ -236,9 +235,9 @@ def test_a_command_that_does_not_exist_is_found(monkeypatch):
     @click.argument("host")
     def listen(): ...
 
-    cli = type(sys)("peermesh.cli")
-    cli.main = main
-    monkeypatch.setitem(sys.modules, "peermesh.cli", cli)
+    cli = type(sys)("peermesh.cli.application")
+    cli.application = main
+    monkeypatch.setitem(sys.modules, "peermesh.cli.application", cli)
     assert problem_of(["peermesh", "listen", "example.org", "--port=1", "--help"]) is None
     assert problem_of(["peermesh", "sing"]) == "main has no command sing"
     assert problem_of(["peermesh", "listen", "--loud"]) == "listen has no option --loud"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Final
 
 import click
@@ -54,7 +52,6 @@ def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with."""
     try:
         code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
@@ -66,8 +63,4 @@ def run(arguments: list[str]) -> int:
         return stopped.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has enough. Python would complain once more when it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.DONE
     return code if isinstance(code, int) else ExitCode.DONE

@@ -53,7 +53,10 @@ async def _run(function: Callable[..., Awaitable[Result]], *arguments: object) -
 
 
 def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Take the error for the user out of the groups that nurseries put around it."""
+    """Take the error for the user out of the groups that nurseries put around it.
+
+    A broken pipe is click's to know: who reads our output has enough of it.
+    """
     errors = group.split((MeshError, BrokenPipeError))[0]
     while isinstance(errors, BaseExceptionGroup):
         errors = errors.exceptions[0]  # type: ignore[assignment]  # the group, or in the end its error

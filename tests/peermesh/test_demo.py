@@ -64,12 +64,11 @@ def demo(events: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
         cwd=ROOT,
         start_new_session=True,
     )
-    try:
-        with process:
+    with process:
+        try:
             yield process
+        finally:
             process.kill()
-    finally:
-        process.kill()
 
 
 def messages(process: subprocess.Popen[str]) -> Iterator[dict[str, object]]:

@@ -123,7 +123,7 @@ class Node:
         return None if found is None else decode(found)
 
     def contents(self) -> dict[Value, Value]:
-        keys = [decode(key) for key in self.core.keys()]
+        keys = map(decode, self.core.keys())
         return {key: self.get(key) for key in keys}
 
     # What it said.

@@ -58,12 +58,11 @@ def test_put_then_get(store):
 
 
 def test_keys_that_are_equal_in_python_are_different_keys(store):
-    for key in (1, True, 1.0, Count(1), "1"):
-        store.put(key, repr(key))
-    store.ask(store.core.requests.last_request)
-    assert [store.get(key) for key in (1, True, 1.0, Count(1), "1")] == [
-        "1", "True", "1.0", "Count(value=1)", "'1'",
-    ]  # fmt: skip
+    keys = (1, True, 1.0, Count(1), "1")
+    for number, key in enumerate(keys):
+        store.put(key, number)
+    store.ask(len(keys))
+    assert [store.get(key) for key in keys] == [0, 1, 2, 3, 4]
     assert len(store.core.keys()) == 5
 
 

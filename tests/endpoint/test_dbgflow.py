@@ -1,0 +1,424 @@
+"""Flow: one slow or stopped peer, or reader, never stops the rest, and costs bounded memory.
+
+Nothing here waits for time: the seconds of an endpoint's watch pass when the test says so.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from subprocess import PIPE
+
+import pytest
+import trio
+
+from endpoint import Endpoint, Missed, OverflowPolicy, StatusCode, outbox as outbox_module
+from endpoint.mailbox import MISSED_TOPIC
+from endpoint.outbox import DATA_SIZE_MAX, TRANSIT_SIZE_MAX, WINDOW_SIZE
+from endpoint.vigil import STALL_SECONDS, STARVATION_SECONDS
+from wire.errors import ErrorCode, OutboxFull
+from wire.limits import GROUP_SIZE, KIB, MIB
+from wire.messages import Credit
+
+STALL = int(STALL_SECONDS) + 1
+
+
+def fill(endpoint: Endpoint, payload: bytes) -> int:
+    """Publish until somebody would have to wait; give the number of messages."""
+    count = 0
+    with pytest.raises(OutboxFull, match="await publish"):
+        while True:
+            endpoint.publish_nowait("/t", payload)
+            count += 1
+    return count
+
+
+async def test_one_stopped_peer_of_five_delays_nobody_and_is_removed_alone(kit) -> None:
+    async with kit.world() as world:
+        hub, *others = await world.grow(5, [(other, 0) for other in range(1, 5)])
+        subscribers = [other.subscribe("/t") for other in others]
+        status, clock = hub.subscribe_status(), kit.clock(hub)
+        async with kit.raw(hub, world.ports[hub]) as raw:
+            await kit.until(lambda: len(hub.peers()) == 5)
+            await kit.until(lambda: len({each.loop.core.digest() for each in world.endpoints}) == 1)
+            # It reads nothing from now on. What it lacks waits in the system and in its outbox.
+            for number in range(900):
+                await hub.publish("/t", bytes(KIB) + number.to_bytes(4))
+            for subscriber in subscribers:
+                for number in range(900):
+                    _, data = await subscriber.get()
+                    assert data[KIB:] == number.to_bytes(4)
+            # As soon as there is too much of it, publishers wait, for the stall time at most.
+            done = trio.Event()
+
+            async def publish_more() -> None:
+                for number in range(20_000):
+                    await hub.publish("/t", bytes(KIB) + number.to_bytes(4))
+                done.set()
+
+            async with trio.open_nursery() as nursery:
+                for subscriber in subscribers:
+                    nursery.start_soon(read_all, subscriber, 20_000)
+                nursery.start_soon(publish_more)
+                outbox = hub.loop.peerings[raw.local].connection.outbox
+                await kit.until(lambda: outbox.is_full)
+                assert outbox.data_bytes <= DATA_SIZE_MAX + 2 * GROUP_SIZE
+                clock.advance(STALL)
+                await done.wait()
+            events = await kit.events_until(status, StatusCode.PEER_REMOVED)
+            assert events[-1].endpoint == raw.local
+            assert events[-1].code is ErrorCode.OUTBOX_OVERFLOW
+            assert "taken nothing for" in events[-1].reason
+        assert [info.node_id for info in hub.peers()] == sorted(o.node_id() for o in others)
+
+
+async def read_all(subscriber, count: int) -> None:
+    for _ in range(count):
+        await subscriber.get()
+
+
+PEER_PROCESS = """
+import sys, trio
+from endpoint import Endpoint
+
+async def main():
+    async with Endpoint() as endpoint:
+        endpoint.subscribe("/t")
+        await endpoint.peer("127.0.0.1", int(sys.argv[1]))
+        print(endpoint.node_id(), flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+async def test_a_stopped_process_is_removed_and_comes_back_when_it_goes_on(kit) -> None:
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        hub, other = await world.grow(2, [(1, 0)])
+        subscriber = other.subscribe("/t")
+        status, clock = hub.subscribe_status(), kit.clock(hub)
+        command = [sys.executable, "-c", PEER_PROCESS, str(world.ports[hub])]
+        process = await nursery.start(lambda task_status: run(command, task_status))
+        line = await process.stdout.receive_some()
+        await kit.until(lambda: len(hub.peers()) == 2)
+        process.send_signal(signal.SIGSTOP)
+        await kit.until(lambda: hub.loop.core.route is not None)
+        while not any(info.outbox.data_bytes >= DATA_SIZE_MAX for info in hub.peers()):
+            try:
+                hub.publish_nowait("/t", bytes(8 * KIB))
+            except OutboxFull:
+                break
+            await subscriber.get()
+        clock.advance(STALL)
+        events = await kit.events_until(status, StatusCode.PEER_REMOVED)
+        assert str(events[-1].endpoint) == line.decode().strip()
+        await hub.publish("/t", "the rest goes on")
+        while (await subscriber.get()) != ("/t", "the rest goes on"):
+            pass
+        process.send_signal(signal.SIGCONT)
+        events = await kit.events_until(status, StatusCode.PEER_ADDED)
+        assert str(events[-1].endpoint) == line.decode().strip()
+        process.kill()
+
+
+async def run(command: list[str], task_status: trio.TaskStatus) -> None:
+    await trio.run_process(command, stdout=PIPE, check=False, task_status=task_status)
+
+
+@pytest.mark.parametrize("policy", [OverflowPolicy.DROP_OLDEST, OverflowPolicy.DROP_NEWEST])
+async def test_a_stalled_peer_with_a_drop_policy_stays_and_every_drop_is_counted(
+    kit, policy: OverflowPolicy
+) -> None:
+    async with kit.world() as world:
+        hub = await world.add(overflow_policy=policy)
+        clock = kit.clock(hub)
+        async with kit.raw(hub, world.ports[hub]) as raw:
+            outbox = hub.loop.peerings[raw.local].connection.outbox
+            published = fill(hub, bytes(4 * KIB))
+            clock.advance(STALL)
+            for _ in range(2_000):
+                with trio.fail_after(1):
+                    await hub.publish("/t", bytes(4 * KIB))
+            published += 2_000
+            assert outbox.data_bytes <= DATA_SIZE_MAX + 2 * GROUP_SIZE
+            await hub.publish("/t", b"the last")
+            (info,) = hub.peers()
+            assert info.outbox.dropped_messages > 1_000
+            assert hub.statistics().messages_dropped == info.outbox.dropped_messages
+            # When it reads again, what was kept comes in order, and the policy rests.
+            got = []
+            wanted = published + 1 - info.outbox.dropped_messages
+            while sum(len(frame.lengths) for frame in got) < wanted:
+                frame = await raw.receive()
+                if kit.is_node(frame):
+                    got.append(frame)
+                    await raw.send(Credit(2**40))
+            numbers = [frame.sequence for frame in got]
+            assert numbers == sorted(numbers)
+            last_came = got[-1].payloads()[-1] == b"the last"
+            assert last_came == (policy is OverflowPolicy.DROP_OLDEST)
+            await kit.until(lambda: not outbox.has_backlog)
+            clock.advance(1)
+            assert not outbox.is_lossy
+
+
+async def test_publish_nowait_without_room_sends_nothing_to_anybody(kit) -> None:
+    async with kit.world() as world:
+        hub, other = await world.grow(2, [(1, 0)])
+        subscriber = other.subscribe("/t", queue_size=10**6)
+        kit.clock(hub)
+        async with kit.raw(hub, world.ports[hub]):
+            await kit.until(lambda: len({each.loop.core.digest() for each in world.endpoints}) == 1)
+            count = 0
+            try:
+                while True:
+                    hub.publish_nowait("/t", bytes(4 * KIB))
+                    count += 1
+                    if count % 16 == 0:
+                        await trio.lowlevel.checkpoint()
+            except OutboxFull:
+                pass
+            with pytest.raises(OutboxFull):
+                hub.publish_nowait("/t", b"not sent")
+            hub.publish_nowait("/t", b"to the one with room", to=other.node_id())
+            for _ in range(count):
+                assert (await subscriber.get())[1] == bytes(4 * KIB)
+            assert (await subscriber.get())[1] == b"to the one with room"
+
+
+async def test_a_slow_reader_slows_its_publisher_and_loses_nothing_while_commands_flow(kit) -> None:
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        publisher, reader = await world.grow(2, [(0, 1)])
+        clocks = [kit.clock(publisher), kit.clock(reader)]
+        subscriber = reader.subscribe("/t", queue_size=64)
+        await world.known()
+        async with publisher.attach_master("s") as master, reader.attach_clone("s") as clone:
+            assert await clone.await_idle()
+            sent = 0
+
+            async def publish() -> None:
+                nonlocal sent
+                for number in range(3_000):
+                    await publisher.publish("/t", number.to_bytes(4) + bytes(8 * KIB))
+                    sent += 1
+
+            nursery.start_soon(publish)
+            outbox = publisher.loop.peerings[reader.node_id()].connection.outbox
+            await kit.until(lambda: outbox.is_full and outbox.sent >= outbox.credit)
+            assert sent < 3_000, "the reader has not read anything"
+            held = subscriber.available()
+            assert held * 8 * KIB <= WINDOW_SIZE + 2 * GROUP_SIZE
+            for number in range(100):
+                await clone.put(number, "written while data waits")
+            assert await clone.await_idle()
+            assert await master.get(99) == "written while data waits"
+            # It reads now and then for much longer than any patience; nobody gives up.
+            grants = outbox.grants
+            for number in range(2 * int(STARVATION_SECONDS)):
+                assert (await subscriber.get())[1][:4] == number.to_bytes(4)
+                clocks[1].advance(1)
+                await kit.until(lambda: outbox.grants > grants)  # noqa: B023 - asked at once
+                grants = outbox.grants
+                clocks[0].advance(1)
+            assert len(publisher.peers()) == 1
+            for number in range(2 * int(STARVATION_SECONDS), 3_000):
+                assert (await subscriber.get())[1][:4] == number.to_bytes(4)
+        assert publisher.statistics().messages_dropped == 0
+        assert reader.statistics().messages_dropped == 0
+
+
+async def test_an_unread_subscriber_holds_up_others_once_and_finds_what_it_missed(kit) -> None:
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        publisher, reader = await world.grow(2, [(0, 1)])
+        clock = kit.clock(reader)
+        kit.clock(publisher)
+        unread, read = reader.subscribe("/t", queue_size=50), reader.subscribe("/t")
+        await world.known()
+        count, got = 4_000, []
+
+        async def publish() -> None:
+            for number in range(count):
+                await publisher.publish("/t", number.to_bytes(4) + bytes(4 * KIB))
+
+        async def read_along() -> None:
+            for _ in range(count):
+                got.append((await read.get())[1][:4])
+
+        nursery.start_soon(read_along)
+        nursery.start_soon(publish)
+        outbox = publisher.loop.peerings[reader.node_id()].connection.outbox
+        import time
+        t0=time.time(); n=0
+        while time.time()-t0<5:
+            n+=1
+            if outbox.is_full and outbox.sent >= outbox.credit: break
+            await trio.lowlevel.checkpoint()
+        print("STATE", n, time.time()-t0, outbox.is_full, outbox.sent, outbox.credit, len(got), unread.available(), publisher.loop.publication.messages)
+        await kit.until(lambda: outbox.is_full and outbox.sent >= outbox.credit)
+        assert len(got) < count
+        clock.advance(STALL)
+        await kit.until(lambda: len(got) == count)
+        assert got == [number.to_bytes(4) for number in range(count)]
+        assert unread.available() <= 50 + 256
+        topic, missed = await unread.get()
+        assert topic == MISSED_TOPIC
+        assert isinstance(missed, Missed)
+        rest = [data[:4] for _, data in unread.poll()]
+        assert missed.count + len(rest) == count
+        assert rest == [number.to_bytes(4) for number in range(missed.count, count)]
+        assert unread.dropped == missed.count == reader.statistics().messages_dropped
+        # It is read again: it holds publishers up again, and loses nothing.
+        clock.advance(1)
+        nursery.start_soon(publish)
+        nursery.start_soon(read_along)
+        for number in range(count):
+            assert (await unread.get())[1][:4] == number.to_bytes(4)
+
+
+async def test_a_relay_holds_bounded_data_for_a_stopped_peer_and_then_gives_it_up(kit) -> None:
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        first, relay, last = await world.grow(3, [(0, 1), (2, 1)])
+        subscriber = last.subscribe("/t")
+        clock = kit.clock(relay)
+        kit.clock(first)
+        async with kit.raw(relay, world.ports[relay]) as raw:
+            await kit.until(lambda: len({each.loop.core.digest() for each in world.endpoints}) == 1)
+            count = 0
+
+            async def publish() -> None:
+                nonlocal count
+                for _ in range(900):
+                    await first.publish("/t", bytes(64 * KIB))
+                    count += 1
+
+            nursery.start_soon(read_all, subscriber, 900)
+            nursery.start_soon(publish)
+            outbox = relay.loop.peerings[raw.local].connection.outbox
+            upstream = first.loop.peerings[relay.node_id()].connection.outbox
+            await kit.until(lambda: outbox.is_crowded and upstream.sent >= upstream.credit)
+            assert outbox.data_bytes <= TRANSIT_SIZE_MAX + WINDOW_SIZE + 3 * GROUP_SIZE
+            assert count < 900
+            clock.advance(STALL)
+            await kit.until(lambda: count == 900)
+        assert raw.local not in relay.loop.peerings
+
+
+@pytest.mark.parametrize("transit", [8, 1], ids=["as it is", "by escapes alone"])
+async def test_a_ring_in_which_everybody_publishes_flat_out_keeps_moving(
+    kit, monkeypatch, transit: int
+) -> None:
+    # A ring of small pipes jams as a ring of large ones would, but sooner.
+    monkeypatch.setattr(outbox_module, "WINDOW_SIZE", 64 * KIB)
+    monkeypatch.setattr(outbox_module, "DATA_SIZE_MAX", 16 * KIB)
+    monkeypatch.setattr(outbox_module, "LOCAL_SIZE_MIN", 2 * KIB if transit > 1 else 16 * KIB)
+    monkeypatch.setattr(outbox_module, "TRANSIT_SIZE_MAX", transit * 16 * KIB)
+    size, count = 8, 150
+    async with kit.world() as world:
+        ring = [(number, (number + 1) % size) for number in range(size)]
+        endpoints = await world.grow(size, ring)
+        subscribers = [endpoint.subscribe("/t") for endpoint in endpoints]
+        clocks = [kit.clock(endpoint) for endpoint in endpoints]
+        await world.known()
+        got = [0] * size
+
+        async def publish(endpoint: Endpoint) -> None:
+            for number in range(count):
+                await endpoint.publish("/t", number.to_bytes(4) + bytes(4 * KIB))
+
+        async def read(place: int) -> None:
+            for _ in range(count * (size - 1)):
+                await subscribers[place].get()
+                got[place] += 1
+
+        async def let_time_pass() -> None:
+            """Let a second pass whenever nothing has moved for a while."""
+            while True:
+                before = sum(got)
+                for _ in range(2_000):
+                    await trio.lowlevel.checkpoint()
+                if sum(got) == before:
+                    for clock in clocks:
+                        clock.advance(1)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(let_time_pass)
+            async with trio.open_nursery() as work:
+                for place, endpoint in enumerate(endpoints):
+                    work.start_soon(publish, endpoint)
+                    work.start_soon(read, place)
+            nursery.cancel_scope.cancel()
+        assert got == [count * (size - 1)] * size
+        assert sum(endpoint.statistics().messages_dropped for endpoint in endpoints) == 0
+
+
+async def test_large_messages_pass_and_are_not_held_against_a_peer(kit) -> None:
+    async with kit.world() as world:
+        left, middle, right = await world.grow(3, [(0, 1), (1, 2)])
+        subscriber = right.subscribe("/t")
+        await world.known()
+        async with trio.open_nursery() as nursery:
+            for number in range(4):
+                nursery.start_soon(left.publish, "/t", bytes([number]) * (16 * MIB))
+            got = sorted([(await subscriber.get())[1][:1] for _ in range(4)])
+        assert got == [b"\0", b"\1", b"\2", b"\3"]
+        assert len(middle.peers()) == 2
+
+
+async def test_a_cancelled_publisher_leaves_everything_in_order(kit) -> None:
+    async with kit.world() as world:
+        hub = await world.add()
+        kit.clock(hub)
+        async with kit.raw(hub, world.ports[hub]) as raw:
+            fill(hub, bytes(4 * KIB))
+            with trio.move_on_after(0.01) as scope:
+                while True:
+                    await hub.publish("/t", bytes(4 * KIB))
+            assert scope.cancelled_caught
+            outbox = hub.loop.peerings[raw.local].connection.outbox
+            assert outbox.is_full
+            await raw.send(Credit(2**40))
+            sequence = -1
+            while outbox.has_backlog:
+                frame = await raw.receive()
+                if kit.is_node(frame):
+                    assert frame.sequence == sequence + 1
+                    sequence = frame.sequence
+            await hub.publish("/t", b"and it goes on")
+
+
+async def test_reading_with_a_timeout_or_cancelled_loses_no_message(kit) -> None:
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        left, right = await world.grow(2, [(0, 1)])
+        subscriber = right.subscribe("/t")
+        await world.known()
+
+        async def publish() -> None:
+            for number in range(500):
+                await left.publish("/t", number)
+                await trio.lowlevel.checkpoint()
+
+        nursery.start_soon(publish)
+        got = []
+        while len(got) < 500:
+            with trio.move_on_after(0.0001):
+                got.append((await subscriber.get())[1])
+            try:
+                got.append((await subscriber.get(timeout=0.0001))[1])
+            except TimeoutError:
+                continue
+        assert got[:500] == list(range(500))
+
+
+async def test_a_peer_that_falls_silent_is_lost(kit) -> None:
+    async with kit.world() as world:
+        hub = await world.add()
+        status, clock = hub.subscribe_status(), kit.clock(hub)
+        async with kit.raw(hub, world.ports[hub], subscriptions=()) as raw:
+            clock.advance(14)
+            assert hub.peers()
+            await raw.send(Credit(WINDOW_SIZE))
+            await kit.until(lambda: hub.peers()[0].bytes_received > 0)
+            clock.advance(17)
+            events = await kit.events_until(status, StatusCode.PEER_LOST)
+            assert events[-1].code is ErrorCode.CONNECTION_TIMEOUT
+            assert "silent" in events[-1].reason
