@@ -18,9 +18,9 @@ from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
 from wire.clocks import LamportTime, VectorTime
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, LimitExceeded
 from wire.identifiers import EndpointId
-from wire.limits import LAMPORT_TIME_MAX
+from wire.limits import LAMPORT_TIME_MAX, STORES_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
 from wire.topics import SubscriptionCounts
 
@@ -201,8 +201,8 @@ class EndpointCore:
         """A local subscriber wants these topics, besides what it wanted before."""
         wanted = self._subscribers.get(subscriber, ())
         added = tuple(topic for topic in dict.fromkeys(topics) if topic not in wanted)
+        self._count(added)
         self._subscribers[subscriber] = (*wanted, *added)
-        self._counts.add(added)
         return self._announce_wishes()
 
     def unsubscribe(self, subscriber: object, topics: Iterable[str] | None = None) -> list[Effect]:
@@ -218,11 +218,22 @@ class EndpointCore:
 
     def forward(self, topics: Iterable[str]) -> list[Effect]:
         """Have these topics sent here, for nobody in particular."""
-        self._counts.add(tuple(topics))
+        self._count(tuple(topics))
         return self._announce_wishes()
+
+    def _count(self, topics: tuple[str, ...]) -> None:
+        self._counts.add(topics)
+        if len(self._counts.minimal()) > SUBSCRIPTIONS_MAX:
+            self._counts.remove(topics)
+            raise LimitExceeded(
+                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics: subscribe to their common "
+                "beginnings"
+            )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
         """A local store hears commands on exactly this topic."""
+        if len(self._stores) >= STORES_MAX:
+            raise LimitExceeded(f"an endpoint holds up to {STORES_MAX} stores: use another one too")
         self._stores[topic] = store
         return self._announce_wishes(always=True)
 

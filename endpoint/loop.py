@@ -211,8 +211,8 @@ class EndpointLoop:
 
     def add_reader(self, mailbox: Mailbox, reader: Reader, topics: Iterable[str]) -> None:
         """Somebody reads a mailbox from now on."""
-        self.mailboxes[mailbox] = reader
         self.add_topics(mailbox, topics)
+        self.mailboxes[mailbox] = reader
 
     def add_topics(self, mailbox: Mailbox, topics: Iterable[str]) -> None:
         """A subscriber wants more."""
@@ -229,8 +229,8 @@ class EndpointLoop:
 
     def add_store(self, topic: str, store: StoreRunner) -> None:
         """Have a store hear the commands on a topic."""
-        self.stores[topic] = store
         self.apply(self.core.attach_store(topic, store))
+        self.stores[topic] = store
 
     async def close_store(self, topic: str, grace: float = STORE_GRACE_SECONDS) -> None:
         """Close a store when everything that was asked has its outcome, or ``grace`` is over."""
@@ -437,7 +437,7 @@ class EndpointLoop:
                 self._overflow(peering, seconds)
             case None:
                 pass
-        if outbox.is_lossy and not outbox.has_backlog:
+        if outbox.is_lossy and not progress.has_backlog:
             outbox.is_lossy = False
 
     def _keep_moving(self, peering: Peering) -> None:

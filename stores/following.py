@@ -53,10 +53,6 @@ class MasterId:
     epoch: int
     entity: EntityId
 
-    def outranks(self, other: MasterId) -> bool:
-        """Decide between two masters, at every clone in the same way: the later one leads."""
-        return (self.epoch, self.entity) > (other.epoch, other.entity)
-
 
 class Follower(Protocol):
     """The clone that the state is for."""
@@ -209,9 +205,11 @@ class Following:
             self._attach("it had dropped this clone")
         elif is_ours and command.sequence == self._offset:
             self._acknowledge()  # the first acknowledgement got lost
-        elif self.phase is Phase.SYNCED and self.is_lost and not is_ours:
+        elif is_ours:
+            pass  # overtaken by a later one
+        elif self.is_lost or self._is_outranked_by(sender):
             self._load(command, sender)
-        elif not is_ours:
+        else:
             self._send(sender, commands.DetachCommand())  # it shall not wait for us
 
     def _on_chunk(self, chunk: Chunk, sequence: int) -> None:
@@ -292,12 +290,17 @@ class Following:
         if self.phase is Phase.SEARCHING or self.master is None:
             if not self._has_searched:
                 self._search()
-        elif self.is_lost or other.outranks(self.master):
+        elif self.is_lost or self._is_outranked_by(other):
             self._attach(f"the master at {other.entity} took over")
         elif other.entity != self.master.entity and len(self._rivals) < RIVALS_MAX:
             count = self._rivals[other] = self._rivals.get(other, 0) + 1
             if count == RIVAL_COUNT:
                 self._effects.append(SecondMaster(other.entity, other.epoch))
+
+    def _is_outranked_by(self, other: MasterId) -> bool:
+        """Decide between two masters, at every clone in the same way: the later one leads."""
+        master = self.master
+        return master is None or (other.epoch, other.entity) > (master.epoch, master.entity)
 
     def _miss(self, reason: str) -> None:
         """Keep the place in the master's stream, as it may come back; a half snapshot is no use."""

@@ -140,6 +140,12 @@ class OutboxFull(MeshError):
     code = ErrorCode.OUTBOX_OVERFLOW
 
 
+class LimitExceeded(MeshError):
+    """More was asked for than the protocol has room for; nothing of it was done."""
+
+    code = ErrorCode.LIMIT_EXCEEDED
+
+
 class StoreError(MeshError):
     """The root of what can go wrong with a store."""
 

@@ -152,7 +152,7 @@ def _format_timespan(nanoseconds: int) -> str:
     return f"{nanoseconds // UNITS_NS[unit]}{unit}"
 
 
-def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - JSON in
+def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - any JSON value
     found = _TIMESTAMP.fullmatch(text)
     if found is None:
         raise NoValue(f"{text!r} is no timestamp: write 2026-01-31T23:59:59.5Z")
@@ -162,21 +162,21 @@ def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - JSON in
     return Timestamp.of(nanoseconds_since_epoch(whole) + fraction)
 
 
-def _read_timespan(text: Any) -> Value:  # noqa: ANN401 - JSON in
+def _read_timespan(text: Any) -> Value:  # noqa: ANN401 - any JSON value
     found = _TIMESPAN.fullmatch(text)
     if found is None:
         raise NoValue(f"{text!r} is no timespan: write 1500ms; units are {', '.join(UNITS_NS)}")
     return Timespan.of(int(found[1]) * UNITS_NS[found[2]])
 
 
-def _read_table(entries: Any) -> Value:  # noqa: ANN401 - JSON in
+def _read_table(entries: Any) -> Value:  # noqa: ANN401 - any JSON value
     pairs: list[tuple[Value, Value]]
     pairs = [(from_json(entry["key"]), from_json(entry["value"])) for entry in entries]
     return Table(pairs)
 
 
 def _is(kind: type) -> Callable[[Any], Any]:
-    def read(data: Any) -> Any:  # noqa: ANN401 - JSON in
+    def read(data: Any) -> Any:  # noqa: ANN401 - any JSON value
         if type(data) is not kind:
             raise NoValue(f"{data!r} is no {kind.__name__}")
         return data

@@ -13,5 +13,9 @@ class InputError(DemoError):
     """The input, or the field to count by, is not there or cannot be read."""
 
 
+class StuckError(DemoError):
+    """A role makes no progress, though everybody is alive."""
+
+
 class RequirementError(DemoError):
     """Something that the Spark job needs is not installed."""

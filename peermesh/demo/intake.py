@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from peermesh.demo.protocol import BATCH_LINES_MAX
+from peermesh.demo.protocol import BATCH_LINES_MAX, BATCH_SIZE_MAX
 from peermesh.demo.tally import Event
 
 LINGER_SECONDS: Final = 0.5
@@ -44,6 +44,7 @@ class Intake:
         """The line that is wanted next."""
         self._lines_max = lines_max
         self._events: list[Event] = []
+        self._size = 0
         self._begun = now
         self._is_ended = False
         self._asked: float | None = now
@@ -60,6 +61,7 @@ class Intake:
         if not self._events:
             self._begun = now
         self._events.append((number, line))
+        self._size += len(line)
         self.due += 1
         return None
 
@@ -70,13 +72,15 @@ class Intake:
 
     def is_ready(self, now: float) -> bool:
         """Tell whether there is a batch to take."""
-        lingered = bool(self._events) and now - self._begun >= LINGER_SECONDS
-        return self._is_ended or len(self._events) >= self._lines_max or lingered
+        is_full = len(self._events) >= self._lines_max or self._size >= BATCH_SIZE_MAX
+        has_lingered = bool(self._events) and now - self._begun >= LINGER_SECONDS
+        return self._is_ended or is_full or has_lingered
 
     def take(self, now: float) -> EventBatch:
-        """Give the next batch; an empty one can only be the last."""
+        """Give the next batch, once it is ready; an empty one can only be the last."""
         events = tuple(self._events[: self._lines_max])
         del self._events[: self._lines_max]
+        self._size = sum(len(line) for _, line in self._events)
         self._begun = self._heard = now
         return EventBatch(events, is_last=self._is_ended and not self._events)
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final
 
 from peermesh.blocking import Endpoint, Receipt, Store, Subscriber
+from peermesh.demo.errors import StuckError
 from peermesh.demo.intake import EventBatch, Intake
 from peermesh.demo.link import Assignment, Orders, Reports
 from peermesh.demo.protocol import (
@@ -34,6 +35,9 @@ IDLE_SECONDS: Final = 1.0
 REDIAL_SECONDS_MAX: Final = 0.5
 """The longest pause between attempts to reach a sensor that is being started again."""
 
+PATIENCE_SECONDS: Final = 120.0
+"""How long nothing may come of all attempts: longer than any batch, and any start of a sensor."""
+
 Count = Callable[[tuple[Event, ...]], Tally]
 
 
@@ -55,11 +59,13 @@ class Job:
         self._reports = reports
         self._is_wanted = is_wanted
         self._checkpoint = Checkpoint()
+        self._progressed = time.monotonic()
+        self._trouble = "no event came"
 
     def run(self, events: Subscriber) -> None:
         """Go on where the store says that the last job stopped, to the end of the input."""
         intake = self._synchronize()
-        while self._is_wanted():
+        while self._goes_on():
             self._gather(intake, events)
             if not intake.is_ready(time.monotonic()):
                 continue
@@ -72,7 +78,7 @@ class Job:
 
     def _synchronize(self) -> Intake:
         """Learn from the store how far the input is processed, and ask for what comes after."""
-        while self._is_wanted() and not self._read_checkpoint():
+        while self._goes_on() and not self._read_checkpoint():
             pass
         self._reports.send("ready", lines=self._checkpoint.lines)
         intake = Intake(self._checkpoint.lines, time.monotonic())
@@ -80,11 +86,14 @@ class Job:
         return intake
 
     def _read_checkpoint(self) -> bool:
-        if not self._store.await_idle(timeout=IDLE_SECONDS):
+        idle = self._store.await_idle(timeout=IDLE_SECONDS)
+        if not idle:
+            self._trouble = str(idle)
             return False
         try:
             self._checkpoint = Checkpoint.of(self._store.get(CHECKPOINT))
-        except StoreError:
+        except StoreError as error:
+            self._trouble = str(error)
             return False
         return True
 
@@ -116,18 +125,26 @@ class Job:
             if not self._await(receipt):
                 return False
         except StoreError as error:
-            self._reports.send("refused", first=first, last=last, reason=str(error))
+            self._trouble = str(error)
+            self._reports.send("refused", first=first, last=last, reason=self._trouble)
             return False
         self._checkpoint = checkpoint
+        self._progressed = time.monotonic()
         self._reports.send("committed", lines=last, bad=checkpoint.bad, bad_lines=tally.bad_lines)
         return True
 
     def _await(self, receipt: Receipt) -> bool:
-        while self._is_wanted():
+        while self._goes_on():
             if receipt.wait(POLL_SECONDS):
                 receipt.result()
                 return True
         return False
+
+    def _goes_on(self) -> bool:
+        """Tell whether the job is wanted; raises ``StuckError`` when it gets nowhere."""
+        if time.monotonic() - self._progressed > PATIENCE_SECONDS:
+            raise StuckError(f"nothing was counted for {PATIENCE_SECONDS:g} s: {self._trouble}")
+        return self._is_wanted()
 
 
 def run(assignment: Assignment) -> None:
@@ -151,7 +168,10 @@ def run(assignment: Assignment) -> None:
                 reports=reports,
                 is_wanted=lambda: not orders.is_ended,
             )
-            job.run(events)
+            try:
+                job.run(events)
+            except StuckError as error:
+                reports.send("failed", reason=str(error))
 
 
 if __name__ == "__main__":

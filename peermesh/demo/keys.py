@@ -12,11 +12,10 @@ import json
 import math
 from typing import Any, Final
 
-from peermesh.demo.reading import LINE_SIZE_MAX
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import EncodeError
-from wire.limits import KIB
+from wire.limits import KIB, MIB
 from wire.scalars import INTEGER_MAX, INTEGER_MIN, Enum, Value
 
 MISSING: Final = Enum("missing")
@@ -24,6 +23,9 @@ MISSING: Final = Enum("missing")
 
 JSON_TEXT: Final = Enum("json")
 """Marks keys that are JSON text: ``(JSON_TEXT, text)``."""
+
+LINE_SIZE_MAX: Final = MIB
+"""Bytes of a line: a thousand times a usual event. Of a longer one only the beginning is read."""
 
 DEPTH_MAX: Final = 64
 """Nesting of an event. Python's parser gives up somewhere beyond, depending on who called it; the

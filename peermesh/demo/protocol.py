@@ -19,6 +19,7 @@ from stores.limits import BATCH_COUNT_MAX
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError
+from wire.limits import MIB
 from wire.scalars import Enum, Value
 
 EVENTS_TOPIC: Final = "demo/events"
@@ -31,6 +32,10 @@ CHECKPOINT: Final = Enum("checkpoint")
 BATCH_LINES_MAX: Final = BATCH_COUNT_MAX - 24
 """Lines in a batch: each may be a key of its own, and all of them have to fit in one of the store's
 batches, with the checkpoint."""
+
+BATCH_SIZE_MAX: Final = 2 * MIB
+"""Bytes after which a batch takes no more lines. Keys may be up to four times as long as what they
+were read from (``1e15`` is written out), and the store takes 15 MiB at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,7 @@ from collections.abc import Generator
 from typing import BinaryIO, Final, cast
 
 from peermesh.demo.errors import InputError
-from wire.limits import MIB
-
-LINE_SIZE_MAX: Final = MIB
-"""Bytes of a line: a thousand times a usual event. A longer one is cut off here, and is bad."""
+from peermesh.demo.keys import LINE_SIZE_MAX
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from peermesh.demo.actor import Actor
+from peermesh.demo.errors import DemoError
 from peermesh.demo.link import Assignment, Message
 from peermesh.demo.protocol import Checkpoint
 from peermesh.demo.tally import Difference, Tally, compare
@@ -152,6 +153,8 @@ class Stage:
             case {"event": "died", "code": code}:
                 how = f"was killed by signal {-code}" if code < 0 else f"failed with code {code}"
                 self._mark(f"the {actor.name} {how}")
+            case {"event": "failed", "reason": reason}:
+                raise DemoError(f"the {actor.name} gave up: {reason}")
             case _:
                 pass
 

@@ -11,7 +11,7 @@ import trio
 from peermesh import Endpoint, Store
 from peermesh.demo.display import Display, choose_display
 from peermesh.demo.link import Assignment, Message, Orders, Reports
-from peermesh.demo.protocol import STORE_NAME, read_table
+from peermesh.demo.protocol import CHECKPOINT, STORE_NAME, Checkpoint, read_table
 from peermesh.demo.view import Rate, make_view
 from wire.errors import StoreError
 
@@ -19,7 +19,13 @@ REDIAL_SECONDS_MAX: Final = 0.5
 """The longest pause between attempts to reach a sensor that is being started again."""
 
 LOOK_SECONDS: Final = 0.2
-"""How often the viewer looks at its table."""
+"""How often the viewer looks at its table, unless that takes long."""
+
+LOOK_SHARE_MAX: Final = 0.2
+"""Of its time, the viewer looks at its table for no more than this: large ones less often."""
+
+PATIENCE_SECONDS: Final = 120.0
+"""How long the viewer tries to be level with its master at last, before it gives up."""
 
 IDLE_SECONDS: Final = 1.0
 """How long one attempt to be level with the master may take: a round trip, and some ticks."""
@@ -40,7 +46,7 @@ class Viewer:
         self._total = assignment.lines
         self._rate = Rate()
         self._path = assignment.path(TABLE_FILE)
-        self._seen: int | None = None
+        self._seen: Checkpoint | None = None
         self.finishing = trio.Event()
 
     def receive(self, order: Message) -> None:
@@ -53,28 +59,30 @@ class Viewer:
     async def run(self) -> None:
         """Show the table until it is finished, and hand it over."""
         while not self.finishing.is_set():
+            began = trio.current_time()
             await self._look()
-            with trio.move_on_after(LOOK_SECONDS):
+            pause = (trio.current_time() - began) / LOOK_SHARE_MAX
+            with trio.move_on_after(max(pause, LOOK_SECONDS)):
                 await self.finishing.wait()
         # Level with the master once more: the job is done, so that nothing comes after that.
-        while not await self._store.await_idle(timeout=IDLE_SECONDS):
-            pass
+        with trio.fail_after(PATIENCE_SECONDS):
+            while not await self._store.await_idle(timeout=IDLE_SECONDS):
+                pass
         await self._look()
         await self._hand_over()
 
     async def _look(self) -> None:
         try:
+            if self._seen == Checkpoint.of(await self._store.get(CHECKPOINT)):
+                return
             counts, checkpoint = read_table(await self._store.items())
         except StoreError:
             return  # No master for long. The supervisor sees to that, and reports it.
         now = trio.current_time()
         view = make_view(counts, checkpoint, self._total, self._rate.update(checkpoint.lines, now))
         self._display.show(view, now)
-        if view.lines != self._seen:
-            self._seen = view.lines
-            self._reports.send(
-                "progress", lines=view.lines, bad=view.bad, keys=view.keys, top=view.top
-            )
+        self._seen = checkpoint
+        self._reports.send("progress", lines=view.lines, bad=view.bad, keys=view.keys, top=view.top)
 
     async def _hand_over(self) -> None:
         counts, checkpoint = read_table(await self._store.items())

@@ -159,7 +159,7 @@ class SQLiteBackend:
         for writer, request, self._seen, outcomes in connection.execute(query):
             found = tuple(fields.outcome(item) for item in cbor2.loads(outcomes))
             writers.append(WriterRow(WriterId(writer), request, found))
-        return Loaded(epoch, meta.get("revision", 0), columns, writers)
+        return Loaded(epoch, meta.get("revision", 0), columns, tuple(writers))
 
     def _write(self, connection: sqlite3.Connection, changes: Changes) -> None:
         if changes.is_cleared:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import trio
+import trio.testing
 
 from endpoint import Endpoint, StatusCode
 from handshake.directory import ConnectionId, PeerDirectory
@@ -224,13 +225,25 @@ class OwnedClock:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._now = trio.current_time()
+        self._peerings = endpoint.loop.peerings
         self._watch = endpoint.loop.watch
         endpoint.loop.watch = lambda now: None
 
-    def advance(self, seconds: int) -> None:
+    async def advance(self, seconds: int, *silent: EndpointId) -> None:
+        """Let seconds pass, and in each the answers of all peers that are not silent."""
         for _ in range(seconds):
+            connections = {
+                each.connection: each.connection.bytes_received
+                for each in self._peerings.values()
+                if each.peer not in silent
+            }
             self._now += 1.0
             self._watch(self._now)
+            if silent:
+                await trio.testing.wait_all_tasks_blocked()
+            for connection, received in connections.items():
+                while connection.peer and connection.bytes_received == received:
+                    await trio.lowlevel.checkpoint()
 
 
 async def events_until(status, *codes: StatusCode) -> list:

@@ -10,16 +10,34 @@ import pytest
 from hypothesis import given, strategies as st
 
 from peermesh.demo.errors import InputError
-from peermesh.demo.keys import DEPTH_MAX, KEY_SIZE_MAX, MISSING, BadLine, key_of, label
-from peermesh.demo.protocol import CHECKPOINT, Checkpoint, commit, read_event, read_replay
-from peermesh.demo.reading import LINE_SIZE_MAX, read_lines
+from peermesh.demo.keys import (
+    DEPTH_MAX,
+    KEY_SIZE_MAX,
+    LINE_SIZE_MAX,
+    MISSING,
+    BadLine,
+    key_of,
+    label,
+)
+from peermesh.demo.protocol import (
+    BATCH_SIZE_MAX,
+    CHECKPOINT,
+    Checkpoint,
+    commit,
+    read_event,
+    read_replay,
+)
+from peermesh.demo.reading import read_lines
 from peermesh.demo.recount import recount
 from peermesh.demo.tally import BAD_LINES_MAX, Tally, compare, merge, tally_events
 from peermesh.demo.view import Rate, describe, make_view
 from peermesh.demo.words import write_words
+from stores.actions import WriterId
 from stores.limits import BATCH_COUNT_MAX
+from stores.requests import Requests
 from wire.decoding import decode
 from wire.encoding import encode
+from wire.identifiers import EndpointId, EntityId
 from wire.scalars import Enum
 
 # Lines that a file of events may hold by accident or by malice, with what becomes of them.
@@ -256,6 +274,23 @@ def test_a_batch_of_as_many_keys_as_lines_fits_into_a_batch_of_the_store():
     assert len(tally.counts) == BATCH_COUNT_MAX - 24
     assert len(batch.steps) <= BATCH_COUNT_MAX
     assert after == Checkpoint(len(events), 0)
+
+
+def test_a_batch_of_the_longest_keys_fits_into_a_batch_of_the_store():
+    number = b"1e15"
+    numbers = KEY_SIZE_MAX // len(b"1000000000000000.0,") - 2
+    lines, size = [], 0
+    while size < BATCH_SIZE_MAX:
+        lines.append(b'{"a": [%d' % len(lines) + b"," + b",".join([number] * numbers) + b"]}")
+        size += len(lines[-1])
+    (tally,) = tally_events("a", enumerate(lines, start=1))
+    assert not tally.bad
+    assert len(tally.counts) == len(lines)
+    batch, _ = commit(Checkpoint(), tally, len(lines))
+    asked = []
+    writer = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
+    Requests(writer, asked.append).batch(batch.guards, batch.steps)
+    assert len(asked) == 1
 
 
 @pytest.mark.parametrize("data", [None, "x", 1, (), (1,), (1, "x"), (b"x", 1), (1, b"x", 2)])

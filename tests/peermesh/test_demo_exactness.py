@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from peermesh.demo.intake import LINGER_SECONDS, RETRY_SECONDS, EventBatch, Intake
-from peermesh.demo.protocol import CHECKPOINT, Checkpoint, commit
+from peermesh.demo.protocol import BATCH_SIZE_MAX, CHECKPOINT, Checkpoint, commit
 from peermesh.demo.tally import tally_events
 from stores.actions import GuardKind, StepKind
 from stores.batch import Batch
@@ -269,6 +269,17 @@ def test_a_batch_waits_for_more_but_not_for_long():
     intake.receive(1, b"x", 100.0)
     assert not intake.is_ready(100.0 + LINGER_SECONDS / 2)
     assert intake.is_ready(100.0 + LINGER_SECONDS)
+
+
+def test_a_batch_of_large_lines_has_fewer_of_them():
+    intake = Intake(0, 0.0)
+    for number in (1, 2, 3):
+        assert not intake.is_ready(0.0)
+        intake.receive(number, b"x" * (BATCH_SIZE_MAX // 3 + 1), 0.0)
+    assert intake.is_ready(0.0)
+    assert len(intake.take(0.0).events) == 3
+    intake.receive(4, b"x", 0.0)
+    assert not intake.is_ready(0.0), "what was taken does not count any more"
 
 
 def test_the_end_comes_after_all_lines_and_ends_the_asking():

@@ -68,6 +68,7 @@ def test_the_handshake_names_epoch_offset_and_heartbeat_interval(world):
 def test_a_repeated_request_gets_the_same_offset_without_the_snapshot(world):
     master = world.master()
     master.put("a", 1)
+    master.flush()
     first = decode_command(ask_in(master)[0].payload)
     master.put("a", 2)
     master.flush()

@@ -1,0 +1,268 @@
+"""The SQLite backend: what it keeps, and what it says about files that are not its own."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from stores.actions import WriterId
+from stores.backends import MemoryBackend
+from stores.backends.sqlite import APPLICATION_ID, SQLiteBackend
+from stores.outcomes import Applied, Outcome, Refused, WriterRow
+from stores.persistence import Changes, Loaded, StoreBackend
+from stores.table import Columns, Entry
+from wire.errors import BackendFailure, ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+
+def writer(number: int) -> WriterId:
+    return WriterId.of(EntityId(EndpointId(number.to_bytes(16, "big")), 1), 2**64 - 1)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "store.db"
+
+
+@pytest.fixture
+def open_backend(path):
+    """Open the same file again and again, as masters that follow one another do."""
+    opened = []
+
+    def open_again(**options) -> tuple[SQLiteBackend, Loaded]:
+        while opened:
+            opened.pop().close()
+        opened.append(SQLiteBackend(path, **options))
+        return opened[0], opened[0].load(epoch_min=1)
+
+    yield open_again
+    while opened:
+        opened.pop().close()
+
+
+def test_both_backends_are_backends(path):
+    backends: list[StoreBackend] = [MemoryBackend(), SQLiteBackend(path)]
+    assert [backend.is_durable for backend in backends] == [False, True]
+
+
+def test_a_new_file_is_an_empty_store(open_backend):
+    _, loaded = open_backend()
+    assert loaded == Loaded(epoch=1)
+
+
+def test_what_is_committed_is_loaded(open_backend):
+    backend, _ = open_backend()
+    outcomes = (
+        Outcome(1, 5, Applied(1)),
+        Outcome(6, 6, Refused(ErrorCode.TYPE_CLASH, "no")),
+        Outcome(7, 7, Applied(5, is_inserted=False)),
+    )
+    row = WriterRow(writer(1), 7, outcomes)
+    rows = [(b"a", b"1", 1, None), (b"b", b"", 2, 2**63 - 1)]
+    backend.commit(Changes(2, rows=rows, writers=[row]))
+    _, loaded = open_backend()
+    assert loaded.revision == 2
+    assert loaded.columns.entry(b"a") == Entry(b"1", 1, None)
+    assert loaded.columns.entry(b"b") == Entry(b"", 2, 2**63 - 1)
+    assert list(loaded.writers) == [row]
+
+
+def test_the_epoch_grows_with_every_start_and_is_never_below_the_clock(path):
+    epochs = []
+    for epoch_min in (1, 1, 100, 50):
+        backend = SQLiteBackend(path)
+        epochs.append(backend.load(epoch_min).epoch)
+        backend.close()
+    assert epochs == [1, 2, 100, 101]
+
+
+def test_changes_replace_erase_and_clear(open_backend):
+    backend, _ = open_backend()
+    backend.commit(Changes(3, rows=[(b"a", b"1", 1, 9), (b"b", b"2", 2, None)]))
+    backend.commit(Changes(5, rows=[(b"a", b"3", 4, None)], erased=[b"b", b"missing"]))
+    backend, loaded = open_backend()
+    assert loaded.columns.entry(b"a") == Entry(b"3", 4, None)
+    assert list(loaded.columns) == [b"a"]
+    backend.commit(Changes(6, is_cleared=True, rows=[(b"c", b"1", 6, None)]))
+    _, loaded = open_backend()
+    assert list(loaded.columns) == [b"c"]
+
+
+def test_writers_are_loaded_the_least_recently_active_first(open_backend):
+    backend, _ = open_backend()
+    rows = [WriterRow(writer(number), number, ()) for number in range(4)]
+    backend.commit(Changes(1, writers=rows))
+    backend, _ = open_backend()
+    backend.commit(Changes(2, writers=[rows[0]], forgotten=[writer(2)]))
+    _, loaded = open_backend()
+    assert [row.last_request for row in loaded.writers] == [1, 3, 0]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.dictionaries(st.binary(min_size=1, max_size=3), st.binary(max_size=5), max_size=5),
+            st.sets(st.binary(min_size=1, max_size=3), max_size=5),
+        ),
+        max_size=8,
+    )
+)
+def test_the_file_agrees_with_a_table_in_memory(open_backend, commits):
+    backend, _ = open_backend()
+    backend.commit(Changes(0, is_cleared=True))
+    expected = Columns()
+    for revision, (is_cleared, entries, erased) in enumerate(commits, start=1):
+        erased = sorted(erased - entries.keys())
+        rows = [(key, value, revision, None) for key, value in entries.items()]
+        backend.commit(Changes(revision, is_cleared=is_cleared, rows=rows, erased=erased))
+        expected = Columns() if is_cleared else expected
+        for key, value in entries.items():
+            expected.set(key, Entry(value, revision, None))
+        for key in erased:
+            expected.discard(key)
+    assert open_backend()[1].columns == expected
+
+
+def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
+    backend, _ = open_backend()
+    connection = backend._connection
+    assert connection is not None
+    pragmas = {
+        name: connection.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("application_id", "journal_mode", "synchronous", "locking_mode")
+    }
+    assert pragmas == {
+        "application_id": APPLICATION_ID,
+        "journal_mode": "wal",
+        "synchronous": 2,
+        "locking_mode": "exclusive",
+    }
+
+
+@pytest.mark.parametrize(
+    ("synchronous", "number"), [("OFF", 0), ("NORMAL", 1), ("FULL", 2), ("EXTRA", 3)]
+)
+def test_synchronous_can_be_chosen(open_backend, synchronous, number):
+    backend, _ = open_backend(synchronous=synchronous)
+    assert backend._connection is not None
+    assert backend._connection.execute("PRAGMA synchronous").fetchone()[0] == number
+
+
+# -- what can go wrong ---------------------------------------------------------------------------
+
+
+def refusal(path, **options) -> str:
+    backend = SQLiteBackend(path, **options)
+    with pytest.raises(BackendFailure) as caught:
+        backend.load(epoch_min=1)
+    backend.close()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"synchronous": "full"}, {"synchronous": 2}])
+def test_unknown_options_are_refused_at_once(path, options):
+    with pytest.raises(BackendFailure, match="OFF, NORMAL, FULL, EXTRA"):
+        SQLiteBackend(path, **options)
+
+
+def test_a_path_is_required():
+    with pytest.raises(BackendFailure, match="path"):
+        SQLiteBackend("")
+
+
+def test_a_file_in_use_is_refused(open_backend, path):
+    open_backend()
+    assert "belongs to one master at a time" in refusal(path)
+
+
+def test_a_file_of_another_kind_is_refused_and_left_alone(path):
+    path.write_text("Dear diary, " * 1000)
+    assert "no SQLite file" in refusal(path)
+    assert path.read_text() == "Dear diary, " * 1000
+
+
+def test_a_database_of_another_program_is_refused_and_left_alone(path):
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE diary (entry TEXT)")
+    connection.close()
+    assert "another program" in refusal(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("SELECT count(*) FROM diary").fetchone() == (0,)
+    connection.close()
+
+
+def test_a_file_of_a_later_version_is_refused(open_backend, path):
+    backend, _ = open_backend()
+    backend.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    assert "format 99" in refusal(path)
+
+
+def test_a_directory_that_does_not_exist_is_named(tmp_path):
+    path = tmp_path / "missing" / "store.db"
+    message = refusal(path)
+    assert str(path) in message
+    assert "directory" in message
+
+
+def test_a_damaged_file_is_refused(open_backend, path):
+    backend, _ = open_backend()
+    rows = [(b"%06d" % number, b"x" * 100, number, None) for number in range(5000)]
+    backend.commit(Changes(5000, rows=rows))
+    backend.close()
+    data = bytearray(path.read_bytes())
+    for position in range(3 * 4096, len(data), 4096):
+        data[position : position + 64] = b"\xff" * 64
+    path.write_bytes(data)
+    assert "restore a copy" in refusal(path)
+    assert "restore a copy" in refusal(path, is_integrity_checked=True)
+
+
+def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(open_backend, path):
+    backend, _ = open_backend()
+    rows = [(b"%06d" % number, b"x" * 100, number, None) for number in range(5000)]
+    backend.commit(Changes(5000, rows=rows))
+    backend.commit(Changes(5001, erased=[row[0] for row in rows[100:]]))
+    backend.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("DELETE FROM sqlite_schema WHERE name = 'writers'")
+    connection.execute(
+        "INSERT INTO sqlite_schema SELECT 'table', 'writers', 'writers', 0,"
+        " 'CREATE TABLE writers (writer BLOB, request INTEGER, seen INTEGER, outcomes BLOB)'"
+    )
+    connection.commit()
+    connection.close()
+    assert "store.db" in refusal(path, is_integrity_checked=True)
+
+
+def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
+    backend, _ = open_backend()
+    backend.close()
+    backend.close()
+    with pytest.raises(BackendFailure, match="is closed"):
+        backend.commit(Changes(1))
+
+
+def test_a_commit_that_fails_keeps_nothing_of_it(open_backend):
+    backend, _ = open_backend()
+    rows = [(b"a", b"1", 1, None), (b"b", None, 2, None)]
+    with pytest.raises(BackendFailure, match="NOT NULL"):
+        backend.commit(Changes(2, rows=rows))
+    _, loaded = open_backend()
+    assert loaded.revision == 0
+    assert len(loaded.columns) == 0
+
+
+def test_the_backend_may_be_used_from_another_thread(open_backend):
+    with ThreadPoolExecutor(1) as pool:
+        backend, _ = pool.submit(open_backend).result()
+    backend.commit(Changes(1, rows=[(b"a", b"1", 1, None)]))
+    assert len(open_backend()[1].columns) == 1
