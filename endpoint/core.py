@@ -11,13 +11,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from wire.codec import decode_header
-
 from endpoint.duplicates import SequenceWindow
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
 from wire.clocks import LamportTime, VectorTime
+from wire.codec import decode_header
 from wire.errors import ErrorCode, LimitExceeded
 from wire.identifiers import EndpointId
 from wire.limits import LAMPORT_TIME_MAX, STORES_MAX, SUBSCRIPTIONS_MAX
@@ -180,8 +179,8 @@ class EndpointCore:
         """
         if self._digest is None:
             announcements = self.topology.announcements
-            here = (self.local, *self._reachable)
-            times = {origin: announcements[origin].time for origin in here if origin in announcements}
+            here = [each for each in (self.local, *self._reachable) if each in announcements]
+            times = {origin: announcements[origin].time for origin in here}
             self._digest = VectorTime(times).digest()
         return self._digest
 
@@ -208,7 +207,8 @@ class EndpointCore:
     def unsubscribe(self, subscriber: object, topics: Iterable[str] | None = None) -> list[Effect]:
         """A local subscriber no longer wants these topics; ``None`` means that it is gone."""
         wanted = self._subscribers.get(subscriber, ())
-        removed = wanted if topics is None else tuple(t for t in wanted if t in set(topics))
+        unwanted = wanted if topics is None else frozenset(topics)
+        removed = tuple(topic for topic in wanted if topic in unwanted)
         if topics is None:
             self._subscribers.pop(subscriber, None)
         else:
@@ -226,8 +226,8 @@ class EndpointCore:
         if len(self._counts.minimal()) > SUBSCRIPTIONS_MAX:
             self._counts.remove(topics)
             raise LimitExceeded(
-                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics: subscribe to their common "
-                "beginnings"
+                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics: subscribe to their "
+                "common beginnings"
             )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
@@ -255,7 +255,8 @@ class EndpointCore:
 
     def _resolve(self, header: NodeHeader) -> Route:
         if header.sender not in self.topology.announcements:
-            return Route(header, SequenceWindow.closed(), (), ())  # News precedes data: it is made up.
+            # News precedes data, so that it is made up.
+            return Route(header, SequenceWindow.closed(), (), ())
         hops: tuple[EndpointId, ...] = ()
         receivers: tuple[object, ...] = ()
         if header.sender != self.local and header.receiver in (None, self.local):
@@ -375,8 +376,11 @@ class EndpointCore:
         return (self._announce_here(),)
 
     def _outvote(self, time: LamportTime) -> None:
-        """Speak later than ``time`` from now on. Others' clocks never move ours otherwise: one
-        forged announcement would push the clocks of the whole mesh to their limit."""
+        """Speak later than ``time`` from now on.
+
+        Others' clocks never move ours otherwise: one forged announcement would push the clocks of
+        the whole mesh to their limit.
+        """
         self._clock = max(self._clock, time)
 
     def _send(
@@ -411,7 +415,8 @@ class EndpointCore:
         before, after = self._reachable, self.topology.reachable()
         self._reachable = dict.fromkeys(after)
         self._digest = None
-        news = {each.origin: each for each in fresh if each.origin in before or each.origin in after}
+        heard = [each for each in fresh if each.origin in before or each.origin in after]
+        news = {each.origin: each for each in heard}
         for endpoint in after:
             if endpoint not in before:
                 reason = "found a new endpoint in the mesh"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 import uuid
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -78,7 +79,11 @@ class Endpoint:
         self._id = endpoint_id or EndpointId(uuid.uuid4().bytes)
         self._core = EndpointCore(self._id, forwarding=self.settings.forwarding)
         self.loop = EndpointLoop(
-            self._core, ttl=self.settings.ttl, policy=self.settings.overflow_policy
+            self._core,
+            ttl=self.settings.ttl,
+            policy=self.settings.overflow_policy,
+            # Nobody sends a message in every nanosecond of his life.
+            first_sequence=time.time_ns(),
         )
         self._attachments: Attachments | None = None
         self._network = Network(credentials, allow_plain=self.settings.allow_plain)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import trio
-from wire.codec import decode_control
 
 from endpoint.connection import Connection
 from handshake.directory import ConnectionId, PeerDirectory
 from handshake.effects import Effect, Established, Failed, Reconsider, Redundant, Send
 from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, Handshake, KnowledgeSource
+from wire.codec import decode_control
 from wire.errors import ErrorCode
 from wire.framing import ControlFrame, Frame, encode_preamble
 from wire.messages import (

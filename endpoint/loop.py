@@ -76,8 +76,10 @@ class Reader(Protocol):
 class EndpointLoop:
     """One endpoint at work. Its host for connections, its hands for the core."""
 
-    def __init__(self, core: EndpointCore, *, ttl: int, policy: OverflowPolicy) -> None:
-        """Carry out what ``core`` decides."""
+    def __init__(
+        self, core: EndpointCore, *, ttl: int, policy: OverflowPolicy, first_sequence: int
+    ) -> None:
+        """Carry out what ``core`` decides; see ``Publication`` for ``first_sequence``."""
         self.core = core
         self.turn = 0
         self.peerings: dict[EndpointId, Peering] = {}
@@ -87,7 +89,7 @@ class EndpointLoop:
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
         self.greeter = Greeter(PeerDirectory(core.local), core, self._establish, self._fail)
-        self.publication = Publication(core, self.peerings, ttl)
+        self.publication = Publication(core, self.peerings, ttl, first_sequence)
         self.duplicates = 0
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""

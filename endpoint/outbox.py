@@ -112,6 +112,7 @@ class Group:
         if self.is_sealed:
             return
         self.is_sealed = True
+        self.room = 0
         self.count = len(self.payloads)
         self._pieces = encode_node(self.header, self.ttl, self.sequence, self.payloads)
         self.size = sum(map(len, self._pieces))

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
-from wire.codec import encode_header
 
 from endpoint.connection import Connection
 from endpoint.core import ROUTES_MAX, EndpointCore
 from endpoint.outbox import PAYLOAD_CHARGE, Group
+from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, OutboxFull
 from wire.identifiers import EndpointId
@@ -42,19 +42,27 @@ class Publication:
     """Everything that one endpoint publishes, in the order in which it does."""
 
     def __init__(
-        self, core: EndpointCore, peers: Mapping[EndpointId, HasConnection], ttl: int
+        self,
+        core: EndpointCore,
+        peers: Mapping[EndpointId, HasConnection],
+        ttl: int,
+        first_sequence: int,
     ) -> None:
-        """Publish through the peers' connections, with ``ttl`` links to live."""
+        """Publish through the peers' connections, with ``ttl`` links to live.
+
+        ``first_sequence`` has to be beyond all that an endpoint with the same id has ever used:
+        others remember those, and would take a new life's first messages for an old one's.
+        """
         self._core = core
         self._peers = peers
         self._ttl = ttl
-        self._sequences = {False: 0, True: 0}
+        self._sequences = {False: first_sequence, True: first_sequence}
         self._since_yield = 0
         self._hops: list[Connection] = []
         self._ways: dict[tuple[str, PackedType, EndpointId | None], _Way] = {}
         # The open group, and what it is open for.
         self._group = Group(b"", 0, 0)
-        self._group.is_sealed = True
+        self._group.seal()
         self._topic = ""
         self._bytes_topic: str | None = None
         self._data_topic: str | None = None
@@ -85,20 +93,21 @@ class Publication:
         With ``to``, only the endpoint with that id gets it, if it has subscribed. Raises
         ``EncodeError`` and ``InvalidTopic``. What nobody has subscribed to goes nowhere.
         """
-        # The straight way for one more message like the last one: a fifth of a microsecond.
+        # The straight way for one more message like the last one: a fifth of a microsecond. The
+        # group has no room when it is sealed.
         if type(data) is bytes:
-            payload, is_alike = data, topic == self._bytes_topic and to is None
+            payload, open_topic = data, self._bytes_topic
         else:
-            payload, is_alike = encode(data), topic == self._data_topic and to is None
-        group = self._group
-        if (
-            is_alike
-            and not group.is_sealed
-            and (room := group.room - len(payload) - PAYLOAD_CHARGE) > 0
-        ):
-            group.room = room
-            group.payloads.append(payload)
-        elif self._put(topic, _BYTES if payload is data else PackedType.DATA, to, payload):
+            payload, open_topic = encode(data), self._data_topic
+        if topic == open_topic and to is None:
+            group = self._group
+            room = group.room - len(payload) - PAYLOAD_CHARGE
+            if room > 0:
+                group.room = room
+                group.payloads.append(payload)
+                return
+        kind = _BYTES if payload is data else PackedType.DATA
+        if self._put(topic, kind, to, payload):
             await self.breathe()
 
     def publish_nowait(self, topic: str, data: Value, to: EndpointId | None) -> None:
@@ -114,19 +123,20 @@ class Publication:
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them."""
-        group, open_topic, room = self._group, None, 0
+        group, append = self._group, list[bytes]().append
+        open_topic, room = None, 0
         for topic, data in batch:
             # Between two awaits nobody else touches the group: its room can be counted here.
             if topic == open_topic and type(data) is bytes:
                 room -= len(data) + PAYLOAD_CHARGE
                 if room > 0:
-                    group.payloads.append(data)
+                    append(data)
                     continue
             if open_topic is not None:
                 group.room = max(room, 0)
             if self.put(topic, data, None):
                 await self.breathe()
-            group = self._group
+            group, append = self._group, self._group.payloads.append
             open_topic, room = (None if group.is_sealed else self._bytes_topic), group.room
         if open_topic is not None:
             group.room = max(room, 0)

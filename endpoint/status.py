@@ -50,4 +50,6 @@ class StatusEvent:
         """Write one line for a log."""
         who = str(self.endpoint) if self.endpoint is not None else "unknown endpoint"
         where = f" at {self.address[0]}:{self.address[1]}" if self.address is not None else ""
-        return f"{self.status}: {who}{where}: {self.reason}"
+        # A peer's words stay in their line, and write nothing but text.
+        reason = "".join(each if each.isprintable() else "?" for each in self.reason)
+        return f"{self.status}: {who}{where}: {reason}"

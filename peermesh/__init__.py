@@ -7,35 +7,27 @@ threads and the REPL.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from endpoint import (
-    Endpoint,
-    EndpointStatistics,
-    Message,
-    Missed,
-    OutboxStatistics,
-    Outcome,
-    OverflowPolicy,
-    PeerInfo,
-    Publisher,
-    Settings,
-    SettingsError,
-    StatusCode,
-    StatusEvent,
-    StatusSubscriber,
-    Subscriber,
-)
-from endpoint.attaching import Backend
-from wire.errors import MeshError
-from wire.identifiers import EndpointId
-from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
-
 if TYPE_CHECKING:
+    from endpoint.attaching import Backend
+    from endpoint.endpoint import Endpoint
+    from endpoint.mailbox import Message, Missed
+    from endpoint.outbox import OutboxStatistics, OverflowPolicy
+    from endpoint.outcome import Outcome
+    from endpoint.publisher import Publisher
     from endpoint.receipts import Receipt
+    from endpoint.settings import Settings, SettingsError
+    from endpoint.statistics import EndpointStatistics, PeerInfo
+    from endpoint.status import StatusCode, StatusEvent
     from endpoint.store import Store
+    from endpoint.stream import StatusSubscriber
+    from endpoint.subscriber import Subscriber
     from endpoint.watching import Change, Watch
     from handshake.credentials import Credentials
     from handshake.secret import ClusterSecret
     from stores.batch import Batch
+    from wire.errors import MeshError
+    from wire.identifiers import EndpointId
+    from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
 
 __all__ = [
     "Backend",
@@ -73,21 +65,55 @@ __all__ = [
     "Watch",
 ]
 
-_LATER = {
+_HOMES = {
+    "Backend": "endpoint.attaching",
     "Batch": "stores.batch",
     "Change": "endpoint.watching",
     "ClusterSecret": "handshake.secret",
+    "Count": "wire.values",
     "Credentials": "handshake.credentials",
+    "Endpoint": "endpoint.endpoint",
+    "EndpointId": "wire.identifiers",
+    "EndpointStatistics": "endpoint.statistics",
+    "Enum": "wire.values",
+    "MeshError": "wire.errors",
+    "Message": "endpoint.mailbox",
+    "Missed": "endpoint.mailbox",
+    "OutboxStatistics": "endpoint.outbox",
+    "Outcome": "endpoint.outcome",
+    "OverflowPolicy": "endpoint.outbox",
+    "PeerInfo": "endpoint.statistics",
+    "Port": "wire.values",
+    "Publisher": "endpoint.publisher",
     "Receipt": "endpoint.receipts",
+    "Set": "wire.values",
+    "Settings": "endpoint.settings",
+    "SettingsError": "endpoint.settings",
+    "StatusCode": "endpoint.status",
+    "StatusEvent": "endpoint.status",
+    "StatusSubscriber": "endpoint.stream",
     "Store": "endpoint.store",
+    "Subscriber": "endpoint.subscriber",
+    "Table": "wire.values",
+    "Timespan": "wire.values",
+    "Timestamp": "wire.values",
+    "Value": "wire.values",
     "Watch": "endpoint.watching",
 }
-"""Names whose modules are imported when they are first used, so that importing stays cheap."""
+"""Where each name is defined. It is imported when it is first used: a program that only wants the
+version, or its own help, does not pay for a mesh."""
 
 
 def __getattr__(name: str) -> object:
-    """Import what was not needed until now."""
-    module = _LATER.get(name)
-    if module is None:
+    """Import a name when it is first used."""
+    home = _HOMES.get(name)
+    if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(module), name)
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List what there is, for completion."""
+    return __all__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from typing import Final
 
 import click
@@ -35,11 +36,18 @@ SECURE_HINT: Final = (
 )
 
 
+def _version() -> str:
+    try:
+        return metadata.version("peermesh")
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
 @click.group(
     help=GROUP_HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(package_name="peermesh")
+@click.version_option(_version())
 def application() -> None:
     """Gather the commands."""
 

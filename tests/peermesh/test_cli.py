@@ -88,6 +88,10 @@ def test_the_help_names_all_commands_and_exit_codes():
     assert all(f"{code.value} " in shown for code in ExitCode)
 
 
+def test_the_version_is_told():
+    assert run("--version").stdout.startswith("peermesh, version ")
+
+
 @pytest.mark.parametrize("command", ["demo", "node", "pub", "sub", "store get", "store put",
                                      "store keys", "store watch"])  # fmt: skip
 def test_every_command_explains_itself(command):
