@@ -100,7 +100,7 @@ class Mailbox:
         shrinks.
         """
         mark = self._taken - ready
-        if mark != self._read_mark or not self.is_full:
+        if mark != self._read_mark or not (self.is_full or self.is_stalled):
             self._read_mark = mark
             self._silent_since = now
             self.is_stalled = False

@@ -61,8 +61,7 @@ class Clone:
         self._writer = WriterId.of(entity, incarnation)
         self._stale_interval_ns = stale_interval_ns
         self._table = Table()
-        if is_observed:
-            self._table.observer = self._on_changed
+        self.observe(is_observed=is_observed)
         self._following = Following(self, self._writer, self._effects, incarnation)
         self._writing = Writing(self._writer, self._effects)
         self._barrier = 0
@@ -112,6 +111,10 @@ class Clone:
         """Give ``Changed`` effects from now on, or no longer."""
         self._table.observer = self._on_changed if is_observed else None
 
+    def observe(self, *, is_observed: bool) -> None:
+        """Give ``Changed`` effects from now on, or no longer."""
+        self._table.observer = self._on_changed if is_observed else None
+
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[Effect]:
@@ -149,8 +152,6 @@ class Clone:
             self._writing.tick()
             if self._following.is_in_touch:
                 self._resume()
-            else:
-                self._forget_barriers()
         return self._take_effects()
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
@@ -222,7 +223,8 @@ class Clone:
         if is_new_master:
             self._writing.hang_up()
         self._writing.catch_up(welcome.request, welcome.outcomes)
-        self._forget_barriers()
+        for waiter in self._waiters:
+            waiter.sequence = None  # the answer may have been another master's
 
     def consume(self, payload: bytes) -> None:
         """Do what the master did; raises ``DecodeError`` if it makes no sense."""
@@ -249,11 +251,6 @@ class Clone:
         for waiter in self._waiters:
             if waiter.barrier <= number and waiter.sequence is None:
                 waiter.sequence = sequence
-
-    def _forget_barriers(self) -> None:
-        """Ask again: what the answers said was about a stream that is interrupted now."""
-        for waiter in self._waiters:
-            waiter.sequence = None
 
     def _check_idle(self) -> None:
         if not self._following.is_in_touch:

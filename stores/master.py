@@ -63,8 +63,7 @@ class Master:
         self._writers: dict[EntityId, WriterId] = {}
         self._is_closed = False
         self._commits = GroupCommit(self._table) if is_durable else None
-        if is_observed:
-            self._table.observer = self._on_changed
+        self.observe(is_observed=is_observed)
         self._clones = Broadcaster(entity, loaded.epoch, self._effects, self._on_acknowledged)
         self._inputs = Inputs(entity, self._effects, self._on_action)
         self.requests = Requests(WriterId.of(entity, loaded.epoch), self._on_request)
@@ -101,6 +100,14 @@ class Master:
         """How many mutations made what readers see."""
         self.requests.seal()
         return self._table.revision if self._commits is None else self._commits.revision
+
+    def observe(self, *, is_observed: bool) -> None:
+        """Give ``Changed`` effects from now on, or no longer."""
+        self._table.observer = self._on_changed if is_observed else None
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Give false: what the master has is the store."""
+        return False
 
     def observe(self, *, is_observed: bool) -> None:
         """Give ``Changed`` effects from now on, or no longer."""

@@ -256,15 +256,23 @@ async def test_an_unread_subscriber_holds_up_others_once_and_finds_what_it_misse
         await kit.until(lambda: len(got) == count)
         assert got == [number.to_bytes(4) for number in range(count)]
         assert unread.available() <= 50 + 256
+        # Nobody has read it since, so that it holds up nobody again, however much time passes.
+        await clock.advance(2 * STALL)
+        got.clear()
+        nursery.start_soon(publish)
+        nursery.start_soon(read_along)
+        await kit.until(lambda: len(got) == count)
+        await clock.advance(1)
         topic, missed = await unread.get()
         assert topic == MISSED_TOPIC
         assert isinstance(missed, Missed)
         rest = [data[:4] for _, data in unread.poll()]
-        assert missed.count + len(rest) == count
-        assert rest == [number.to_bytes(4) for number in range(missed.count, count)]
+        assert missed.count + len(rest) == 2 * count
+        assert rest == [number.to_bytes(4) for number in range(missed.count - count, count)]
         assert unread.dropped == missed.count == reader.statistics().messages_dropped
         # It is read again: it holds publishers up again, and loses nothing.
         await clock.advance(1)
+        got.clear()
         nursery.start_soon(publish)
         nursery.start_soon(read_along)
         for number in range(count):

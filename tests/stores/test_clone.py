@@ -179,7 +179,11 @@ def test_a_session_is_for_one_snapshot(pair, world):
     world.packets.clear()
     world.deliver(request)
     world.packets.clear()
+    world.deliver(request)
+    (repeated,) = world.packets
+    world.packets.clear()
     world.deliver(late)
+    world.deliver(repeated)
     master.put("b", 2)
     world.tick(10)
     assert clone.contents() == other.contents() == {"a": 1, "b": 2}
@@ -350,6 +354,33 @@ def test_an_action_that_makes_no_sense_makes_the_clone_begin_anew(pair, world):
     assert clone.get("a") == 1
     world.tick(2)
     assert clone.core._following.is_in_touch
+
+
+def test_an_event_that_is_gone_makes_the_clone_begin_anew(pair, world):
+    master, clone = pair
+    session = session_of(clone)
+    say(
+        clone,
+        commands.RetransmitFailedCommand(),
+        sender=master.core.entity,
+        session=session,
+        epoch=master.core.epoch,
+        sequence=master.core._clones.sequence + 1,
+    )
+    assert session_of(clone) == session + 1
+    master.put("a", 1)
+    world.tick(3)
+    assert clone.get("a") == 1
+
+
+def test_a_rival_that_answered_too_late_is_not_kept_waiting(world):
+    low, high = world.master(), world.master()
+    world.nodes.reverse()
+    clone = world.clone()
+    world.settle()
+    assert clone.core._following.master.entity == high.core.entity
+    low.run(low.core.begin_idle(1))
+    assert low.is_idle(1)
 
 
 # -- writing -------------------------------------------------------------------------------------
@@ -599,6 +630,16 @@ def test_an_observed_clone_tells_every_change_with_its_writer(world):
     ]
     writers = [change.writer for change in clone.said(Changed)]
     assert writers == [clone.core.requests.writer, master.core.requests.writer, None]
+
+
+@pytest.mark.parametrize("role", ["master", "clone"])
+def test_observers_may_come_and_go(pair, world, role):
+    node = pair[0] if role == "master" else pair[1]
+    for is_observed in (False, True, False):
+        node.core.observe(is_observed=is_observed)
+        node.put("a", is_observed)
+        world.settle()
+    assert [change.after.value for change in node.said(Changed)] == [encode(True)]
 
 
 def test_an_observed_master_tells_the_same(world):

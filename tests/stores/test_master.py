@@ -357,6 +357,32 @@ def test_while_one_commit_is_under_way_the_next_gathers(world, make_kept_backend
     assert [master.outcomes[number].revision for number in range(1, 6)] == [1, 2, 3, 4, 5]
 
 
+def test_a_snapshot_claims_only_the_requests_that_are_durable(world, make_kept_backend):
+    master = world.master(make_kept_backend())
+    clone = world.clone()
+    world.settle()
+    number = clone.put("a", 1)
+    clone.flush()
+    for _ in range(2):
+        world.deliver(world.packets.pop(0))
+    world.packets.clear()
+    assert master.commits
+    master.run(master.core.peer_unreachable(clone.id))
+    say(
+        clone,
+        commands.UnknownConsumerCommand(),
+        sender=master.core.entity,
+        session=clone.core._following._session,
+        epoch=master.core.epoch,
+    )
+    while world.packets:
+        world.deliver(world.packets.pop(0))
+    assert clone.core._following.is_in_touch
+    assert clone.outcomes == {}
+    world.settle()
+    assert clone.outcomes == {number: Applied(1)}
+
+
 def test_a_barrier_waits_for_what_is_under_way_to_the_disk(world, make_kept_backend):
     master = world.master(make_kept_backend())
     clone = world.clone()
@@ -466,6 +492,14 @@ def test_a_writer_that_begins_anew_is_followed(world):
     say(master, Actions(payloads), session=None, epoch=10, sequence=2)
     assert master.get("k") == "new"
     assert master.core.revision == 2
+
+
+def test_a_writer_that_lost_a_command_is_not_followed_further(world):
+    master = world.master()
+    attach_stranger(master)
+    say(master, commands.RetransmitFailedCommand(), session=None, epoch=9, sequence=2)
+    write(master, put(2, "after the gap"), sequence=3)
+    assert master.get("k") is None
 
 
 def test_there_is_a_limit_to_writers(world):

@@ -1,0 +1,190 @@
+"""Stores: puts from a clone in another process, the time until one is visible, gets, a first fill."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import peermesh
+from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, rate, round_trip
+from benchmarks.role import Task
+from benchmarks.workload import Disorder, payloads
+from peermesh import Backend, EndpointId
+
+NAME: Final = "benchmark"
+KEYS: Final = 100_000
+"""Different keys: the size of the store after a long run of puts."""
+
+SQLITE_BATCH_COUNT: Final = 256
+"""Rows in one transaction of the floor: as many as one action of a store holds."""
+
+IDLE_SECONDS: Final = 90.0
+
+
+async def master(task: Task) -> None:
+    """Hold the master, in memory or in a file, with as many entries as the options say."""
+    with tempfile.TemporaryDirectory(prefix="peermesh-bench-") as directory:
+        options: dict[str, Any] = {}
+        backend = Backend[task.options.get("backend", "Memory")]
+        if backend is Backend.SQLite:
+            options["path"] = Path(directory, "store.db")
+        async with (
+            peermesh.Endpoint() as endpoint,
+            endpoint.attach_master(NAME, backend, **options) as store,
+        ):
+            if task.options.get("is_filled"):
+                for number in range(task.count):
+                    await store.put(f"key{number}", payloads(task.size)[0])
+                assert await store.await_idle(timeout=IDLE_SECONDS)
+            task.introduce(port=await endpoint.listen(), node_id=str(endpoint.node_id()))
+            task.report()
+            await task.dismissed_async()
+
+
+async def _peer(endpoint: peermesh.Endpoint, task: Task) -> None:
+    assert await endpoint.peer("127.0.0.1", task.last_met["port"])
+    assert await endpoint.await_peer(EndpointId.parse(task.last_met["node_id"]))
+
+
+async def put(task: Task) -> None:
+    """Put one after the other without waiting, until the store is idle and all of it is visible."""
+    values = payloads(task.size)
+    async with peermesh.Endpoint() as endpoint, endpoint.attach_clone(NAME) as clone:
+        await _peer(endpoint, task)
+        assert await clone.await_idle()
+        task.introduce()
+        began = time.monotonic_ns()
+        for number in range(task.count):
+            await clone.put(f"key{number % KEYS}", values[number % len(values)])
+        assert await clone.await_idle(timeout=IDLE_SECONDS)
+        ended = time.monotonic_ns()
+        last = task.count - 1
+        if await clone.get(f"key{last % KEYS}") != values[last % len(values)]:
+            raise Disorder(last, "an old value")
+        assert len(await clone.keys()) == min(task.count, KEYS)
+        task.report(began_ns=began, ended_ns=ended, taken=task.count)
+        await task.dismissed_async()
+
+
+async def put_one(task: Task) -> None:
+    """Put, and wait until the master has applied it and the clone shows it, again and again."""
+    values = payloads(task.size)
+    async with peermesh.Endpoint() as endpoint, endpoint.attach_clone(NAME) as clone:
+        await _peer(endpoint, task)
+        assert await clone.await_idle()
+        task.introduce()
+        trips = []
+        for number in range(task.count):
+            value = values[number % len(values)]
+            began = time.monotonic_ns()
+            receipt = await clone.put("key", value)
+            await receipt.applied()
+            seen = await clone.get("key")
+            trips.append(time.monotonic_ns() - began)
+            if seen != value:
+                raise Disorder(number, seen)
+        task.report(trips_ns=trips)
+        await task.dismissed_async()
+
+
+async def get(task: Task) -> None:
+    """Read one after the other from a clone."""
+    value = payloads(task.size)[0]
+    async with peermesh.Endpoint() as endpoint, endpoint.attach_clone(NAME) as clone:
+        await _peer(endpoint, task)
+        assert await clone.await_idle(timeout=IDLE_SECONDS)
+        task.introduce()
+        began = time.monotonic_ns()
+        for number in range(task.count):
+            if await clone.get(f"key{number}") != value:
+                raise Disorder(number, "another value")
+        task.report(began_ns=began, ended_ns=time.monotonic_ns(), taken=task.count)
+        await task.dismissed_async()
+
+
+async def fill(task: Task) -> None:
+    """Attach a clone to a master that is full, and wait until it has everything."""
+    async with peermesh.Endpoint() as endpoint:
+        await _peer(endpoint, task)
+        task.introduce()
+        began = time.monotonic_ns()
+        async with endpoint.attach_clone(NAME) as clone:
+            assert await clone.await_idle(timeout=IDLE_SECONDS)
+            ended = time.monotonic_ns()
+            assert len(await clone.keys()) == task.count
+            task.report(began_ns=began, ended_ns=ended, taken=task.count)
+            await task.dismissed_async()
+
+
+def put_sqlite(task: Task) -> None:
+    """Upsert the same with nothing but sqlite3: WAL, FULL, many rows in a transaction."""
+    values = payloads(task.size)
+    with tempfile.TemporaryDirectory(prefix="peermesh-bench-") as directory:
+        connection = sqlite3.connect(Path(directory, "floor.db"), isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE store (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+        task.introduce()
+        began = time.monotonic_ns()
+        for start in range(0, task.count, SQLITE_BATCH_COUNT):
+            numbers = range(start, min(start + SQLITE_BATCH_COUNT, task.count))
+            rows = [(f"key{n % KEYS}".encode(), values[n % len(values)]) for n in numbers]
+            connection.execute("BEGIN")
+            connection.executemany("INSERT OR REPLACE INTO store VALUES (?, ?)", rows)
+            connection.execute("COMMIT")
+        ended = time.monotonic_ns()
+        (count,) = connection.execute("SELECT count(*) FROM store").fetchone()
+        connection.close()
+        assert count == min(task.count, KEYS)
+        task.report(began_ns=began, ended_ns=ended, taken=task.count)
+        task.dismissed()
+
+
+def _alone(facts: Facts) -> Figures:
+    """Rate of a process that works alone."""
+    seconds = (facts["ended_ns"] - facts["began_ns"]) / 1e9
+    (taken,) = facts["cpu_seconds"]
+    return {"per second": facts["taken"] / seconds, "cpu µs out": taken * 1e6 / facts["taken"]}
+
+
+def _seconds(facts: Facts) -> Figures:
+    """Time of the whole, in seconds."""
+    return {"seconds": (facts["ended_ns"] - facts["began_ns"]) / 1e9}
+
+
+MASTER: Final = "benchmarks.store:master"
+PUT: Final = (MASTER, "benchmarks.store:put")
+SQLITE: Final = {"backend": "SQLite"}
+FILLED: Final = {"is_filled": True}
+FLOOR: Final = ("benchmarks.floors:echo_socket", "benchmarks.floors:ask_socket")
+
+BENCHMARK: Final = Benchmark(
+    "store",
+    "A master in one process and a clone in another, values of 100 bytes",
+    (
+        Variant("put, memory", PUT, rate, "puts/s", 300_000, 100),
+        Variant("put, SQLite", PUT, rate, "puts/s", 300_000, 100, SQLITE),
+        Variant("sqlite3 alone", ("benchmarks.store:put_sqlite",), _alone, "puts/s", 300_000, 100),
+        Variant(
+            "put to visible", (MASTER, "benchmarks.store:put_one"), round_trip, "µs", 3_000, 100
+        ),
+        Variant("trio socket round trip", FLOOR, round_trip, "µs", 3_000, 100),
+        Variant(
+            "get at a clone", (MASTER, "benchmarks.store:get"), rate, "gets/s", 100_000, 100, FILLED
+        ),
+        Variant(
+            "first fill", (MASTER, "benchmarks.store:fill"), _seconds, "s", 100_000, 100, FILLED
+        ),
+    ),
+    (
+        Goal("put, memory", at_least=250_000),
+        Goal("put, SQLite", at_least=150_000),
+        Goal("put, SQLite", "sqlite3 alone"),
+        Goal("put to visible", "trio socket round trip", at_most=2.5),
+        Goal("get at a clone", at_least=500_000),
+        Goal("first fill", at_most=0.3),
+    ),
+)
