@@ -29,7 +29,7 @@ READ_SIZE: Final = 128 * 1024
 
 
 def _prepare(sock: socket.socket) -> socket.socket:
-    sock.setblocking(False)
+    sock.settimeout(0)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -110,8 +110,8 @@ async def receive(task: Task) -> None:
         await task.dismissed_async()
 
 
-# Encoding and decoding alone, in a process each as the two sides of a connection would. The connection
-# here only makes them begin together. The slower of the two sets the rate.
+# Encoding and decoding alone, in a process each as the two sides of a connection would. The
+# connection here only makes them begin together. The slower of the two sets the rate.
 
 
 def encode_events(task: Task) -> None:

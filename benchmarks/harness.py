@@ -1,4 +1,4 @@
-"""Variants in rounds: run each, take the medians, and set them against the floor of their own round.
+"""Variants in rounds: run each, take the medians, and compare with the floor of the same round.
 
 Absolute figures of a shared machine move by a tenth and more from minute to minute. So all variants
 of a benchmark run once before any of them runs again, ratios are taken within a round, and medians

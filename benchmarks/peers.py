@@ -1,7 +1,7 @@
 """The same work on pyzmq and eclipse-zenoh, which come with the extra ``bench``.
 
-Both are set up to lose nothing, as we are: PUB/SUB waits at its high-water mark instead of dropping,
-and Zenoh is reliable and blocks. Messages are checked one by one as everywhere.
+Both are set up to lose nothing, as we are: PUB/SUB waits at its high-water mark instead of
+dropping, and Zenoh is reliable and blocks. Messages are checked one by one as everywhere.
 """
 
 from __future__ import annotations

@@ -22,27 +22,28 @@ FOREIGN_CORES_MAX: Final = 0.3
 PACKAGES: Final = ("trio", "cbor2", "pyzmq", "eclipse-zenoh")
 
 METHOD: Final = """\
-Written by `python -m benchmarks --write docs/benchmarks.md`; `make bench` measures and writes nothing.
+Written by `python -m benchmarks --write docs/benchmarks.md`; `make bench` measures and writes
+nothing.
 
-Every figure is the median of {rounds} rounds, with the lowest and the highest in brackets. In a round
-each variant of a benchmark runs once, in processes of its own on the loopback interface; ratios are
-taken within a round. Absolute figures of a shared machine move by a tenth and more from one hour to
-the next, so compare only what stands in one table. **foreign** is how many cores other processes took
-meanwhile (median); above {foreign} the figure is marked with `!`.
+Every figure is the median of {rounds} rounds, with the lowest and the highest in brackets. In a
+round each variant of a benchmark runs once, in processes of its own on the loopback interface;
+ratios are taken within a round. Absolute figures of a shared machine move by a tenth and more
+from one hour to the next, so compare only what stands in one table. **foreign** is how many cores
+other processes took meanwhile (median); above {foreign} the figure is marked with `!`.
 
-A rate counts from the first call of `publish` to the moment when user code has read the last message,
-on the system's monotonic clock. The publisher begins once it knows the subscription. The reader
-checks the length and the order of every message, and their number; a message that is lost, doubled or
-overtaken fails the run. **cpu µs out** is the publisher's processor time for a message, **in** the
-subscriber's.
+A rate counts from the first call of `publish` to the moment when user code has read the last
+message, on the system's monotonic clock. The publisher begins once it knows the subscription. The
+reader checks the length and the order of every message, and their number; a message that is lost,
+doubled or overtaken fails the run. **cpu µs out** is the publisher's processor time for a
+message, **in** the subscriber's.
 
-The floors are bare trio loops over one TCP connection that frame messages with a 32-bit length, write
-and read 128 KiB at a time, and slice; they have no topics, no subscriptions, no routes, no limits and
-no call for each message (`benchmarks/floors.py`). The floor of events is encoding and decoding alone,
-each in a process, with nothing in between.
+The floors are bare trio loops over one TCP connection that frame messages with a 32-bit length,
+write and read 128 KiB at a time, and slice; they have no topics, no subscriptions, no routes, no
+limits and no call for each message (`benchmarks/floors.py`). The floor of events is encoding and
+decoding alone, each in a process, with nothing in between.
 
-pyzmq and Zenoh are set up to lose nothing: PUB/SUB waits at its high-water mark, Zenoh is reliable and
-blocks (`benchmarks/peers.py`).
+pyzmq and Zenoh are set up to lose nothing: PUB/SUB waits at its high-water mark, Zenoh is
+reliable and blocks (`benchmarks/peers.py`).
 """
 
 
@@ -69,8 +70,7 @@ def figure_rows(result: Result) -> list[list[str]]:
     """Give a row for each variant, under a row of headings."""
     others = list(dict.fromkeys(name for o in result.outcomes for name in o.names[1:]))
     rows = [["variant", "median", "range", "unit", *others, "foreign"]]
-    for outcome in result.outcomes:
-        rows.append([outcome.variant.name, *_figures(outcome, others)])
+    rows += [[outcome.variant.name, *_figures(outcome, others)] for outcome in result.outcomes]
     return rows
 
 
@@ -81,8 +81,8 @@ def _figures(outcome: Outcome, others: Iterable[str]) -> list[str]:
     values = outcome.values(outcome.names[0])
     cells = [number(median(values)), f"{number(min(values))}..{number(max(values))}"]
     cells.append(outcome.variant.unit)
-    for name in others:
-        cells.append(number(median(outcome.values(name))) if name in outcome.names else "")
+    known = {name: number(median(outcome.values(name))) for name in outcome.names}
+    cells += [known.get(name, "") for name in others]
     return [*cells, _foreign(outcome)]
 
 

@@ -1,7 +1,7 @@
-"""One process of a benchmark: ``python -m benchmarks.role MODULE:FUNCTION TASK``, started by others.
+"""One process of a benchmark: ``python -m benchmarks.role MODULE:FUNCTION TASK``.
 
-A role tells three things, each in a line of JSON on its standard output: how to reach it, once it is
-ready; what it found, once it is done; and the processor time that this took, once it is dismissed.
+A role is started by the harness. It tells three things, each in a line of JSON on its standard
+output: how to reach it, once it is ready; what it found, once it is done; and the processor time that this took, once it is dismissed.
 It is dismissed by the end of its standard input, so that nobody leaves while others still listen.
 """
 

@@ -1,4 +1,4 @@
-"""Stores: puts from a clone in another process, the time until one is visible, gets, a first fill."""
+"""Stores: puts from a clone in another process, the time until one is visible, gets, filling."""
 
 from __future__ import annotations
 

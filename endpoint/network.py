@@ -41,7 +41,7 @@ class Network:
         """Listen; raises ``AddressInUse`` or ``InsecureAddress``."""
         self.check(address)
         if not 0 <= port <= PORT_MAX:
-            raise AddressInUse(f"{port} is no port: choose one up to {PORT_MAX}, or 0 for a free one")
+            raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
         try:
             return await trio.open_tcp_listeners(port, host=address, backlog=BACKLOG)
         except (OSError, ValueError, OverflowError) as error:

@@ -74,7 +74,7 @@ def _read_file(file: Path) -> dict[str, object]:
         return dict(tomllib.loads(file.read_text()))
     except OSError as error:
         raise SettingsError(f"cannot read {file}: {error.strerror}; check the path") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is no TOML: {error}") from error
 
 

@@ -47,14 +47,14 @@ class Vigil:
     def __init__(self, now: float) -> None:
         """Begin to watch at ``now`` seconds."""
         self._keep_alive = KeepAlive(now=now)
-        self._last: Progress | None = None
+        self._last = Progress(0, 0, 0, is_sendable=False, has_backlog=False)
         self._now = now
         self._quiet = self._stuck = self._starved = 0.0
 
     def tick(self, now: float, progress: Progress) -> Observation | None:
         """Compare with the last tick, and say what is due."""
         passed = min(now - self._now, _GAP_SECONDS_MAX)
-        last, self._last, self._now = self._last or progress, progress, now
+        last, self._last, self._now = self._last, progress, now
         if progress.received != last.received:
             self._keep_alive.heard(now)
             self._quiet = 0.0

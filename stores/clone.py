@@ -111,10 +111,6 @@ class Clone:
         """Give ``Changed`` effects from now on, or no longer."""
         self._table.observer = self._on_changed if is_observed else None
 
-    def observe(self, *, is_observed: bool) -> None:
-        """Give ``Changed`` effects from now on, or no longer."""
-        self._table.observer = self._on_changed if is_observed else None
-
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[Effect]:

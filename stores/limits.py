@@ -67,9 +67,6 @@ CHUNK_COUNT_MAX: Final = 4_096
 SNAPSHOT_WINDOW_CHUNKS: Final = 8
 """Chunks that a clone asks for ahead: 2 MiB under way fill any link that is not in space."""
 
-LOADING_SIZE_MAX: Final = 64 * 1024 * MIB
-"""Bytes of a snapshot that a clone accepts: far beyond memory. A guard against a loop."""
-
 ACKNOWLEDGEMENT_SIZE: Final = 4 * MIB
 """Bytes after which a master asks its clones for an acknowledgement, not waiting for their next
 heartbeat: that frees memory early."""

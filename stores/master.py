@@ -109,10 +109,6 @@ class Master:
         """Give false: what the master has is the store."""
         return False
 
-    def observe(self, *, is_observed: bool) -> None:
-        """Give ``Changed`` effects from now on, or no longer."""
-        self._table.observer = self._on_changed if is_observed else None
-
     # -- inputs ----------------------------------------------------------------------------------
 
     def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:

@@ -21,6 +21,7 @@ from datetime import datetime, timedelta
 from operator import add as plus, sub as minus
 from typing import Any, Final
 
+from stores import containers
 from stores.actions import Initial
 from wire.decoding import decode
 from wire.encoding import encode
@@ -37,9 +38,18 @@ def add(stored: bytes | None, operand: bytes, initial: Initial) -> bytes:
 
     Raises ``TypeClash`` or ``InvalidData``.
     """
-    value, amount = None if stored is None else decode(stored), decode(operand)
+    amount = decode(operand)
     if stored is None:
-        value = _begin(amount, initial)
+        stored = encode(_begin(amount, initial))
+    if containers.is_set(stored):
+        return containers.insert(stored, amount)
+    if containers.is_table(stored):
+        return containers.set_item(stored, amount)
+    if containers.is_vector(stored):
+        return containers.push(stored, amount)
+    value = decode(stored)
+    if isinstance(value, _CONTAINERS):
+        return add(encode(value), operand, initial)
     return _operate(_ADDITIONS, "add to", value, amount)
 
 
@@ -50,7 +60,17 @@ def subtract(stored: bytes | None, operand: bytes) -> bytes:
     """
     if stored is None:
         raise NoSuchKey("the key is missing: there is nothing to take away from")
-    return _operate(_SUBTRACTIONS, "take away from", decode(stored), decode(operand))
+    amount = decode(operand)
+    if containers.is_set(stored):
+        return containers.remove(stored, amount)
+    if containers.is_table(stored):
+        return containers.remove_item(stored, amount)
+    if containers.is_vector(stored):
+        return containers.pop(stored)
+    value = decode(stored)
+    if isinstance(value, _CONTAINERS):
+        return subtract(encode(value), operand)
+    return _operate(_SUBTRACTIONS, "take away from", value, amount)
 
 
 def look_up(value: Value, index: Value) -> Value:
@@ -185,39 +205,8 @@ def _subtract_span(value: _Time, amount: Value) -> Value:
     return _move(value, -_span(value, amount))
 
 
-# -- containers ------------------------------------------------------------------------------------
-
-
-def _insert(value: Set, element: Value) -> Value:
-    return value if element in value else Set((*value, element))
-
-
-def _remove(value: Set, element: Value) -> Value:
-    return value - Set((element,)) if element in value else value
-
-
-def _set_item(value: Table, item: Value) -> Value:
-    if not isinstance(item, tuple):
-        raise TypeClash(f"a table takes a vector of key and value, not {_name(item)}")
-    if len(item) != 2:
-        raise InvalidData(f"a table takes a vector of key and value, not one of {len(item)}")
-    return Table((*value.items(), item))
-
-
-def _remove_item(value: Table, key: Value) -> Value:
-    if key not in value:
-        return value
-    removed = encode(key)
-    return Table(item for item in value.items() if encode(item[0]) != removed)
-
-
-def _push(value: tuple[Any, ...], element: Value) -> Value:
-    return (*value, element)
-
-
-def _pop(value: tuple[Any, ...], _element: Value) -> Value:
-    return value[:-1]
-
+_CONTAINERS: Final = (Set, Table)
+"""What does not begin as expected was encoded by somebody else, with a longer head."""
 
 _ADDITIONS: Final[dict[type, _Operation]] = {
     int: _add_number,
@@ -229,9 +218,6 @@ _ADDITIONS: Final[dict[type, _Operation]] = {
     Timestamp: _add_span,
     str: _add_number,
     bytes: _add_number,
-    Set: _insert,
-    Table: _set_item,
-    tuple: _push,
 }
 
 _SUBTRACTIONS: Final[dict[type, _Operation]] = {
@@ -242,9 +228,6 @@ _SUBTRACTIONS: Final[dict[type, _Operation]] = {
     Timespan: _subtract_span,
     datetime: _subtract_span,
     Timestamp: _subtract_span,
-    Set: _remove,
-    Table: _remove_item,
-    tuple: _pop,
 }
 
 _ZEROS: Final[dict[type, Value]] = {

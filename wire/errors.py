@@ -73,9 +73,7 @@ class RemoteProtocolError(ProtocolError):
 class DecodeError(RemoteProtocolError):
     """Bytes that are not a message, or not a value."""
 
-    def __init__(
-        self, message: str, code: ErrorCode = ErrorCode.DESERIALIZATION_FAILED
-    ) -> None:
+    def __init__(self, message: str, code: ErrorCode = ErrorCode.DESERIALIZATION_FAILED) -> None:
         """Most bad bytes have the same code; a limit that was passed has its own."""
         super().__init__(message, code)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -28,7 +30,11 @@ from wire.identifiers import EndpointId
 from wire.limits import FRAME_SIZE_MAX
 from wire.messages import Announcement, NodeHeader, PackedType, Preamble
 
-HOST = "127.0.0.1"
+# Endpoints of other processes that dial again may find that their port is ours now. On Linux each
+# process can have a loopback address of its own.
+_PID = os.getpid()
+_IS_LINUX = sys.platform == "linux"
+HOST = f"127.{_PID >> 16 & 127}.{_PID >> 8 & 255}.{_PID & 255 or 1}" if _IS_LINUX else "127.0.0.1"
 
 PATIENCE_SECONDS = 20.0
 """How long a truth may take on a machine that has other things to do. Nothing waits so long."""
@@ -59,7 +65,7 @@ class World:
         """Start an endpoint that listens."""
         endpoint = Endpoint(**settings)
         await self._nursery.start(self._live, endpoint)
-        self.ports[endpoint] = await endpoint.listen()
+        self.ports[endpoint] = await endpoint.listen(HOST)
         return endpoint
 
     async def _live(self, endpoint: Endpoint, task_status: trio.TaskStatus) -> None:
@@ -270,4 +276,3 @@ def kit() -> SimpleNamespace:
         is_node=lambda message: isinstance(message, NodeFrame),
         is_refused=lambda verdict: isinstance(verdict, Failed),
     )
-

@@ -549,7 +549,8 @@ def test_endpoints_that_do_not_exist_fill_no_memory() -> None:
     for batch in range(3):
         first = batch * ENDPOINTS_MAX
         words = [
-            forged(EndpointId(number.to_bytes(16)), 1) for number in range(first, first + ENDPOINTS_MAX)
+            forged(EndpointId(number.to_bytes(16)), 1)
+            for number in range(first, first + ENDPOINTS_MAX)
         ]
         core.receive_announcements(IDS[1], words)
     assert len(core.topology.announcements) <= ENDPOINTS_MAX

@@ -45,7 +45,9 @@ def test_a_link_that_is_gone_is_held_by_nobody() -> None:
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from(["hold", "release", "forget"]), st.integers(0, 3), st.integers(0, 2))
+        st.tuples(
+            st.sampled_from(["hold", "release", "forget"]), st.integers(0, 3), st.integers(0, 2)
+        )
     )
 )
 def test_a_link_is_blocked_exactly_while_a_target_holds_it(steps) -> None:

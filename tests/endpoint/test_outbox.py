@@ -1,4 +1,4 @@
-"""Outboxes: three classes in their order, bounds that hold for each, and credit in both directions."""
+"""Outboxes: three classes in their order, a bound for each, and credit in both directions."""
 
 from __future__ import annotations
 
@@ -205,14 +205,14 @@ def test_who_relays_much_can_still_speak() -> None:
     assert not outbox.is_full
     assert outbox.has_room
     while not outbox.is_full:
-        outbox.put_data(group(bytes(30 * KIB), bytes(30 * KIB)))
+        outbox.put_data(group(bytes(GROUP_SIZE)))
     assert LOCAL_SIZE_MIN <= outbox.local_bytes < LOCAL_SIZE_MIN + 2 * GROUP_SIZE
 
 
 def test_links_wait_much_later_than_publishers_and_go_on_at_half() -> None:
     outbox = Outbox()
     while not outbox.is_full:
-        outbox.put_data(group(bytes(60 * KIB)))
+        outbox.put_data(group(bytes(GROUP_SIZE)))
     assert not outbox.is_crowded
     while not outbox.is_crowded:
         assert outbox.data_bytes < TRANSIT_SIZE_MAX

@@ -1,45 +1,71 @@
-"""Settings: arguments go before variables, these before the file, and unknown names are errors."""
+"""Settings: arguments before variables before a file, and nothing misspelt goes unnoticed."""
+
+from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
 
-from endpoint.outbox import OverflowPolicy
-from endpoint.settings import Settings, SettingsError
+from endpoint import Endpoint, OverflowPolicy, Settings, SettingsError
+from wire.errors import MeshError
 
 
-def test_arguments_go_before_variables_and_these_before_the_file(tmp_path: Path) -> None:
-    file = tmp_path / "peermesh.toml"
-    file.write_text('ttl = 3\nqueue_size = 30\noverflow_policy = "drop_oldest"\n')
-    environment = {"PEERMESH_TTL": "4", "PEERMESH_QUEUE_SIZE": "40", "PATH": "/bin"}
-    settings = Settings.load({"ttl": 5}, environment, file)
-    assert settings == Settings(ttl=5, queue_size=40, overflow_policy=OverflowPolicy.DROP_OLDEST)
+def test_arguments_go_before_variables_and_those_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.toml"
+    file.write_text('ttl = 3\nqueue_size = 7\noverflow_policy = "drop_oldest"\n')
+    settings = Settings.load(
+        {"ttl": 5},
+        {"PEERMESH_TTL": "4", "PEERMESH_QUEUE_SIZE": "8", "PEERMESH_FORWARDING": "no", "PATH": "/"},
+        file,
+    )
+    assert settings == Settings(
+        ttl=5, queue_size=8, overflow_policy=OverflowPolicy.DROP_OLDEST, forwarding=False
+    )
 
 
-def test_a_secret_in_the_environment_is_no_setting() -> None:
-    assert Settings.load({}, {"PEERMESH_SECRET": "x"}) == Settings()
+def test_without_any_source_there_are_defaults() -> None:
+    assert Settings.load({}, {}) == Settings()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "environment", "text"),
+    ("arguments", "words"),
     [
-        ({"tll": 3}, {}, "tll"),
-        ({}, {"PEERMESH_TLL": "3"}, "tll"),
-        ({"ttl": 0}, {}, "between 1 and 255"),
-        ({"ttl": "many"}, {}, "ttl"),
-        ({}, {"PEERMESH_FORWARDING": "perhaps"}, "true or false"),
-        ({"overflow_policy": "explode"}, {}, "overflow_policy"),
-        ({"queue_size": 0}, {}, "at least 1"),
+        ({"tll": 3}, "unknown setting 'tll'; there are allow_plain, forwarding"),
+        ({"ttl": 0}, "between 1 and 255"),
+        ({"ttl": 256}, "between 1 and 255"),
+        ({"ttl": "many"}, "ttl cannot be 'many'"),
+        ({"ttl": 1.5}, "ttl cannot be 1.5"),
+        ({"queue_size": 0}, "at least 1"),
+        ({"forwarding": "perhaps"}, "say true or false"),
+        ({"overflow_policy": "explode"}, "overflow_policy cannot be 'explode'"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_name(arguments, environment, text) -> None:
-    with pytest.raises(SettingsError, match=text):
-        Settings.load(arguments, environment)
+def test_what_makes_no_sense_is_refused_in_words(arguments: dict, words: str) -> None:
+    with pytest.raises(SettingsError, match=words) as raised:
+        Settings.load(arguments, {})
+    assert isinstance(raised.value, MeshError)
+    with pytest.raises(SettingsError, match=words):
+        Endpoint(**arguments)
 
 
-def test_a_file_that_is_missing_or_no_toml_says_so(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["true", "YES", "1", "True"])
+def test_yes_can_be_said_in_several_ways(text: str) -> None:
+    assert Settings.load({}, {"PEERMESH_ALLOW_PLAIN": text}).allow_plain
+
+
+def test_a_file_that_is_missing_or_no_toml_is_refused_in_words(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="check the path"):
-        Settings.load({}, {}, tmp_path / "nothing.toml")
-    (tmp_path / "bad.toml").write_text("ttl = = 3")
-    with pytest.raises(SettingsError, match="no TOML"):
-        Settings.load({}, {}, tmp_path / "bad.toml")
+        Settings.load({}, {}, tmp_path / "missing.toml")
+    bad = tmp_path / "bad.toml"
+    bad.write_text("ttl =")
+    with pytest.raises(SettingsError, match="is no TOML"):
+        Settings.load({}, {}, bad)
+    bad.write_bytes(b"\xff\xfe")
+    with pytest.raises(SettingsError, match="is no TOML"):
+        Settings.load({}, {}, bad)
+
+
+def test_an_endpoint_reads_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "mesh.toml"
+    file.write_text("ttl = 2")
+    assert Endpoint(settings_file=file).settings.ttl == 2

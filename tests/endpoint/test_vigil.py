@@ -1,4 +1,4 @@
-"""The watch over a peer: who is alive and takes what we send is left alone, however long it takes."""
+"""The watch over a peer: who lives and takes what we send is left alone, however slow."""
 
 from __future__ import annotations
 

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from stores import effects as fx
+from stores import commands, effects as fx
 from stores.actions import Initial, WriterId
 from stores.backends import MemoryBackend
 from stores.clone import Clone
+from stores.commands import InternalCommand
 from stores.effects import Effect
-from stores.encoding import decode_command
+from stores.encoding import decode_command, encode_command
 from stores.master import Master
 from stores.outcomes import Applied, Refused, WriterRow
 from stores.persistence import Changes, Loaded, StoreBackend
@@ -136,6 +137,19 @@ class Node:
 
     # What it is told.
 
+    def hear(
+        self,
+        content: commands.Content,
+        *,
+        sender: EntityId,
+        session: int | None = None,
+        epoch: int = 1,
+        sequence: int = 1,
+    ) -> None:
+        """Hear a command that nobody in this world has sent."""
+        payload = encode_command(InternalCommand(sequence, sender, session, epoch, content))
+        self.run(self.core.receive(sender.endpoint, payload, self.world.now_ns))
+
     def run(self, effects: list[Effect]) -> None:
         self.world.carry_out(self, effects)
 
@@ -250,3 +264,11 @@ def make_world() -> type[World]:
 @pytest.fixture
 def make_kept_backend() -> type[KeptBackend]:
     return KeptBackend
+
+
+@pytest.fixture
+def pair(world: World) -> tuple[Node, Node]:
+    """A master and a clone that know each other."""
+    master, clone = world.master(), world.clone()
+    world.settle()
+    return master, clone

@@ -1,0 +1,201 @@
+"""Adding to and taking from sets, tables and vectors, on their bytes.
+
+Containers are built piece by piece, and each piece makes a new value. To decode and encode all of a
+container for it would cost a microsecond an element or more. So this works with the encodings of
+the elements, and remembers those of the containers that changed last.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+from wire import cbor
+from wire.decoding import check, decode
+from wire.encoding import encode
+from wire.errors import DecodeError, InvalidData, TypeClash
+from wire.values import Set, Table, Value
+
+SET_START: Final = cbor.head(cbor.TAG, cbor.TAG_SET)
+TABLE_START: Final = cbor.head(cbor.TAG, cbor.TAG_TABLE)
+
+MEMO_COUNT: Final = 64
+"""Containers whose elements are remembered: as many as may well be built at the same time."""
+
+MEMO_SIZE_MAX: Final = 1 << 20
+"""Bytes of a container that is remembered; its elements take several times as much."""
+
+_PartsT = TypeVar("_PartsT")
+
+
+def is_set(encoded: bytes) -> bool:
+    """Tell a set by its first bytes."""
+    return encoded.startswith(SET_START)
+
+
+def is_table(encoded: bytes) -> bool:
+    """Tell a table by its first bytes: a map, or a tag of our own if its keys are no strings."""
+    return encoded[0] >> 5 == cbor.MAP or encoded.startswith(TABLE_START)
+
+
+def is_vector(encoded: bytes) -> bool:
+    """Tell a vector by its first byte."""
+    return encoded[0] >> 5 == cbor.ARRAY
+
+
+# -- sets ------------------------------------------------------------------------------------------
+
+
+def insert(stored: bytes, element: Value) -> bytes:
+    """Give a set with the element in it."""
+    elements, encoded = _SETS.take(stored), encode(element)
+    position = bisect_left(elements, encoded)
+    if elements[position : position + 1] == [encoded]:
+        return _SETS.keep(stored, elements)
+    _check_nesting(_set_of([encoded]))
+    elements.insert(position, encoded)
+    return _SETS.keep(_set_of(elements), elements)
+
+
+def remove(stored: bytes, element: Value) -> bytes:
+    """Give a set without the element."""
+    elements, encoded = _SETS.take(stored), encode(element)
+    position = bisect_left(elements, encoded)
+    if elements[position : position + 1] != [encoded]:
+        return _SETS.keep(stored, elements)
+    del elements[position]
+    return _SETS.keep(_set_of(elements), elements)
+
+
+def _set_of(elements: list[bytes]) -> bytes:
+    return SET_START + cbor.head(cbor.ARRAY, len(elements)) + b"".join(elements)
+
+
+def _elements_of(stored: bytes) -> list[bytes]:
+    elements = decode(stored)
+    assert isinstance(elements, Set), type(elements)
+    return sorted(map(encode, elements))
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+class _Items:
+    """The encoded keys of a table, sorted, and its encoded values."""
+
+    def __init__(self, values: dict[bytes, bytes]) -> None:
+        self.keys = sorted(values)
+        self.values = values
+
+    def joined(self) -> bytes:
+        items = b"".join([part for key in self.keys for part in (key, self.values[key])])
+        if self.keys and not self._are_strings():
+            return TABLE_START + cbor.head(cbor.ARRAY, 2 * len(self.keys)) + items
+        return cbor.head(cbor.MAP, len(self.keys)) + items
+
+    def _are_strings(self) -> bool:
+        # Bytes and texts are neighbours in the order of encodings: the ends tell of all.
+        return self.keys[0][0] >> 5 >= cbor.BYTES and self.keys[-1][0] >> 5 <= cbor.TEXT
+
+
+def set_item(stored: bytes, item: Value) -> bytes:
+    """Give a table with the item, a vector of key and value, in it."""
+    if not isinstance(item, tuple):
+        raise TypeClash("a table takes a vector of key and value")
+    if len(item) != 2:
+        raise InvalidData(f"a table takes a vector of key and value, not one of {len(item)}")
+    items = _TABLES.take(stored)
+    key, value = map(encode, item)
+    _check_nesting(_Items({key: value}).joined())
+    if key not in items.values:
+        items.keys.insert(bisect_left(items.keys, key), key)
+    items.values[key] = value
+    return _TABLES.keep(items.joined(), items)
+
+
+def remove_item(stored: bytes, name: Value) -> bytes:
+    """Give a table without the key."""
+    items, key = _TABLES.take(stored), encode(name)
+    if items.values.pop(key, None) is None:
+        return _TABLES.keep(stored, items)
+    del items.keys[bisect_left(items.keys, key)]
+    return _TABLES.keep(items.joined(), items)
+
+
+def _items_of(stored: bytes) -> _Items:
+    table = decode(stored)
+    assert isinstance(table, Table), type(table)
+    return _Items({encode(key): encode(value) for key, value in table.items()})
+
+
+# -- vectors ---------------------------------------------------------------------------------------
+
+
+def push(stored: bytes, element: Value) -> bytes:
+    """Give a vector with the element at its end."""
+    encoded = encode(element)
+    _check_nesting(cbor.head(cbor.ARRAY, 1) + encoded)
+    count, start = _array_head(stored)
+    return cbor.head(cbor.ARRAY, count + 1) + stored[start:] + encoded
+
+
+def pop(stored: bytes) -> bytes:
+    """Give a vector without its last element; an empty one stays as it is."""
+    vector = decode(stored)
+    assert isinstance(vector, tuple), type(vector)
+    if not vector:
+        return stored
+    count, start = _array_head(stored)
+    shorter = cbor.head(cbor.ARRAY, count - 1) + stored[start : -len(encode(vector[-1]))]
+    try:
+        check(shorter)
+    except DecodeError:
+        # The last element takes more bytes than it needs: whoever encoded it was not we.
+        return encode(vector[:-1])
+    return shorter
+
+
+def _array_head(stored: bytes) -> tuple[int, int]:
+    """Give the number of elements, and where the first one begins."""
+    code = stored[0] & 0x1F
+    if code < 24:
+        return code, 1
+    start = 1 + (1 << code - 24)
+    return int.from_bytes(stored[1:start], "big"), start
+
+
+# -- what all have in common -----------------------------------------------------------------------
+
+
+def _check_nesting(container: bytes) -> None:
+    """Refuse an element that is nested too deeply for a container around it."""
+    try:
+        check(container)
+    except DecodeError as error:
+        raise InvalidData(f"it does not fit into a container: {error}") from error
+
+
+class _Memo(Generic[_PartsT]):
+    """The parts of containers that changed last, by their encodings."""
+
+    def __init__(self, split: Callable[[bytes], _PartsT]) -> None:
+        self._split = split
+        self._known: dict[bytes, _PartsT] = {}
+
+    def take(self, stored: bytes) -> _PartsT:
+        """Give the parts, for the caller to change: they are forgotten until they are kept."""
+        parts = self._known.pop(stored, None)
+        return self._split(stored) if parts is None else parts
+
+    def keep(self, encoded: bytes, parts: _PartsT) -> bytes:
+        """Remember the parts of a container; gives the container."""
+        if len(encoded) <= MEMO_SIZE_MAX:
+            self._known[encoded] = parts
+            if len(self._known) > MEMO_COUNT:
+                del self._known[next(iter(self._known))]
+        return encoded
+
+
+_SETS: Final = _Memo(_elements_of)
+_TABLES: Final = _Memo(_items_of)
