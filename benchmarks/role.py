@@ -1,8 +1,9 @@
 """One process of a benchmark: ``python -m benchmarks.role MODULE:FUNCTION TASK``.
 
 A role is started by the harness. It tells three things, each in a line of JSON on its standard
-output: how to reach it, once it is ready; what it found, once it is done; and the processor time that this took, once it is dismissed.
-It is dismissed by the end of its standard input, so that nobody leaves while others still listen.
+output: how to reach it, once it is ready; what it found, once it is done; and the processor time
+that this took, once it is dismissed. It is dismissed by the end of its standard input, so that
+nobody leaves while others still listen.
 """
 
 from __future__ import annotations
