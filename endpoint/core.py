@@ -13,11 +13,19 @@ from typing import Final
 
 from endpoint.duplicates import SequenceWindow
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
+from endpoint.news import (
+    ANNOUNCEMENT_SIZE_MAX,
+    ANNOUNCEMENTS_SIZE_MAX,
+    TOPICS_SIZE_MAX,
+    in_messages,
+    size_of,
+    topics_size,
+)
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import decode_header
-from wire.errors import ErrorCode, LimitExceeded
+from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
 from wire.limits import LAMPORT_TIME_MAX, STORES_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
@@ -72,6 +80,8 @@ class EndpointCore:
         self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
         self._routes: dict[bytes, Route] = {}
         self._mismatches: dict[EndpointId, int] = {}
+        self._sizes: dict[EndpointId, int] = {}
+        self._size_in_all = 0
         self._knowledge: VectorTime | None = None
         self._digest: int | None = None
         self._announce_here()
@@ -88,8 +98,12 @@ class EndpointCore:
     def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
         """Give what somebody does not know of those who are here, nearest origin first.
 
-        Who is not reachable is not passed on: the dead would wander about for ever.
+        No more than one message takes: a handshake is followed by the rest.
         """
+        return next(in_messages(self._lacking(knowledge)), ())
+
+    def _lacking(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
+        # Who is not reachable is not passed on: the dead would wander about for ever.
         news = []
         for origin in (self.local, *self._reachable):
             announcement = self.topology.announcements.get(origin)
@@ -113,7 +127,7 @@ class EndpointCore:
         self._outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
         news = (*self._refresh(effects, fresh), mine)
-        self._send(effects, [peer], self.news_for(knowledge))
+        self._send(effects, [peer], self._lacking(knowledge))
         self._send(effects, [hop for hop in self.topology.direct if hop != peer], news)
         reason = "handshake successful"
         self._emit(effects, StatusCode.PEER_ADDED, peer, address, reason)
@@ -158,7 +172,7 @@ class EndpointCore:
     def receive_knowledge(self, peer: EndpointId, knowledge: VectorTime) -> list[Effect]:
         """Answer what a peer has heard with what it lacks."""
         effects: list[Effect] = []
-        self._send(effects, [peer], self.news_for(knowledge))
+        self._send(effects, [peer], self._lacking(knowledge))
         return effects
 
     def receive_digest(self, peer: EndpointId, digest: int) -> list[Effect]:
@@ -223,16 +237,18 @@ class EndpointCore:
 
     def _count(self, topics: tuple[str, ...]) -> None:
         self._counts.add(topics)
-        if len(self._counts.minimal()) > SUBSCRIPTIONS_MAX:
+        wanted = self._counts.minimal()
+        if len(wanted) > SUBSCRIPTIONS_MAX or topics_size(wanted) > TOPICS_SIZE_MAX:
             self._counts.remove(topics)
             raise LimitExceeded(
-                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics: subscribe to their "
-                "common beginnings"
+                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics, of {TOPICS_SIZE_MAX} "
+                "bytes together: subscribe to their common beginnings"
             )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
         """A local store hears commands on exactly this topic."""
-        if len(self._stores) >= STORES_MAX:
+        is_full = len(self._stores) >= STORES_MAX
+        if is_full or topics_size((*self._stores, topic)) > TOPICS_SIZE_MAX:
             raise LimitExceeded(f"an endpoint holds up to {STORES_MAX} stores: use another one too")
         self._stores[topic] = store
         return self._announce_wishes(always=True)
@@ -352,17 +368,27 @@ class EndpointCore:
         return effects
 
     def _learn(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
-        fresh = []
-        for announcement in announcements:
-            origin = announcement.origin
-            is_full = len(self.topology.announcements) >= ENDPOINTS_MAX
-            if origin == self.local or (is_full and origin not in self.topology.announcements):
-                continue
-            if self.topology.learn(announcement):
-                fresh.append(announcement)
+        others = (each for each in announcements if each.origin != self.local)
+        fresh = [announcement for announcement in others if self._keep(announcement)]
         if fresh:
             self._forget_knowledge()
         return tuple(fresh)
+
+    def _keep(self, announcement: Announcement) -> bool:
+        """Take in what another endpoint announces; false if it is no news, or finds no room."""
+        origin, size = announcement.origin, size_of(announcement)
+        if size > ANNOUNCEMENT_SIZE_MAX:
+            raise RemoteProtocolError(
+                f"an announcement of {size} bytes; {ANNOUNCEMENT_SIZE_MAX} are allowed",
+                ErrorCode.LIMIT_EXCEEDED,
+            )
+        size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
+        is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
+        has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
+        if not has_room or not self.topology.learn(announcement):
+            return False
+        self._sizes[origin], self._size_in_all = size, size_in_all
+        return True
 
     def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
         """Speak up when somebody passes on newer word of us than ours: it is forged, ours must win.
@@ -389,8 +415,9 @@ class EndpointCore:
         peers: Sequence[EndpointId],
         announcements: tuple[Announcement, ...],
     ) -> None:
-        if announcements:
-            effects += [SendControl(peer, Announcements(announcements)) for peer in peers]
+        if peers:
+            for items in in_messages(announcements):
+                effects += [SendControl(peer, Announcements(items)) for peer in peers]
 
     def _forget_knowledge(self) -> None:
         self._knowledge = self._digest = None
@@ -399,6 +426,7 @@ class EndpointCore:
     def _forget(self, origin: EndpointId) -> None:
         # Its sequence windows stay: what it sent before may still be on the way.
         self.topology.forget(origin)
+        self._size_in_all -= self._sizes.pop(origin)
         self._forget_knowledge()
 
     # Events.

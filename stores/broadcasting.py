@@ -243,18 +243,14 @@ class Broadcaster:
         """Tell whether a clone was taken in, and is still there."""
         return clone in self._clones
 
-    def lagging(self, sequence: int) -> list[str]:
+    def lagging(self, sequence: int) -> Iterator[str]:
         """Say which clones have not acknowledged this event yet, and how far they are."""
-        missing: list[str] = []
         for clone, welcome in self._clones.items():
             acknowledged = self._producer.acknowledged(clone)
             if welcome is not None:
-                missing.append(f"clone {clone.entity} is loading its snapshot")
+                yield f"clone {clone.entity} is loading its snapshot"
             elif acknowledged is None or acknowledged < sequence:
-                missing.append(
-                    f"clone {clone.entity} has acknowledged {acknowledged} of {sequence}"
-                )
-        return missing
+                yield f"clone {clone.entity} has acknowledged {acknowledged} of {sequence}"
 
     # -- the channel's backend -------------------------------------------------------------------
 

@@ -49,11 +49,12 @@ def is_vector(encoded: bytes) -> bool:
 
 def insert(stored: bytes, element: Value) -> bytes:
     """Give a set with the element in it."""
-    elements, encoded = _SETS.take(stored), encode(element)
+    encoded = encode(element)
+    _check_nesting(_set_of([encoded]))
+    elements = _SETS.take(stored)
     position = bisect_left(elements, encoded)
     if elements[position : position + 1] == [encoded]:
         return _SETS.keep(stored, elements)
-    _check_nesting(_set_of([encoded]))
     elements.insert(position, encoded)
     return _SETS.keep(_set_of(elements), elements)
 
@@ -82,17 +83,23 @@ def _elements_of(stored: bytes) -> list[bytes]:
 
 
 class _Items:
-    """The encoded keys of a table, sorted, and its encoded values."""
+    """The encoded keys of a table, sorted, and beside each of them key and value as one."""
 
-    def __init__(self, values: dict[bytes, bytes]) -> None:
-        self.keys = sorted(values)
-        self.values = values
+    def __init__(self, pairs: dict[bytes, bytes]) -> None:
+        self.keys = sorted(pairs)
+        self.pairs = [pairs[key] for key in self.keys]
+
+    def find(self, key: bytes) -> tuple[int, bool]:
+        """Give the place of a key, and whether it is there."""
+        position = bisect_left(self.keys, key)
+        return position, self.keys[position : position + 1] == [key]
 
     def joined(self) -> bytes:
-        items = b"".join([part for key in self.keys for part in (key, self.values[key])])
         if self.keys and not self._are_strings():
-            return TABLE_START + cbor.head(cbor.ARRAY, 2 * len(self.keys)) + items
-        return cbor.head(cbor.MAP, len(self.keys)) + items
+            head = TABLE_START + cbor.head(cbor.ARRAY, 2 * len(self.keys))
+        else:
+            head = cbor.head(cbor.MAP, len(self.keys))
+        return head + b"".join(self.pairs)
 
     def _are_strings(self) -> bool:
         # Bytes and texts are neighbours in the order of encodings: the ends tell of all.
@@ -105,28 +112,34 @@ def set_item(stored: bytes, item: Value) -> bytes:
         raise TypeClash("a table takes a vector of key and value")
     if len(item) != 2:
         raise InvalidData(f"a table takes a vector of key and value, not one of {len(item)}")
-    items = _TABLES.take(stored)
     key, value = map(encode, item)
-    _check_nesting(_Items({key: value}).joined())
-    if key not in items.values:
-        items.keys.insert(bisect_left(items.keys, key), key)
-    items.values[key] = value
+    pair = key + value
+    _check_nesting(_Items({key: pair}).joined())
+    items = _TABLES.take(stored)
+    position, is_there = items.find(key)
+    if is_there:
+        items.pairs[position] = pair
+    else:
+        items.keys.insert(position, key)
+        items.pairs.insert(position, pair)
     return _TABLES.keep(items.joined(), items)
 
 
 def remove_item(stored: bytes, name: Value) -> bytes:
     """Give a table without the key."""
-    items, key = _TABLES.take(stored), encode(name)
-    if items.values.pop(key, None) is None:
+    items = _TABLES.take(stored)
+    position, is_there = items.find(encode(name))
+    if not is_there:
         return _TABLES.keep(stored, items)
-    del items.keys[bisect_left(items.keys, key)]
+    del items.keys[position], items.pairs[position]
     return _TABLES.keep(items.joined(), items)
 
 
 def _items_of(stored: bytes) -> _Items:
     table = decode(stored)
     assert isinstance(table, Table), type(table)
-    return _Items({encode(key): encode(value) for key, value in table.items()})
+    encoded = ((encode(key), encode(value)) for key, value in table.items())
+    return _Items({key: key + value for key, value in encoded})
 
 
 # -- vectors ---------------------------------------------------------------------------------------

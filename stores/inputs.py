@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from channels import (
@@ -112,13 +112,11 @@ class Inputs:
         for entity in [known for known in self._inputs if known.endpoint == endpoint]:
             del self._inputs[entity]
 
-    def lagging(self) -> list[str]:
+    def lagging(self) -> Iterator[str]:
         """Say from which writers something is missing."""
-        return [
-            f"commands of {entity} are on their way"
-            for entity, found in self._inputs.items()
-            if not found.consumer.is_idle
-        ]
+        for entity, found in self._inputs.items():
+            if not found.consumer.is_idle:
+                yield f"commands of {entity} are on their way"
 
     def send(self, to: EntityId, epoch: int | None, sequence: int, content: Content) -> None:
         """Send a command to a writer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from stores import commands
 from stores.actions import (
     Action,
@@ -164,6 +166,9 @@ class Master:
 
     def close(self) -> list[Effect]:
         """Say goodbye. Flush, and wait until nothing is on its way to the disk, before."""
+        if self._commits is None and not self._is_closed:
+            self.requests.seal()
+            self._proceed()
         return self._close(ErrorCode.SHUTTING_DOWN, "the store's master closed")
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
@@ -193,7 +198,7 @@ class Master:
 
     def explain_idle(self) -> str:
         """Say what is missing for the store to be idle; empty if nothing is."""
-        missing = self._clones.lagging(self._clones.sequence) + self._inputs.lagging()
+        missing = [*self._clones.lagging(self._clones.sequence), *self._inputs.lagging()]
         if self._in_flight is not None:
             missing.append(f"{len(self._in_flight.actions)} actions are on their way to the disk")
         if self._stage.actions or not self.requests.is_sealed:
@@ -382,7 +387,8 @@ class Master:
                 continue
             if waiter.sequence is None:
                 waiter.sequence = self._clones.sequence
-            if not self._clones.lagging(waiter.sequence) and not self._inputs.lagging():
+            missing = chain(self._clones.lagging(waiter.sequence), self._inputs.lagging())
+            if next(missing, None) is None:
                 self._waiters.remove(waiter)
                 self._effects.append(IdleReached(waiter.token))
 

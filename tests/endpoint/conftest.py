@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -12,7 +13,7 @@ import pytest
 import trio
 import trio.testing
 
-from endpoint import Endpoint, StatusCode
+from endpoint import Endpoint, StatusCode, Subscriber
 from handshake.directory import ConnectionId, PeerDirectory
 from handshake.effects import Established, Failed, Send
 from handshake.machine import Handshake
@@ -47,6 +48,23 @@ async def until(is_true: Callable[[], object]) -> None:
     """Let everybody work until something is true, as long as the test may take."""
     while not is_true():
         await trio.lowlevel.checkpoint()
+
+
+def distances(root: int, links: list[tuple[int, int]]) -> dict[int, int]:
+    found, frontier = {root: 0}, deque([root])
+    while frontier:
+        here = frontier.popleft()
+        for pair in links:
+            if here in pair:
+                there = pair[1] if pair[0] == here else pair[0]
+                if there not in found:
+                    found[there] = found[here] + 1
+                    frontier.append(there)
+    return found
+
+
+async def gather(subscriber: Subscriber, count: int) -> list:
+    return [await subscriber.get() for _ in range(count)]
 
 
 class World:
@@ -271,6 +289,8 @@ def kit() -> SimpleNamespace:
         raw=open_raw,
         until=until,
         events_until=events_until,
+        distances=distances,
+        gather=gather,
         clock=OwnedClock,
         patience=PATIENCE_SECONDS,
         is_node=lambda message: isinstance(message, NodeFrame),

@@ -31,8 +31,7 @@ def fill(endpoint: Endpoint, payload: bytes) -> int:
     while True:
         try:
             endpoint.publish_nowait("/t", payload)
-        except OutboxFull as error:
-            assert "await publish" in str(error)
+        except OutboxFull:
             return count
         count += 1
 
@@ -182,7 +181,7 @@ async def test_publish_nowait_without_room_sends_nothing_to_anybody(kit) -> None
                         await trio.lowlevel.checkpoint()
             except OutboxFull:
                 pass
-            with pytest.raises(OutboxFull):
+            with pytest.raises(OutboxFull, match="await publish"):
                 hub.publish_nowait("/t", b"not sent")
             hub.publish_nowait("/t", b"to the one with room", to=other.node_id())
             for _ in range(count):

@@ -75,7 +75,9 @@ def test_one_that_never_speaks_of_credit_is_starving_us() -> None:
 
 
 def test_one_that_repeats_its_credit_every_second_waits_for_a_slow_reader() -> None:
-    watch = lambda second: progress(second, 0, second, has_backlog=True)  # noqa: E731 - a table
+    def watch(second: int) -> Progress:
+        return progress(second, 0, second, has_backlog=True)
+
     assert first_trouble(watch, 1_000) is None
 
 

@@ -9,6 +9,7 @@ from stores import containers
 from stores.actions import Initial
 from stores.containers import MEMO_COUNT
 from stores.operations import add, subtract
+from wire import cbor
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData
@@ -61,22 +62,23 @@ def test_a_vector_changes_as_if_it_were_made_anew(script):
         assert stored == encode(twin)
 
 
+LONG_TABLE_TAG = b"\xda" + cbor.TAG_TABLE.to_bytes(4, "big")
+
+
 @pytest.mark.parametrize(
     ("stored", "grown", "shrunk"),
     [
         (b"\xda\x00\x00\x01\x02\x81\x01", Set([1, 2]), Set()),  # a set, with a long tag
         (b"\xd9\x01\x02\x81\x18\x01", Set([1, 2]), Set()),  # with a long one in it
-        (b"\xb8\x01\x01\x02", Table({1: 2, 2: 2}), Table()),
+        (LONG_TABLE_TAG + b"\x82\x01\x02", Table({1: 2, 2: 2}), Table()),
+        (b"\xb8\x01\x61a\x02", Table({"a": 2, 2: 2}), Table({"a": 2})),
     ],
 )
 def test_what_others_encoded_in_their_way_is_understood(stored, grown, shrunk):
-    try:
-        decode(stored)
-    except Exception:
-        pytest.skip("this is refused before it is stored")
+    decode(stored)
     amount = encode((2, 2)) if isinstance(grown, Table) else encode(2)
     assert add(stored, amount, Initial.SET) == encode(grown)
-    assert subtract(stored, encode(1)) == encode(shrunk)
+    assert decode(subtract(stored, encode(1))) == shrunk
 
 
 @pytest.mark.parametrize(
@@ -88,8 +90,8 @@ def test_a_vector_in_somebodys_own_encoding_loses_its_last_element_only(stored, 
 
 
 def nested(depth):
-    value = ()
-    for _ in range(depth - 1):
+    value = 1
+    for _ in range(depth):
         value = (value,)
     return value
 
@@ -99,7 +101,6 @@ def nested(depth):
     [
         (Set(), lambda value: value, 2),
         ((), lambda value: value, 1),
-        (Table(), lambda value: ("key", value), 1),
         (Table(), lambda value: (5, value), 2),
     ],
 )

@@ -431,11 +431,11 @@ def test_a_master_that_closes_says_goodbye_once(world):
     master = world.master()
     clone = world.clone()
     world.settle()
-    master.put("a", 1)
-    master.flush()
+    number = master.put("a", 1)
     master.run(master.core.close())
     master.run(master.core.close())
     assert len(master.said(fx.Closed)) == 1
+    assert master.outcomes[number] == Applied(1)
     world.settle()
     assert clone.get("a") == 1
     assert clone.core.is_lost

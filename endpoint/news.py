@@ -1,0 +1,57 @@
+"""What announcements weigh, and how they are put into messages of a bearable size. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from wire.identifiers import ENDPOINT_ID_SIZE
+from wire.limits import MIB
+from wire.messages import Announcement
+
+ANNOUNCEMENT_SIZE_MAX: Final = 1 * MIB
+"""Bytes of one announcement. Each change floods it as a whole, and everybody keeps it."""
+
+TOPICS_SIZE_MAX: Final = ANNOUNCEMENT_SIZE_MAX * 3 // 8
+"""Bytes of all subscriptions of an endpoint, and of all its stores: the rest is for its links."""
+
+ANNOUNCEMENTS_SIZE_MAX: Final = 64 * MIB
+"""Bytes of all announcements that an endpoint keeps: a thousand endpoints of 64 KiB. Those of more
+are ignored, so that a hostile peer cannot fill the memory."""
+
+MESSAGE_SIZE_MAX: Final = 1 * MIB
+"""Bytes of announcements in one message: the frames of a handshake have to hold one, however much
+is known."""
+
+_HEAD_SIZE: Final = 64
+"""Bytes of an announcement besides its lists."""
+
+_ITEM_SIZE: Final = 5
+"""Bytes of CBOR before an item of a list, at most."""
+
+
+def size_of(announcement: Announcement) -> int:
+    """Give the bytes that an announcement takes on the wire, at most."""
+    links = len(announcement.links) * (ENDPOINT_ID_SIZE + _ITEM_SIZE)
+    topics = topics_size(announcement.subscriptions) + topics_size(announcement.stores)
+    return _HEAD_SIZE + links + topics
+
+
+def topics_size(topics: Iterable[str]) -> int:
+    """Give the bytes that topics take in an announcement, at most."""
+    return sum(len(topic.encode()) + _ITEM_SIZE for topic in topics)
+
+
+def in_messages(announcements: Iterable[Announcement]) -> Iterator[tuple[Announcement, ...]]:
+    """Cut announcements into runs that fit into one message each, in their order."""
+    run: list[Announcement] = []
+    room = MESSAGE_SIZE_MAX
+    for announcement in announcements:
+        size = size_of(announcement)
+        if run and size > room:
+            yield tuple(run)
+            run, room = [], MESSAGE_SIZE_MAX
+        run.append(announcement)
+        room -= size
+    if run:
+        yield tuple(run)

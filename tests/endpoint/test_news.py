@@ -1,0 +1,127 @@
+"""The weight of announcements: bounded for one, for all, and for each message."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from endpoint import core as core_module
+from endpoint.core import EndpointCore
+from endpoint.effects import SendControl
+from endpoint.news import (
+    ANNOUNCEMENT_SIZE_MAX,
+    MESSAGE_SIZE_MAX,
+    TOPICS_SIZE_MAX,
+    in_messages,
+    size_of,
+)
+from wire.clocks import LamportTime, VectorTime
+from wire.codec import encode_control
+from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
+from wire.identifiers import EndpointId
+from wire.limits import HANDSHAKE_FRAME_SIZE_MAX, LINKS_MAX
+from wire.messages import Announcement, Announcements, ResponderSynAck
+
+LOCAL, PEER = EndpointId(b"\1" * 16), EndpointId(b"\2" * 16)
+
+
+def number_to_id(number: int) -> EndpointId:
+    return EndpointId(bytes(8) + number.to_bytes(8))
+
+
+def announcement(number: int, topics: tuple[str, ...] = (), *, links: int = 0) -> Announcement:
+    linked = tuple(number_to_id(each) for each in range(links))
+    return Announcement(number_to_id(number), LamportTime(2**62), linked, topics, (), True)
+
+
+topic = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<"), max_size=300)
+
+
+@given(st.lists(topic, max_size=50), st.integers(0, 300))
+def test_the_estimate_is_never_below_what_the_wire_takes(topics: list[str], links: int) -> None:
+    single = announcement(1, tuple(topics), links=links)
+    _, body = encode_control(Announcements((single,)))
+    assert len(body) <= size_of(single) + 16
+    assert size_of(single) <= 2 * len(body) + 64 + 5 * len(topics) + 4 * links
+
+
+@given(st.lists(st.integers(1, ANNOUNCEMENT_SIZE_MAX - 100), max_size=20))
+def test_runs_keep_the_order_leave_nothing_out_and_fit_into_messages(sizes: list[int]) -> None:
+    everything = [announcement(number, ("x" * size,)) for number, size in enumerate(sizes)]
+    runs = list(in_messages(everything))
+    assert [each for run in runs for each in run] == everything
+    assert all(sum(map(size_of, run)) <= MESSAGE_SIZE_MAX for run in runs)
+    assert all(runs)
+
+
+def test_a_handshake_stays_small_however_much_is_known_and_the_rest_follows() -> None:
+    core = EndpointCore(LOCAL)
+    hub = announcement(0, links=0)
+    crowd = [announcement(number, ("x" * 50_000,)) for number in range(1, 100)]
+    linked = tuple(sorted([LOCAL, *(each.origin for each in crowd)]))
+    hub = Announcement(hub.origin, hub.time, linked, (), (), True)
+    crowd = [
+        Announcement(each.origin, each.time, (hub.origin,), each.subscriptions, (), True)
+        for each in crowd
+    ]
+    core.connect(hub.origin, VectorTime(), (hub, *crowd), None)
+    first = core.news_for(VectorTime())
+    assert core.local in [each.origin for each in first], "the nearest come first"
+    _, body = encode_control(ResponderSynAck(first))
+    assert len(body) <= HANDSHAKE_FRAME_SIZE_MAX // 2
+    told = VectorTime({each.origin: each.time for each in first})
+    effects = core.connect(PEER, told, (), None)
+    rest = [
+        effect.message.items
+        for effect in effects
+        if isinstance(effect, SendControl) and effect.peer == PEER
+    ]
+    assert len(rest) > 1
+    heard = {each.origin for items in (first, *rest) for each in items}
+    assert heard == {LOCAL, hub.origin, *(each.origin for each in crowd)}
+
+
+def test_an_announcement_beyond_all_measure_is_a_breach_of_the_protocol() -> None:
+    core = EndpointCore(LOCAL)
+    core.connect(PEER, VectorTime(), (), None)
+    large = announcement(7, tuple(f"{n}" + "x" * 60_000 for n in range(20)))
+    with pytest.raises(RemoteProtocolError, match="bytes; ") as raised:
+        core.receive_announcements(PEER, [large])
+    assert raised.value.code is ErrorCode.LIMIT_EXCEEDED
+    assert large.origin not in core.topology.announcements
+
+
+def test_all_announcements_together_are_bounded_and_room_comes_back(monkeypatch) -> None:
+    monkeypatch.setattr(core_module, "ANNOUNCEMENTS_SIZE_MAX", 1_000_000)
+    core = EndpointCore(LOCAL)
+    core.connect(PEER, VectorTime(), (), None)
+    crowd = [announcement(number, ("x" * 60_000,)) for number in range(100)]
+    core.receive_announcements(PEER, crowd)
+    kept = len(core.topology.announcements)
+    assert kept == 1 + 16
+    core.receive_announcements(PEER, crowd)
+    assert len(core.topology.announcements) == kept
+    smaller = Announcement(crowd[0].origin, LamportTime(2**62 + 1), (), (), (), True)
+    core.receive_announcements(PEER, [smaller, crowd[50]])
+    assert crowd[50].origin in core.topology.announcements
+    core.tick(0.0)
+    core.tick(1_000.0)
+    assert core._size_in_all == 0
+    core.receive_announcements(PEER, crowd[:10])
+    assert len(core.topology.announcements) == 11
+
+
+def test_what_an_endpoint_announces_itself_always_fits() -> None:
+    core = EndpointCore(LOCAL)
+    with pytest.raises(LimitExceeded, match="common beginnings"):
+        core.subscribe("reader", [f"{n}" + "x" * 60_000 for n in range(8)])
+    assert core.topology.announcements[LOCAL].subscriptions == ()
+    core.subscribe("reader", [f"{n}" + "x" * 60_000 for n in range(6)])
+    for number in range(6):
+        core.attach_store(f"{number}" + "x" * 60_000, "store")
+    with pytest.raises(LimitExceeded):
+        core.attach_store("7" + "x" * 60_000, "store")
+    mine = core.topology.announcements[LOCAL]
+    links = announcement(1, links=LINKS_MAX)
+    assert size_of(mine) + size_of(links) <= ANNOUNCEMENT_SIZE_MAX
+    assert 2 * TOPICS_SIZE_MAX < ANNOUNCEMENT_SIZE_MAX
