@@ -37,6 +37,9 @@ class _Waiter:
 class Clone:
     """A copy that is always some past state of its master's, and never goes back in time.
 
+    Only another master can take it elsewhere, to a history that may be shorter: one that kept
+    nothing, or has another file.
+
     Every method that gives effects has to have them carried out, in order, before the next call.
     ``now_ns`` is any clock that does not stand still, in nanoseconds.
     """

@@ -27,21 +27,30 @@ MEMO_SIZE_MAX: Final = 1 << 20
 """Bytes of a container that is remembered; its elements take several times as much."""
 
 _PartsT = TypeVar("_PartsT")
+Change = Callable[[bytes, Value], bytes]
+"""Makes a container from a container and an operand."""
 
 
-def is_set(encoded: bytes) -> bool:
-    """Tell a set by its first bytes."""
-    return encoded.startswith(SET_START)
+_CONTAINERS_BEGIN: Final = 0x80
+"""The first bytes of arrays, maps and tags; those of plain numbers and strings are below."""
 
 
-def is_table(encoded: bytes) -> bool:
-    """Tell a table by its first bytes: a map, or a tag of our own if its keys are no strings."""
-    return encoded[0] >> 5 == cbor.MAP or encoded.startswith(TABLE_START)
+def addition_to(stored: bytes) -> Change | None:
+    """Give what adds to a container, told by its first bytes; ``None`` if it is none."""
+    if stored[0] < _CONTAINERS_BEGIN:
+        return None
+    major = stored[0] >> 5
+    if major == cbor.ARRAY:
+        return push
+    if major == cbor.MAP or stored.startswith(TABLE_START):
+        return set_item
+    return insert if stored.startswith(SET_START) else None
 
 
-def is_vector(encoded: bytes) -> bool:
-    """Tell a vector by its first byte."""
-    return encoded[0] >> 5 == cbor.ARRAY
+def subtraction_from(stored: bytes) -> Change | None:
+    """Give what takes from a container, told by its first bytes; ``None`` if it is none."""
+    addition = addition_to(stored)
+    return None if addition is None else _OPPOSITES[addition]
 
 
 # -- sets ------------------------------------------------------------------------------------------
@@ -153,7 +162,7 @@ def push(stored: bytes, element: Value) -> bytes:
     return cbor.head(cbor.ARRAY, count + 1) + stored[start:] + encoded
 
 
-def pop(stored: bytes) -> bytes:
+def pop(stored: bytes, _ignored: Value = None) -> bytes:
     """Give a vector without its last element; an empty one stays as it is."""
     vector = decode(stored)
     assert isinstance(vector, tuple), type(vector)
@@ -212,3 +221,4 @@ class _Memo(Generic[_PartsT]):
 
 _SETS: Final = _Memo(_elements_of)
 _TABLES: Final = _Memo(_items_of)
+_OPPOSITES: Final[dict[Change, Change]] = {insert: remove, set_item: remove_item, push: pop}

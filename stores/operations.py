@@ -41,12 +41,9 @@ def add(stored: bytes | None, operand: bytes, initial: Initial) -> bytes:
     amount = decode(operand)
     if stored is None:
         stored = encode(_begin(amount, initial))
-    if containers.is_set(stored):
-        return containers.insert(stored, amount)
-    if containers.is_table(stored):
-        return containers.set_item(stored, amount)
-    if containers.is_vector(stored):
-        return containers.push(stored, amount)
+    change = containers.addition_to(stored)
+    if change is not None:
+        return change(stored, amount)
     value = decode(stored)
     if isinstance(value, _CONTAINERS):
         return add(encode(value), operand, initial)
@@ -61,12 +58,9 @@ def subtract(stored: bytes | None, operand: bytes) -> bytes:
     if stored is None:
         raise NoSuchKey("the key is missing: there is nothing to take away from")
     amount = decode(operand)
-    if containers.is_set(stored):
-        return containers.remove(stored, amount)
-    if containers.is_table(stored):
-        return containers.remove_item(stored, amount)
-    if containers.is_vector(stored):
-        return containers.pop(stored)
+    change = containers.subtraction_from(stored)
+    if change is not None:
+        return change(stored, amount)
     value = decode(stored)
     if isinstance(value, _CONTAINERS):
         return subtract(encode(value), operand)
