@@ -26,6 +26,9 @@ QUEUE_SIZE_DEFAULT: Final = 4_096
 QUEUE_BYTES_MAX: Final = 4 * MIB
 """Bytes that wait for a reader before its publishers do, for subscribers to large messages."""
 
+DECODE_COUNT: Final = 128
+"""Messages decoded at once: the more of them are alive, the more each costs the collector."""
+
 STALL_SECONDS: Final = 5.0
 """How long a mailbox may hold up its publishers without being read at all."""
 
@@ -55,6 +58,8 @@ class Mailbox:
         "_put",
         "_put_bytes",
         "_read_mark",
+        "_rest",
+        "_rest_topic",
         "_silent_since",
         "_taken",
         "_taken_bytes",
@@ -81,6 +86,8 @@ class Mailbox:
         self._taken = self._taken_bytes = 0
         self._told_dropped = 0
         self._read_mark = -1
+        self._rest: list[bytes] = []
+        self._rest_topic = ""
         self._silent_since: float | None = None
 
     # The loop's side.
@@ -137,7 +144,11 @@ class Mailbox:
     @property
     def is_full(self) -> bool:
         """Tell whether publishers should wait."""
-        return self.waiting >= self.capacity or self.waiting_bytes >= QUEUE_BYTES_MAX
+        # Asked for every group, so that the two properties are written out.
+        return (
+            self._put - self._dropped - self._taken >= self.capacity
+            or self._put_bytes - self._dropped_bytes - self._taken_bytes >= QUEUE_BYTES_MAX
+        )
 
     @property
     def has_room(self) -> bool:
@@ -148,24 +159,33 @@ class Mailbox:
 
     def is_empty(self) -> bool:
         """Tell whether there is nothing to take."""
-        return not self._parcels
+        return not self._parcels and not self._rest
 
     def take(self, ready: deque[Message]) -> None:
         """Decode the oldest group into ``ready``, after ``Missed`` if some were dropped."""
+        if self._rest:
+            self._decode_some(ready)
+            return
         try:
             topic, kind, payloads, size = self._parcels.popleft()
         except IndexError:  # Dropped between the reader's look and its grasp.
             return
-        self._taken += len(payloads)
         self._taken_bytes += size
         if self._dropped != self._told_dropped:
             dropped = self._dropped
             ready.append((MISSED_TOPIC, Missed(dropped - self._told_dropped)))
             self._told_dropped = dropped
         if kind is PackedType.BYTES:
+            self._taken += len(payloads)
             ready.extend(zip(repeat(topic), payloads))
         else:
-            self._decode(topic, payloads, ready)
+            self._rest_topic, self._rest = topic, payloads
+            self._decode_some(ready)
+
+    def _decode_some(self, ready: deque[Message]) -> None:
+        some, self._rest = self._rest[:DECODE_COUNT], self._rest[DECODE_COUNT:]
+        self._taken += len(some)
+        self._decode(self._rest_topic, some, ready)
 
     def _decode(self, topic: str, payloads: list[bytes], ready: deque[Message]) -> None:
         try:

@@ -114,8 +114,7 @@ class Group:
         self.is_sealed = True
         self.room = 0
         self.count = len(self.payloads)
-        self._pieces = encode_node(self.header, self.ttl, self.sequence, self.payloads)
-        self.size = sum(map(len, self._pieces))
+        self._pieces, self.size = encode_node(self.header, self.ttl, self.sequence, self.payloads)
         for outbox in self._outboxes:
             outbox.account_sealed(self)
         self._outboxes.clear()
@@ -135,6 +134,7 @@ class Group:
         group = cls(b"", 0, 0)
         group.is_sealed = True
         group.is_local = False
+        group.room = 0
         group.size = size
         group.count = count
         group._pieces = pieces

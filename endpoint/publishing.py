@@ -17,6 +17,7 @@ from endpoint.core import ROUTES_MAX, EndpointCore
 from endpoint.outbox import PAYLOAD_CHARGE, Group
 from wire.codec import encode_header
 from wire.encoding import encode
+from wire.framing import encode_single
 from wire.errors import EncodeError, EndpointClosed, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
@@ -28,6 +29,7 @@ YIELD_COUNT: Final = 256
 """Messages after which a publisher lets other tasks run: a checkpoint's cost, shared."""
 
 _BYTES: Final = PackedType.BYTES
+_DATA: Final = PackedType.DATA
 
 
 class HasConnection(Protocol):
@@ -61,8 +63,8 @@ class Publication:
         self._hops: list[Connection] = []
         self._ways: dict[tuple[str, PackedType, EndpointId | None], _Way] = {}
         # The open group, and what it is open for.
-        self._group = Group(b"", 0, 0)
-        self._group.seal()
+        self._group = self._nothing = Group.forwarded([], 0, 0)
+        self._last_way: _Way | None = None
         self._topic = ""
         self._bytes_topic: str | None = None
         self._data_topic: str | None = None
@@ -85,6 +87,7 @@ class Publication:
     def invalidate(self) -> None:
         """The mesh changed: what was decided about routes is void."""
         self._ways.clear()
+        self._last_way = None
         self._group.seal()
 
     async def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
@@ -145,19 +148,17 @@ class Publication:
         self, topic: str, kind: PackedType, to: EndpointId | None, payloads: Sequence[bytes]
     ) -> None:
         """Publish encoded payloads of one topic, waiting for room between them."""
-        at, count = 0, len(payloads)
-        while at < count:
+        charge = PAYLOAD_CHARGE + max(map(len, payloads), default=0)
+        at = 0
+        while at < len(payloads):
             if self._put(topic, kind, to, payloads[at]):
                 await self.breathe()
-            at += 1
+            # As many more as fit into the open group for sure, at once.
             group = self._group
-            if group.is_sealed:
-                continue
-            start, room = at, group.room
-            while at < count and (room := room - len(payloads[at]) - PAYLOAD_CHARGE) > 0:
-                at += 1
-            group.payloads += payloads[start:at]
-            group.room = max(room, 0) if at < count else room
+            some = payloads[at + 1 : at + 1 + max(0, group.room - 1) // charge]
+            group.payloads += some
+            group.room -= len(some) * PAYLOAD_CHARGE + sum(map(len, some))
+            at += 1 + len(some)
 
     def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
         """Add a message to the open group, or open another; true if it is time to ``breathe``."""
@@ -182,15 +183,26 @@ class Publication:
     def _begin(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
         self._group.seal()
         self._counted += self._group.count
-        way = self._way(topic, kind, to)
-        self._hops = way.hops
+        way = self._last_way
+        if way is None or topic != self._topic or kind is not self._type or to != self._to:
+            way = self._last_way = self._way(topic, kind, to)
+            self._topic, self._type, self._to = topic, kind, to
+            self._bytes_topic = topic if kind is _BYTES and to is None else None
+            self._data_topic = topic if kind is _DATA and to is None else None
+            self._hops = way.hops
+        sequence = self._sequences[False]
+        self._sequences[False] = sequence + 1
+        if len(way.hops) == 1 and way.hops[0].is_free:
+            # A lone message, above all a reply: no group, and nothing to wait for.
+            frame = encode_single(way.header, self._ttl, sequence, payload)
+            if way.hops[0].send_data_now(frame):
+                self._group = self._nothing
+                self._counted += 1
+                return False
         if not way.hops:
             self._group = Group.forwarded([], 0, 1)
             return True
-        group = self._open(way, is_command=False)
-        self._group, self._topic, self._type, self._to = group, topic, kind, to
-        self._bytes_topic = topic if kind is _BYTES and to is None else None
-        self._data_topic = topic if kind is PackedType.DATA and to is None else None
+        group = self._group = Group(way.header, self._ttl, sequence)
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)

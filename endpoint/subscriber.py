@@ -99,7 +99,8 @@ class Subscriber:
 
     async def _refill(self) -> None:
         mailbox, ready = self._mailbox, self._ready
-        await trio.lowlevel.checkpoint_if_cancelled()
+        if not mailbox.is_empty():  # Otherwise the wait below is the checkpoint.
+            await trio.lowlevel.checkpoint_if_cancelled()
         while not ready:
             if not mailbox.is_empty():
                 mailbox.take(ready)

