@@ -17,8 +17,8 @@ from endpoint.core import ROUTES_MAX, EndpointCore
 from endpoint.outbox import PAYLOAD_CHARGE, Group
 from wire.codec import encode_header
 from wire.encoding import encode
-from wire.framing import encode_single
 from wire.errors import EncodeError, EndpointClosed, OutboxFull
+from wire.framing import encode_single
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import NodeHeader, PackedType

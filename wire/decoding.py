@@ -76,6 +76,9 @@ def is_canonical(encoded: bytes) -> bool:
 
     Only such bytes may serve as keys: any value has many other encodings that ``decode`` takes.
     """
+    # Short plain text, as most keys are: its head is the shortest, and ASCII is UTF-8.
+    if encoded and 0x60 <= encoded[0] < 0x78 and encoded.isascii():
+        return len(encoded) == encoded[0] - 0x5F
     try:
         return encode(decode(encoded)) == encoded
     except (DecodeError, EncodeError):

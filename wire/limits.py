@@ -23,8 +23,8 @@ HANDSHAKE_FRAME_SIZE_MAX: Final = 4 * MIB
 """Bytes of one frame before the peer is known: a thousand announcements of 50 links fit twice."""
 
 GROUP_SIZE: Final = 128 * KIB
-"""Bytes after which a frame takes no more payloads: one write's worth, so that what a frame costs is
-shared by a dozen large messages. Twice as much was slower: frames then span several reads."""
+"""Bytes after which a frame takes no more payloads: one write's worth, so that what a frame costs
+is shared by a dozen large messages. Twice as much was slower: frames then span several reads."""
 
 GROUP_COUNT: Final = 1024
 """Payloads after which a frame takes no more: ten times a frame's own cost is shared already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final
@@ -40,6 +40,9 @@ _WAY: Final = itemgetter(0)
 
 Way = tuple[str, PackedType, "EndpointId | None"]
 
+_NOWHERE: Final[Way] = ("<$>", PackedType.BYTES, None)
+"""The way of nothing: nobody can publish on a reserved topic."""
+
 
 class Outbound:
     """What threads have published and the loop has not taken yet."""
@@ -54,7 +57,7 @@ class Outbound:
         self._room = threading.Condition()
         self._waiters = 0
         self._work = trio.lowlevel.ParkingLot()
-        self._last_way: Way = ("", PackedType.DATA, None)
+        self._last_way = _NOWHERE
         """Where small messages of bytes went last: one that is alike needs no look-up."""
         self._large_put = 0
         self._large_taken = 0
@@ -68,13 +71,16 @@ class Outbound:
         way = self._last_way
         if type(data) is bytes and topic == way[0] and to is None and len(data) < SMALL_SIZE:
             # The straight way for one more small message like the last one.
-            self._pending.append((way, data))
+            pending = self._pending
+            pending.append((way, data))
             if not self._is_armed:
                 self._is_armed = True
                 self._portal.soon(self._wake)
-        else:
-            self._put(topic, data, to)
-        if len(self._pending) > PENDING_MAX or self._large_bytes > LARGE_BYTES_MAX:
+            if len(pending) > PENDING_MAX:
+                self._wait_for_room()
+            return
+        self._put(topic, data, to)
+        if self._is_full():
             self._wait_for_room()
 
     def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
@@ -163,16 +169,22 @@ class Outbound:
 
     async def _take(self) -> None:
         """Hand over a batch, in runs of the same topic."""
-        pending, publication = self._pending, self._publication
+        pending = self._pending
         taken = [pending.popleft() for _ in range(min(len(pending), TAKE_COUNT))]
+        ways, payloads = zip(*taken, strict=True)
+        if ways.count(ways[0]) == len(ways):
+            await self._hand_over(ways[0], payloads)
+            return
         for way, run in groupby(taken, key=_WAY):
-            payloads = [payload for _, payload in run]
-            topic, kind, to = way
-            await publication.publish_run(topic, kind, to, payloads)
+            await self._hand_over(way, [payload for _, payload in run])
+
+    async def _hand_over(self, way: Way, payloads: Sequence[bytes]) -> None:
+        topic, kind, to = way
+        await self._publication.publish_run(topic, kind, to, payloads)
+        if max(map(len, payloads)) >= SMALL_SIZE:
             large = sum(len(payload) for payload in payloads if len(payload) >= SMALL_SIZE)
-            if large:
-                with self._room:
-                    self._large_taken += large
+            with self._room:
+                self._large_taken += large
 
     async def flush(self) -> None:
         """Wait until everything that was published has left for the peers' outboxes."""
@@ -183,6 +195,7 @@ class Outbound:
     def close(self) -> None:
         """Take nothing more, and wake who waits."""
         self.is_closed = True
+        self._last_way = _NOWHERE
         self._ways.clear()
         with self._room:
             self._room.notify_all()

@@ -489,7 +489,7 @@ def test_the_latest_possible_word_neither_breaks_the_clock_nor_spreads_to_others
     core = mesh.cores[IDS[1]]
     stranger, latest = EndpointId(bytes(16)), LAMPORT_TIME_MAX
     core.receive_announcements(IDS[0], [forged(stranger, latest)])
-    core.subscribe(object(), ["/new"])
+    core.unsubscribe(core)
     assert core.topology.announcements[core.local].time < 10
     mesh.apply(core, core.receive_announcements(IDS[0], [forged(core.local, latest)]))
     mesh.settle()
@@ -539,6 +539,7 @@ def test_the_dead_are_forgotten_after_a_while_and_do_not_come_back() -> None:
     for _ in range(2 * DIGEST_MISMATCHES_MAX):
         mesh.compare_notes()
         mesh.settle()
+    assert len({core.digest() for core in cores}) == 1
     cores.append(mesh.join(IDS[8]))
     mesh.peer(IDS[8], late[0].local)
     mesh.settle()

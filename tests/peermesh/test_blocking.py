@@ -116,9 +116,10 @@ def test_a_closed_endpoint_says_so() -> None:
     endpoint = broker.Endpoint()
     store = endpoint.attach_master("s")
     subscriber = endpoint.subscribe("/t")
+    endpoint.publish("/t", b"x")
     endpoint.shutdown()
     endpoint.shutdown()
-    for call in (endpoint.listen, endpoint.peers, lambda: endpoint.publish("/t", 1)):
+    for call in (endpoint.listen, endpoint.peers, lambda: endpoint.publish("/t", b"x")):
         with pytest.raises(EndpointClosed):
             call()
     with pytest.raises(EndpointClosed):

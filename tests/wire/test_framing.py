@@ -27,7 +27,9 @@ Shown = tuple[object, ...]
 
 controls = st.builds(encode_control, st.integers(1, 255), st.binary(max_size=40))
 nodes = st.builds(
-    lambda header, ttl, sequence, payloads: b"".join(encode_node(header, ttl, sequence, payloads)[0]),
+    lambda header, ttl, sequence, payloads: b"".join(
+        encode_node(header, ttl, sequence, payloads)[0]
+    ),
     st.binary(min_size=1, max_size=30),
     st.integers(1, 255),
     st.integers(0, 2**64 - 1),
