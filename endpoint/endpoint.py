@@ -33,6 +33,7 @@ from endpoint.subscriber import Subscriber
 from handshake.credentials import Credentials
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
+from wire.limits import LINKS_MAX
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -47,6 +48,10 @@ RETRY_SECONDS: Final = 10.0
 
 GRACE_SECONDS: Final = 3.0
 """How long the end of a peering waits for what was published before: Broker's own."""
+
+PEERS_MAX: Final = LINKS_MAX // 2
+"""Peers beyond which nobody is accepted any more: with all that are in handshake they are still
+fewer than an announcement may name."""
 
 HANDSHAKES_MAX: Final = 1_024
 """Connections that may be in TLS's handshake, and in ours, at once. More are closed unheard in the
@@ -205,7 +210,8 @@ class Endpoint:
             await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        if self._arriving >= HANDSHAKES_MAX or not self._is_open:
+        is_full = self._arriving >= HANDSHAKES_MAX or len(self.loop.peerings) >= PEERS_MAX
+        if is_full or not self._is_open:
             stream.socket.close()
             return
         if len(self.loop.greeter) >= HANDSHAKES_MAX:

@@ -64,9 +64,10 @@ class Vigil:
         self._stuck = self._stuck + passed if is_stuck else 0.0
         is_starved = progress.has_backlog and progress.grants == last.grants
         self._starved = self._starved + passed if is_starved else 0.0
-        if stalled := self._stalled(progress):
-            return stalled
-        return self._keep_alive.tick(now)
+        seen = self._keep_alive.tick(now)
+        if isinstance(seen, PeerSilent):
+            return seen  # A drop policy keeps a peer that is slow, not one that is dead.
+        return self._stalled(progress) or seen
 
     def _stalled(self, progress: Progress) -> PeerStalled | None:
         if progress.has_backlog and self._quiet >= STALL_SECONDS:

@@ -169,8 +169,6 @@ class FrameDecoder:
         if not self._opened:
             return self._open()
         if len(self._buffer) - self._offset < FRONT_SIZE:
-            if not self._chunks:
-                return None
             self._merge()
         buffer, start = self._buffer, self._offset
         if len(buffer) - start < FRONT_SIZE:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from types import SimpleNamespace
 
 import cbor2
@@ -496,6 +496,20 @@ async def test_silent_strangers_make_room_for_others_and_are_ended_in_time(
     # The nursery closes only when all of them have been told.
 
 
+async def test_a_crowd_of_peers_is_not_let_in(kit, monkeypatch) -> None:
+    monkeypatch.setattr(endpoint_module, "PEERS_MAX", 3)
+    async with besieged(kit) as siege, AsyncExitStack() as stack:
+        for number in range(2):
+            local = EndpointId(b"\x33" * 15 + bytes([number]))
+            await stack.enter_async_context(kit.raw(siege.hub, siege.port, local))
+        async with kit.raw(siege.hub, siege.port, greets=False) as raw:
+            assert await raw.receive() is None
+        assert len(siege.hub.peers()) == 3
+        # Whom the hub itself wants is welcome.
+        newcomer = await siege.world.add()
+        assert await siege.hub.peer(kit.host, siege.world.ports[newcomer], retry=0)
+
+
 async def test_the_reason_of_a_peer_writes_no_lines_of_its_own_into_the_log(kit) -> None:
     async with besieged(kit) as siege:
         async with kit.raw(siege.hub, siege.port) as raw:
@@ -582,13 +596,8 @@ async def test_an_endpoint_that_died_and_comes_back_with_its_id_is_heard(kit) ->
             await old.send(Announcements((late,)))
             await old.send(*(old.node("/t", bytes([number])) for number in range(5)))
             for reader in (subscriber, afar):
-                assert [(await reader.get())[1] for _ in range(5)] == [
-                    b"\0",
-                    b"\1",
-                    b"\2",
-                    b"\3",
-                    b"\4",
-                ]
+                got = [(await reader.get())[1] for _ in range(5)]
+                assert got == [bytes([number]) for number in range(5)]
             # It dies without a word: the hub does not know yet, and its old word is the later one.
             back = await siege.world.add(endpoint_id=old.local)
             ear = back.subscribe("/t")

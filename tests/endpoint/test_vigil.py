@@ -53,6 +53,13 @@ def test_one_that_says_nothing_while_something_waits_for_it_is_stalled_sooner() 
     assert second == STALL_SECONDS
 
 
+def test_one_that_stays_stalled_and_says_nothing_is_silent_in_the_end() -> None:
+    vigil, watch = Vigil(0.0), progress(has_backlog=True, is_sendable=True)
+    seen = [vigil.tick(float(second), watch) for second in range(1, 20)]
+    assert isinstance(seen[5], PeerStalled)
+    assert isinstance(seen[int(SILENCE_TIMEOUT_SECONDS)], PeerSilent)
+
+
 def test_one_that_talks_but_takes_nothing_is_stalled() -> None:
     second, seen = first_trouble(
         lambda second: progress(received=second, has_backlog=True, is_sendable=True), 100
