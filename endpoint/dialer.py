@@ -71,6 +71,8 @@ class Dialer:
         with self._scope:
             while True:
                 outcome = await self._attempt(start)
+                if outcome.error is not None and outcome.error.code is ErrorCode.SELF_PEERING:
+                    self._retry = 0.0  # It would be the same for ever.
                 if outcome or not self._retry:
                     self._settle(outcome)
                 if outcome:

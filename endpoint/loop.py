@@ -23,7 +23,7 @@ from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
-from endpoint.transport import Transport
+from endpoint.transport import RECEIVE_SIZE, Transport
 from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
@@ -55,6 +55,10 @@ TICK_SECONDS: Final = 0.1
 
 STORE_GRACE_SECONDS: Final = 3.0
 """How long the end of a store waits for the outcomes of what was asked, as peerings do."""
+
+VIEW_SIZE_MIN: Final = RECEIVE_SIZE // 8
+"""Bytes of a frame below which it is copied when it is passed on. A view of it keeps all that was
+read with it in memory, however long it waits in an outbox that counts the frame only."""
 
 TICKS_PER_WATCH: Final = 10
 """Ticks between two looks at peers and subscribers: their times are counted in seconds."""
@@ -304,7 +308,10 @@ class EndpointLoop:
                 self._dirty[store] = None
 
     def _forward(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
-        group = Group.forwarded(frame.forwarded(), frame.size, len(frame.lengths))
+        pieces = frame.forwarded()
+        if frame.size < VIEW_SIZE_MIN:
+            pieces = [b"".join(pieces)]
+        group = Group.forwarded(pieces, frame.size, len(frame.lengths))
         for hop in route.next_hops:
             peering = self.peerings.get(hop)
             if peering is None or peering.connection is connection:

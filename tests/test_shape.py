@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
 
 FILE_LINES_MAX = 600
+TEST_FILE_LINES_MAX = 700  # a list of attacks is read entry by entry, not held in the head
 FUNCTION_LINES_MAX = 50  # code lines: docstring, comments and blanks are free
 NESTING_MAX_CORE = 3
 NESTING_MAX_DRIVER = 4  # nurseries and timeouts nest
@@ -210,8 +211,13 @@ def same_limit(value: int, measured: Iterator[tuple[str, int]]) -> dict[str, int
     return {name: value for name, _ in measured}
 
 
+def file_lines_max(name: str) -> int:
+    return TEST_FILE_LINES_MAX if name.startswith("tests/") else FILE_LINES_MAX
+
+
 def test_no_file_is_too_long():
-    assert_within(file_sizes(), same_limit(FILE_LINES_MAX, file_sizes()), LONGER_FILES)
+    limits = {name: file_lines_max(name) for name, _ in file_sizes()}
+    assert_within(file_sizes(), limits, LONGER_FILES)
 
 
 def test_no_function_is_too_long():

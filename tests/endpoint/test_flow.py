@@ -307,6 +307,24 @@ async def test_a_relay_holds_bounded_data_for_a_stopped_peer_and_then_gives_it_u
         assert raw.local not in relay.loop.peerings
 
 
+async def test_what_a_relay_holds_keeps_nothing_else_in_memory(kit) -> None:
+    async with kit.world() as world:
+        first, relay = await world.grow(2, [(0, 1)])
+        kit.clock(relay)
+        async with kit.raw(relay, world.ports[relay], subscriptions=("/rare",)) as raw:
+            busy = relay.subscribe("/busy", queue_size=10**6)
+            await world.known()
+            outbox = relay.loop.peerings[raw.local].connection.outbox
+            outbox.credit = 0  # It waits.
+            for _ in range(10):
+                await first.publish("/busy", bytes(20 * KIB))
+                await first.publish("/rare", b"a little")
+            await first.publish("/rare/large", bytes(100 * KIB))
+            await kit.until(lambda: busy.available() == 10 and len(outbox._data) == 11)
+            *small, _ = [group.pieces() for group in outbox._data]
+            assert all(type(piece) is bytes for pieces in small for piece in pieces)
+
+
 async def publish_all(endpoint: Endpoint, count: int) -> None:
     for number in range(count):
         await endpoint.publish("/t", number.to_bytes(4) + bytes(4 * KIB))

@@ -150,9 +150,10 @@ async def test_names_that_mean_nothing_are_unavailable_too(kit) -> None:
 async def test_an_endpoint_cannot_peer_with_itself(kit) -> None:
     async with kit.world() as world:
         endpoint = await world.add()
-        outcome = await endpoint.peer(kit.host, world.ports[endpoint], retry=0)
+        outcome = await endpoint.peer(kit.host, world.ports[endpoint])
         assert not outcome
         assert outcome.error.code is ErrorCode.SELF_PEERING
+        assert endpoint._dialers == {}
         assert endpoint.peers() == []
 
 
