@@ -1,7 +1,7 @@
-"""A bell: tasks wait for it, and ringing wakes all of them. As light as trio allows.
+"""A bell: tasks wait for it, and ringing wakes all of them.
 
-It does what a ``ParkingLot`` does for the two places that every message passes, at half its cost:
-there is one task waiting, as a rule, and nobody needs to move or count the waiters.
+It does what a ``ParkingLot`` does for the two places that every message passes, at less cost: there
+is one task waiting, as a rule, and nobody needs to move or count the waiters.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ class Connection:
 
     @property
     def is_free(self) -> bool:
-        """Tell whether a frame may skip the queue and the writer's task: half of a reply's time.
+        """Tell whether a frame may skip the queue and the writer's task, to save a task switch.
 
         Only the first frame of a turn goes this way: the others of a burst are joined.
         """

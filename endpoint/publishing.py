@@ -96,8 +96,8 @@ class Publication:
         With ``to``, only the endpoint with that id gets it, if it has subscribed. Raises
         ``EncodeError`` and ``InvalidTopic``. What nobody has subscribed to goes nowhere.
         """
-        # The straight way for one more message like the last one: a fifth of a microsecond. The
-        # group has no room when it is sealed.
+        # The straight way for one more message like the last one. A group that is
+        # sealed has no room.
         if type(data) is bytes:
             payload, open_topic = data, self._bytes_topic
         else:

@@ -306,7 +306,7 @@ def sample(items):
                 pass
 
 async def waits():
-    await trio.sleep(1)  # noqa: E501
+    await clock.sleep(1)  # noqa: E501
     uuid.uuid4()  # type: ignore[attr] - the sample has no import
 '''
 
