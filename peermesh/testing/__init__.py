@@ -1,0 +1,1 @@
+"""Test clusters of endpoints, or any trio service: worlds, faults, checkers, a pytest plugin."""
