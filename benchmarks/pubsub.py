@@ -93,7 +93,7 @@ async def subscribe_batches(task: Task) -> None:
     async with subscribing(task) as subscriber:
         taken, size = 0, task.size
         while taken < task.count:
-            for _, data in (await subscriber.get(), *subscriber.poll()):
+            for _, data in await subscriber.get_batch():
                 if len(data) != size or data[0] != taken % MARKS:
                     raise Disorder(taken, data)
                 taken += 1

@@ -161,7 +161,7 @@ class Mailbox:
         """Tell whether there is nothing to take."""
         return not self._parcels and not self._rest
 
-    def take(self, ready: deque[Message]) -> None:
+    def take(self, ready: deque[Message] | list[Message]) -> None:
         """Decode the oldest group into ``ready``, after ``Missed`` if some were dropped."""
         if self._rest:
             self._decode_some(ready)
@@ -182,12 +182,14 @@ class Mailbox:
             self._rest_topic, self._rest = topic, payloads
             self._decode_some(ready)
 
-    def _decode_some(self, ready: deque[Message]) -> None:
+    def _decode_some(self, ready: deque[Message] | list[Message]) -> None:
         some, self._rest = self._rest[:DECODE_COUNT], self._rest[DECODE_COUNT:]
         self._taken += len(some)
         self._decode(self._rest_topic, some, ready)
 
-    def _decode(self, topic: str, payloads: list[bytes], ready: deque[Message]) -> None:
+    def _decode(
+        self, topic: str, payloads: list[bytes], ready: deque[Message] | list[Message]
+    ) -> None:
         try:
             ready.extend([(topic, decode(payload)) for payload in payloads])
         except DecodeError:

@@ -53,6 +53,9 @@ URGENT_SIZE_MAX: Final = 16 * MIB
 WRITE_SIZE: Final = 128 * KIB
 """Bytes of one class in one write: large enough to make the system call cheap."""
 
+JOIN_SIZE: Final = 2 * KIB
+"""Bytes of an average piece below which joining is cheaper than having the system gather them."""
+
 PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
 """What a payload takes of a group's room besides itself: so one number bounds size and count."""
 
@@ -114,7 +117,9 @@ class Group:
         self.is_sealed = True
         self.room = 0
         self.count = len(self.payloads)
-        self._pieces, self.size = encode_node(self.header, self.ttl, self.sequence, self.payloads)
+        pieces, self.size = encode_node(self.header, self.ttl, self.sequence, self.payloads)
+        # Small payloads are joined once for all peers; large ones are never copied.
+        self._pieces = [b"".join(pieces)] if self.size < JOIN_SIZE * len(pieces) else pieces
         for outbox in self._outboxes:
             outbox.account_sealed(self)
         self._outboxes.clear()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
-from typing import cast
 
 from endpoint.publishing import Publication
 from wire.identifiers import EndpointId
-from wire.messages import PackedType
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -32,10 +29,4 @@ class Publisher:
 
     async def publish_batch(self, batch: Iterable[Value]) -> None:
         """Publish many, in order, waiting for room between them."""
-        for kind, run in groupby(batch, type):
-            if kind is bytes:
-                payloads = cast("list[bytes]", list(run))
-                await self._publication.publish_run(self.topic, PackedType.BYTES, None, payloads)
-            else:
-                pairs = ((self.topic, data) for data in run)
-                await self._publication.publish_batch(pairs)
+        await self._publication.publish_values(self.topic, batch)

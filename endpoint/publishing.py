@@ -8,7 +8,8 @@ full, and lets others run now and then (design section 15).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Protocol
+from itertools import groupby, islice
+from typing import Final, Protocol, cast
 
 import trio
 
@@ -28,6 +29,10 @@ from wire.values import Value
 YIELD_COUNT: Final = 256
 """Messages after which a publisher lets other tasks run: a checkpoint's cost, shared."""
 
+BATCH_COUNT: Final = 1_024
+"""Messages of a batch that are handled together: as many as one group takes at most."""
+
+_ONLY_BYTES: Final[set[type]] = {bytes}
 _BYTES: Final = PackedType.BYTES
 _DATA: Final = PackedType.DATA
 
@@ -144,6 +149,19 @@ class Publication:
         if open_topic is not None:
             group.room = max(room, 0)
 
+    async def publish_values(self, topic: str, values: Iterable[Value]) -> None:
+        """Publish many messages on one topic, in order, waiting for room between them."""
+        source = iter(values)
+        while some := list(islice(source, BATCH_COUNT)):
+            if set(map(type, some)) == _ONLY_BYTES:
+                await self.publish_run(topic, _BYTES, None, cast("list[bytes]", some))
+                continue
+            for is_raw, run in groupby(some, _is_bytes):
+                if is_raw:
+                    await self.publish_run(topic, _BYTES, None, cast("list[bytes]", list(run)))
+                else:
+                    await self.publish_run(topic, _DATA, None, list(map(encode, run)))
+
     async def publish_run(
         self, topic: str, kind: PackedType, to: EndpointId | None, payloads: Sequence[bytes]
     ) -> None:
@@ -255,6 +273,10 @@ class Publication:
             hops = self._core.route(header).next_hops
             way = self._ways[key] = _Way(header, [self._peers[hop].connection for hop in hops])
         return way
+
+
+def _is_bytes(value: Value) -> bool:
+    return type(value) is bytes
 
 
 class _Way:

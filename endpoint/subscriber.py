@@ -58,14 +58,22 @@ class Subscriber:
                     raise TimeoutError(f"no message within {timeout} s")
         return self._ready.popleft()
 
+    async def get_batch(self, timeout: float | None = None) -> list[Message]:
+        """Wait for a message, and take all others that are there, too; raises as ``get`` does.
+
+        The counterpart of ``publish_batch``: the least that a message can cost its reader.
+        """
+        first = await self.get(timeout)
+        return [first, *self.poll()]
+
     def poll(self) -> list[Message]:
         """Take all messages that are there, without waiting."""
-        mailbox, ready = self._mailbox, self._ready
+        mailbox, batch = self._mailbox, list(self._ready)
+        self._ready.clear()
         while not mailbox.is_empty():
-            mailbox.take(ready)
-        self._ready = deque()
+            mailbox.take(batch)
         self._make_room()
-        return list(ready)
+        return batch
 
     def available(self) -> int:
         """Count the messages that are there."""

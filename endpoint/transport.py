@@ -13,12 +13,11 @@ from typing import Final, Protocol
 
 import trio
 
+from endpoint.outbox import JOIN_SIZE
+
 RECEIVE_SIZE: Final = 128 * 1024
 """Bytes read at once. Twice as many took twice the time: the buffer then comes from the system."""
 
-
-GATHER_SIZE: Final = 2_048
-"""Bytes of an average piece above which the system gathers: below, joining is cheaper."""
 
 GATHER_COUNT: Final = 1_000
 """Pieces that the system gathers at once: Linux takes up to 1,024."""
@@ -91,7 +90,7 @@ class SocketTransport:
 
         Small pieces are joined; the system gathers large ones itself, which saves a copy.
         """
-        if sum(map(len, pieces)) < GATHER_SIZE * len(pieces):
+        if sum(map(len, pieces)) < JOIN_SIZE * len(pieces):
             pieces = [b"".join(pieces)]
         at = 0
         while at < len(pieces):

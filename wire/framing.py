@@ -59,7 +59,11 @@ def encode_node(
     count = len(lengths)
     size = len(header) + 4 * count + sum(lengths)
     front = FRONT.pack(size, NODE_KIND, ttl, len(header), count, sequence)
-    return [front, header, _LENGTHS[count].pack(*lengths), *payloads], FRONT_SIZE + size
+    if lengths.count(lengths[0]) == count:
+        packed = _LENGTHS[1].pack(lengths[0]) * count
+    else:
+        packed = _LENGTHS[count].pack(*lengths)
+    return [front, header, packed, *payloads], FRONT_SIZE + size
 
 
 def encode_single(header: bytes, ttl: int, sequence: int, payload: bytes) -> bytes:

@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import trio
 
@@ -54,6 +54,7 @@ class Endpoint:
         )
         self._portal = Portal.acquire()
         self._outbound = Outbound(self._portal, self._core.loop.publication)
+        self.publish: Final = self._outbound.publish
         self._lock = threading.Lock()
         self._is_open = True
         self._grace = GRACE_SECONDS
@@ -161,10 +162,6 @@ class Endpoint:
         return self._open_portal().call_sync(self._core.statistics)
 
     # Messages.
-
-    def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, waiting for room when too much waits to be sent."""
-        self._outbound.publish(topic, data, to=to)
 
     def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
         """Publish, or raise ``OutboxFull``; then nobody got it."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Final
+from typing import Final, cast
 
 import trio
 
@@ -51,14 +50,16 @@ class Outbound:
         """Feed a publication that lives in the portal's thread."""
         self._portal = portal
         self._publication = publication
-        self._pending: deque[tuple[Way, bytes]] = deque()
+        self._pending: list[Way | bytes] = []
+        """Ways and payloads in turn. Threads extend it and the loop cuts off its front, each in one
+        step of the interpreter: so that neither needs a lock, and nothing is done per message."""
         self._ways: dict[Way, Way] = {}
         self._is_armed = False
         self._room = threading.Condition()
         self._waiters = 0
         self._work = trio.lowlevel.ParkingLot()
         self._last_way = _NOWHERE
-        """Where small messages of bytes went last: one that is alike needs no look-up."""
+        """Where bytes went last: a message that is alike needs no look-up."""
         self._large_put = 0
         self._large_taken = 0
         self._is_idle = True
@@ -72,11 +73,11 @@ class Outbound:
         if type(data) is bytes and topic == way[0] and to is None and len(data) < SMALL_SIZE:
             # The straight way for one more small message like the last one.
             pending = self._pending
-            pending.append((way, data))
+            pending.extend((way, data))
             if not self._is_armed:
                 self._is_armed = True
                 self._portal.soon(self._wake)
-            if len(pending) > PENDING_MAX:
+            if len(pending) > PENDING_MAX * 2:
                 self._wait_for_room()
             return
         self._put(topic, data, to)
@@ -97,26 +98,33 @@ class Outbound:
                 self._wait_for_room()
 
     def _put(self, topic: str, data: Value, to: EndpointId | None) -> None:
-        kind = PackedType.BYTES
-        if type(data) is bytes:
+        way = self._last_way
+        if type(data) is bytes and topic == way[0] and to is None:
             payload = data
         else:
-            payload, kind = encode(data), PackedType.DATA
+            way, payload = self._way(topic, data, to)
         size = len(payload)
         if size > PAYLOAD_SIZE_MAX:
             raise EncodeError(
                 f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
             )
-        way = self._ways.get((topic, kind, to)) or self._check((topic, kind, to))
-        if kind is PackedType.BYTES and to is None:
-            self._last_way = way
         if size >= SMALL_SIZE:
             with self._room:
                 self._large_put += size
-        self._pending.append((way, payload))
+        self._pending.extend((way, payload))
         if not self._is_armed:
             self._is_armed = True
             self._portal.soon(self._wake)
+
+    def _way(self, topic: str, data: Value, to: EndpointId | None) -> tuple[Way, bytes]:
+        if type(data) is bytes:
+            payload, kind = data, PackedType.BYTES
+        else:
+            payload, kind = encode(data), PackedType.DATA
+        way = self._ways.get((topic, kind, to)) or self._check((topic, kind, to))
+        if kind is PackedType.BYTES and to is None:
+            self._last_way = way
+        return way, payload
 
     def _check(self, way: Way) -> Way:
         if self.is_closed:
@@ -127,12 +135,9 @@ class Outbound:
         self._ways[way] = way
         return way
 
-    @property
-    def _large_bytes(self) -> int:
-        return self._large_put - self._large_taken
-
     def _is_full(self) -> bool:
-        return len(self._pending) > PENDING_MAX or self._large_bytes > LARGE_BYTES_MAX
+        large_bytes = self._large_put - self._large_taken
+        return len(self._pending) > PENDING_MAX * 2 or large_bytes > LARGE_BYTES_MAX
 
     def _wait_for_room(self) -> None:
         with self._room:
@@ -163,19 +168,20 @@ class Outbound:
                 await self._work.park()
             self._is_idle = False
             await self._take()
-            if self._waiters and len(pending) * 2 < PENDING_MAX:
+            if self._waiters and len(pending) < PENDING_MAX:
                 with self._room:
                     self._room.notify_all()
 
     async def _take(self) -> None:
         """Hand over a batch, in runs of the same topic."""
-        pending = self._pending
-        taken = [pending.popleft() for _ in range(min(len(pending), TAKE_COUNT))]
-        ways, payloads = zip(*taken, strict=True)
+        taken = self._pending[: TAKE_COUNT * 2]
+        del self._pending[: len(taken)]
+        ways = cast("list[Way]", taken[::2])
+        payloads = cast("list[bytes]", taken[1::2])
         if ways.count(ways[0]) == len(ways):
             await self._hand_over(ways[0], payloads)
             return
-        for way, run in groupby(taken, key=_WAY):
+        for way, run in groupby(zip(ways, payloads, strict=True), key=_WAY):
             await self._hand_over(way, [payload for _, payload in run])
 
     async def _hand_over(self, way: Way, payloads: Sequence[bytes]) -> None:

@@ -44,14 +44,20 @@ class Subscriber:
             except IndexError:
                 self._refill(deadline)
 
+    def get_batch(self, timeout: float | None = None) -> list[Message]:
+        """Wait for a message, and take all others that are there, too; raises as ``get`` does."""
+        first = self.get(timeout)
+        return [first, *self.poll()]
+
     def poll(self) -> list[Message]:
         """Take all messages that are there, without waiting."""
         with self._lock:
             ready, self._ready = self._ready, deque()
+            batch = list(ready)
             while not self._mailbox.is_empty():
-                self._mailbox.take(ready)
+                self._mailbox.take(batch)
             self._make_room()
-        return list(ready)
+        return batch
 
     def available(self) -> int:
         """Count the messages that are there."""

@@ -217,6 +217,25 @@ async def test_prefixes_topics_and_readers(kit) -> None:
             await subscriber.get()
 
 
+async def test_batches_of_any_mixture_arrive_in_order_and_are_read_as_batches(kit) -> None:
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/a") as subscriber:
+            await world.known()
+            values = [bytes([n]) * n * 40 if n % 5 else n for n in range(200)] * 10
+            await left.publisher("/a").publish_batch(iter(values))
+            pairs = [("/a" if n % 7 < 4 else "/a/b", value) for n, value in enumerate(values)]
+            await left.publish_batch(iter(pairs))
+            read = []
+            while len(read) < 2 * len(values):
+                batch = await subscriber.get_batch()
+                assert batch
+                read += batch
+            assert read == [*(("/a", value) for value in values), *pairs]
+            with pytest.raises(TimeoutError, match="no message within"):
+                await subscriber.get_batch(timeout=0)
+
+
 async def take(subscriber: Subscriber, count: int):
     async for message in subscriber:
         yield message

@@ -85,6 +85,30 @@ def test_many_threads_share_one_subscriber(pair) -> None:
     assert sorted(taken) == list(range(3_000))
 
 
+def test_threads_that_publish_at_once_on_many_topics_keep_their_own_order(pair) -> None:
+    left, right = pair
+    count = 3_000
+    subscriber = right.subscribe("/t")
+    await_subscription(left, right, "/t")
+
+    def publish(thread: int) -> None:
+        for number in range(count):
+            padding = bytes(2_000 if number % 50 == 0 else 8)
+            left.publish(f"/t/{number % 3}", bytes([thread]) + number.to_bytes(4) + padding)
+
+    threads = [threading.Thread(target=publish, args=(thread,)) for thread in range(4)]
+    for thread in threads:
+        thread.start()
+    seen: dict[int, int] = dict.fromkeys(range(4), 0)
+    while sum(seen.values()) < 4 * count:
+        for topic, data in subscriber.get_batch(WAIT):
+            number = int.from_bytes(data[1:5])
+            assert (number, topic) == (seen[data[0]], f"/t/{number % 3}")
+            seen[data[0]] += 1
+    for thread in threads:
+        thread.join(WAIT)
+
+
 def test_timeouts_raise_or_return_false_as_documented(pair) -> None:
     left, right = pair
     with pytest.raises(TimeoutError):
