@@ -15,7 +15,13 @@ from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.transport import Transport
 from wire.codec import encode_control
 from wire.errors import RemoteProtocolError
-from wire.framing import Frame, FrameDecoder, encode_control as frame_control
+from wire.framing import (
+    Frame,
+    FrameDecoder,
+    NodeFrame,
+    encode_control as frame_control,
+    encode_single,
+)
 from wire.identifiers import EndpointId
 from wire.messages import ControlMessage
 
@@ -33,8 +39,11 @@ class Host(Protocol):
     turn: int
     """Grows whenever a task of the endpoint wakes up, so that a burst can be told from a reply."""
 
+    def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
+        """Take in a peer's messages; raises ``RemoteProtocolError`` if they break the protocol."""
+
     def receive(self, connection: Connection, frame: Frame) -> None:
-        """Take in one frame; raises ``RemoteProtocolError`` when it breaks the protocol."""
+        """Take in any other frame; raises ``RemoteProtocolError`` likewise."""
 
     def accuse(self, connection: Connection, error: RemoteProtocolError) -> None:
         """The peer broke the protocol: end the connection, and say why."""
@@ -123,7 +132,10 @@ class Connection:
             decoder.feed(chunk)
             try:
                 while self.is_open and (frame := decoder.next_frame()) is not None:
-                    host.receive(self, frame)
+                    if self.peer is not None and type(frame) is NodeFrame:
+                        host.receive_node(self, frame)
+                    else:
+                        host.receive(self, frame)
             except RemoteProtocolError as error:
                 host.accuse(self, error)
             host.settle(self)
@@ -207,11 +219,12 @@ class Connection:
             self.outbox.put_rest(frame[sent:])
             self.wake()
 
-    def send_data_now(self, frame: bytes) -> bool:
-        """Send one frame of data at once if that is possible."""
+    def send_single(self, header: bytes, ttl: int, sequence: int, payload: bytes) -> bool:
+        """Send one message at once, without a group, if that is possible."""
         outbox = self.outbox
         if outbox.sent >= outbox.credit or not self.is_free:
             return False
+        frame = encode_single(header, ttl, sequence, payload)
         outbox.sent += len(frame)
         self.send_now(frame)
         return True

@@ -78,7 +78,7 @@ class EndpointCore:
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
         self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
-        self._routes: dict[bytes, Route] = {}
+        self.routes: dict[bytes, Route] = {}
         self._mismatches: dict[EndpointId, int] = {}
         self._sizes: dict[EndpointId, int] = {}
         self._size_in_all = 0
@@ -262,11 +262,11 @@ class EndpointCore:
 
     def route(self, encoded: bytes) -> Route:
         """Say where a frame with this header goes; raises ``DecodeError``."""
-        route = self._routes.get(encoded)
+        route = self.routes.get(encoded)
         if route is None:
-            if len(self._routes) >= ROUTES_MAX:
-                self._routes.clear()
-            route = self._routes[encoded] = self._resolve(decode_header(encoded))
+            if len(self.routes) >= ROUTES_MAX:
+                self.routes.clear()
+            route = self.routes[encoded] = self._resolve(decode_header(encoded))
         return route
 
     def _resolve(self, header: NodeHeader) -> Route:
@@ -361,7 +361,7 @@ class EndpointCore:
 
     def _announce_wishes(self, *, always: bool = False) -> list[Effect]:
         effects: list[Effect] = [RoutesChanged()]
-        self._routes.clear()
+        self.routes.clear()
         known = self.topology.announcements[self.local]
         if always or known.subscriptions != self._counts.minimal():
             self._send(effects, list(self.topology.direct), (self._announce_here(),))
@@ -421,7 +421,7 @@ class EndpointCore:
 
     def _forget_knowledge(self) -> None:
         self._knowledge = self._digest = None
-        self._routes.clear()
+        self.routes.clear()
 
     def _forget(self, origin: EndpointId) -> None:
         # Its sequence windows stay: what it sent before may still be on the way.

@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("peermesh.endpoint")
 
+_COMMAND: Final = PackedType.COMMAND
+
 TICK_SECONDS: Final = 0.1
 """How often stores look at their timers: Broker's own interval."""
 
@@ -104,6 +106,7 @@ class EndpointLoop:
         self._connections: dict[Connection, None] = {}
         self._dirty: dict[StoreRunner, None] = {}
         self._pings = 0
+        self._routes = core.routes
 
     # Connections.
 
@@ -267,22 +270,20 @@ class EndpointLoop:
     # Frames.
 
     def receive(self, connection: Connection, frame: Frame) -> None:
-        """Take in one frame; raises ``RemoteProtocolError`` when it breaks the protocol."""
+        """Take in a frame that is no peer's message; raises ``RemoteProtocolError``."""
         owner = connection.owner
         if type(owner) is Peering:
-            if type(frame) is NodeFrame:
-                self._receive_node(connection, frame)
-            elif type(frame) is ControlFrame:
+            if type(frame) is ControlFrame:
                 message = decode_control(frame.kind, frame.body)
                 self._receive_control(owner, connection, message)
         else:
             assert isinstance(owner, Greeting)
             self.greeter.receive(owner, frame)
 
-    def _receive_node(self, connection: Connection, frame: NodeFrame) -> None:
-        route = self.core.route(frame.header)
-        is_data = route.header.type is not PackedType.COMMAND
-        if is_data:
+    def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
+        """Take in a peer's messages; raises ``RemoteProtocolError``."""
+        route = self._routes.get(frame.header) or self.core.route(frame.header)
+        if route.header.type is not _COMMAND:
             connection.inflow.admit(frame.size)
         connection.messages_received += len(frame.lengths)
         if not route.window.admit(frame.sequence):
@@ -297,9 +298,9 @@ class EndpointLoop:
         header, payloads = route.header, frame.payloads()
         for receiver in route.receivers:
             if type(receiver) is Mailbox:
-                receiver.put(header.topic, header.type, payloads, frame.size)
+                is_full = receiver.put(header.topic, header.type, payloads, frame.size)
                 self.mailboxes[receiver].wake()
-                if receiver.is_full and not receiver.is_stalled:
+                if is_full:
                     receiver.is_holding = True
                     self._holding.hold(connection, receiver)
             else:
@@ -317,7 +318,7 @@ class EndpointLoop:
             if peering is None or peering.connection is connection:
                 continue  # Views differ for a moment; never send back where it came from.
             onward = peering.connection
-            if route.header.type is PackedType.COMMAND:
+            if route.header.type is _COMMAND:
                 onward.send_command(group)
                 continue
             onward.send_data(group)
@@ -330,7 +331,8 @@ class EndpointLoop:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
                 store.settle()
-        self._grant(connection)
+        if connection.inflow.received >= connection.inflow.due_at:
+            self._grant(connection)
 
     def release(self, target: object) -> None:
         """A mailbox or an outbox has room again: who was held up by it goes on."""

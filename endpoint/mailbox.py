@@ -92,13 +92,22 @@ class Mailbox:
 
     # The loop's side.
 
-    def put(self, topic: str, kind: PackedType, payloads: list[bytes], size: int) -> None:
-        """Take in a group of ``size`` bytes; a stalled mailbox drops its oldest for it."""
+    def put(self, topic: str, kind: PackedType, payloads: list[bytes], size: int) -> bool:
+        """Take in a group of ``size`` bytes; tell whether its publishers should wait now.
+
+        A stalled mailbox drops its oldest for it, and holds nobody up.
+        """
         self._parcels.append((topic, kind, payloads, size))
         self._put += len(payloads)
         self._put_bytes += size
         if self.is_stalled:
             self._drop_oldest()
+            return False
+        # ``is_full``, written out: this is done for every group.
+        return (
+            self._put - self._dropped - self._taken >= self.capacity
+            or self._put_bytes - self._dropped_bytes - self._taken_bytes >= QUEUE_BYTES_MAX
+        )
 
     def check(self, now: float, ready: int) -> bool:
         """Notice whether anybody reads, at ``now`` seconds; true when the mailbox stalls just now.
@@ -144,11 +153,7 @@ class Mailbox:
     @property
     def is_full(self) -> bool:
         """Tell whether publishers should wait."""
-        # Asked for every group, so that the two properties are written out.
-        return (
-            self._put - self._dropped - self._taken >= self.capacity
-            or self._put_bytes - self._dropped_bytes - self._taken_bytes >= QUEUE_BYTES_MAX
-        )
+        return self.waiting >= self.capacity or self.waiting_bytes >= QUEUE_BYTES_MAX
 
     @property
     def has_room(self) -> bool:
@@ -177,7 +182,10 @@ class Mailbox:
             self._told_dropped = dropped
         if kind is PackedType.BYTES:
             self._taken += len(payloads)
-            ready.extend(zip(repeat(topic), payloads))
+            if len(payloads) == 1:
+                ready.append((topic, payloads[0]))
+            else:
+                ready.extend(zip(repeat(topic), payloads))
         else:
             self._rest_topic, self._rest = topic, payloads
             self._decode_some(ready)

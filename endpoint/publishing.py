@@ -19,7 +19,6 @@ from endpoint.outbox import PAYLOAD_CHARGE, Group
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, OutboxFull
-from wire.framing import encode_single
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import NodeHeader, PackedType
@@ -114,9 +113,23 @@ class Publication:
                 group.room = room
                 group.payloads.append(payload)
                 return
+            if group is self._nothing and self._send_alone(payload):
+                return
         kind = _BYTES if payload is data else PackedType.DATA
         if self._put(topic, kind, to, payload):
             await self.breathe()
+
+    def _send_alone(self, payload: bytes) -> bool:
+        """Send one more message like the last one, which left alone: above all, a reply."""
+        way = self._last_way
+        if way is None or way.lone is None or len(payload) > PAYLOAD_SIZE_MAX:
+            return False
+        sequence = self._sequences[False]
+        if not way.lone.send_single(way.header, self._ttl, sequence, payload):
+            return False
+        self._sequences[False] = sequence + 1
+        self._counted += 1
+        return True
 
     def publish_nowait(self, topic: str, data: Value, to: EndpointId | None) -> None:
         """Publish, or raise ``OutboxFull`` when somebody has to wait."""
@@ -199,8 +212,10 @@ class Publication:
         return self._begin(topic, kind, to, payload)
 
     def _begin(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
-        self._group.seal()
-        self._counted += self._group.count
+        group = self._group
+        if not group.is_sealed:
+            group.seal()
+        self._counted += group.count
         way = self._last_way
         if way is None or topic != self._topic or kind is not self._type or to != self._to:
             way = self._last_way = self._way(topic, kind, to)
@@ -208,19 +223,13 @@ class Publication:
             self._bytes_topic = topic if kind is _BYTES and to is None else None
             self._data_topic = topic if kind is _DATA and to is None else None
             self._hops = way.hops
-        sequence = self._sequences[False]
-        self._sequences[False] = sequence + 1
-        if len(way.hops) == 1 and way.hops[0].is_free:
-            # A lone message, above all a reply: no group, and nothing to wait for.
-            frame = encode_single(way.header, self._ttl, sequence, payload)
-            if way.hops[0].send_data_now(frame):
-                self._group = self._nothing
-                self._counted += 1
-                return False
+        if self._send_alone(payload):
+            self._group = self._nothing
+            return False
         if not way.hops:
             self._group = Group.forwarded([], 0, 1)
             return True
-        group = self._group = Group(way.header, self._ttl, sequence)
+        group = self._group = self._open(way, is_command=False)
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)
@@ -282,8 +291,9 @@ def _is_bytes(value: Value) -> bool:
 class _Way:
     """Where messages of one topic and kind go: their header, and the connections they leave by."""
 
-    __slots__ = ("header", "hops")
+    __slots__ = ("header", "hops", "lone")
 
     def __init__(self, header: bytes, hops: list[Connection]) -> None:
         self.header = header
         self.hops = hops
+        self.lone = hops[0] if len(hops) == 1 else None

@@ -42,6 +42,8 @@ class Subscriber:
         self._ready: deque[Message] = deque()
         self._bell = Bell()
         self._is_closed = False
+        self.wake = self._bell.ring
+        """For the loop: there is something to read."""
 
     async def get(self, timeout: float | None = None) -> Message:
         """Wait for the next message, for ``timeout`` seconds at most.
@@ -107,15 +109,14 @@ class Subscriber:
 
     async def _refill(self) -> None:
         mailbox, ready = self._mailbox, self._ready
-        if not mailbox.is_empty():  # Otherwise the wait below is the checkpoint.
-            await trio.lowlevel.checkpoint_if_cancelled()
         while not ready:
             if not mailbox.is_empty():
-                mailbox.take(ready)
+                await trio.lowlevel.checkpoint_if_cancelled()
             elif self._is_closed:
                 raise trio.EndOfChannel
             else:
                 await self._bell.wait()
+            mailbox.take(ready)
         if mailbox.is_holding:
             self._make_room()
 
@@ -126,10 +127,6 @@ class Subscriber:
             self._host.release(mailbox)
 
     # For the loop.
-
-    def wake(self) -> None:
-        """There is something to read."""
-        self._bell.ring()
 
     def ready_count(self) -> int:
         """Count what was taken from the mailbox and not handed out yet."""

@@ -84,10 +84,12 @@ class ControlFrame:
 
     __slots__ = ("body", "kind")
 
-    def __init__(self, kind: int, body: bytes) -> None:
-        """Hold the number of the message's class, and its encoded fields."""
-        self.kind = kind
-        self.body = body
+    def __init__(self, buffer: bytes, start: int, end: int, front: tuple[int, ...]) -> None:
+        """Read the frame whose front begins at ``start``; raises ``DecodeError``."""
+        _, self.kind, _, header_size, count, _ = front
+        if header_size or count:
+            raise DecodeError(f"a control frame of kind {self.kind} with the front of a node frame")
+        self.body = buffer[start + FRONT_SIZE : end]
 
 
 class NodeFrame:
@@ -96,7 +98,7 @@ class NodeFrame:
     Slotted and mutable, because a receiver makes one for each frame.
     """
 
-    __slots__ = ("_buffer", "_end", "_start", "header", "lengths", "sequence", "ttl")
+    __slots__ = ("_buffer", "_end", "_start", "header", "lengths", "sequence", "size", "ttl")
 
     def __init__(self, buffer: bytes, start: int, end: int, front: tuple[int, ...]) -> None:
         """Read the frame whose front begins at ``start``; raises ``DecodeError``."""
@@ -113,11 +115,8 @@ class NodeFrame:
         self._buffer = buffer
         self._start = start
         self._end = end
-
-    @property
-    def size(self) -> int:
+        self.size = end - start
         """Bytes on the wire, for flow control."""
-        return self._end - self._start
 
     def payloads(self) -> list[bytes]:
         """Cut the payloads out, in order."""
@@ -178,7 +177,7 @@ class FrameDecoder:
         if len(buffer) - start < FRONT_SIZE:
             return None
         front = FRONT.unpack_from(buffer, start)
-        size, kind, _, header_size, count, _ = front
+        size, kind = front[:2]
         if size > self.size_max:
             raise DecodeError(
                 f"a frame of {size} bytes; {self.size_max} are allowed here",
@@ -192,11 +191,11 @@ class FrameDecoder:
             buffer, start, end = self._gather(end - start), 0, end - start
         else:
             self._offset = end
+            if end == len(buffer) and not self._chunks:
+                self._missing = 1  # There is no use in looking before more is fed.
         if kind == NODE_KIND:
             return NodeFrame(buffer, start, end, front)
-        if header_size or count:
-            raise DecodeError(f"a control frame of kind {kind} with the front of a node frame")
-        return ControlFrame(kind, buffer[start + FRONT_SIZE : end])
+        return ControlFrame(buffer, start, end, front)
 
     def _open(self) -> Preamble | None:
         """Read the preamble; other protocols are told apart by their very first byte."""
