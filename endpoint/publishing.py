@@ -19,6 +19,7 @@ from endpoint.outbox import PAYLOAD_CHARGE, Group
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, OutboxFull
+from wire.framing import encode_single
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import NodeHeader, PackedType
@@ -34,6 +35,7 @@ BATCH_COUNT: Final = 1_024
 _ONLY_BYTES: Final[set[type]] = {bytes}
 _BYTES: Final = PackedType.BYTES
 _DATA: Final = PackedType.DATA
+_COMMAND: Final = PackedType.COMMAND
 
 
 class HasConnection(Protocol):
@@ -62,7 +64,7 @@ class Publication:
         self._core = core
         self._peers = peers
         self._ttl = ttl
-        self._sequences = {False: first_sequence, True: first_sequence}
+        self._sequence = self._command_sequence = first_sequence
         self._since_yield = 0
         self._hops: list[Connection] = []
         self._ways: dict[tuple[str, PackedType, EndpointId | None], _Way] = {}
@@ -124,10 +126,10 @@ class Publication:
         way = self._last_way
         if way is None or way.lone is None or len(payload) > PAYLOAD_SIZE_MAX:
             return False
-        sequence = self._sequences[False]
+        sequence = self._sequence
         if not way.lone.send_single(way.header, self._ttl, sequence, payload):
             return False
-        self._sequences[False] = sequence + 1
+        self._sequence = sequence + 1
         self._counted += 1
         return True
 
@@ -229,25 +231,27 @@ class Publication:
         if not way.hops:
             self._group = Group.forwarded([], 0, 1)
             return True
-        group = self._group = self._open(way, is_command=False)
+        sequence = self._sequence
+        self._sequence = sequence + 1
+        group = self._group = Group(way.header, self._ttl, sequence)
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)
         return group.is_sealed
-
-    def _open(self, way: _Way, *, is_command: bool) -> Group:
-        sequence = self._sequences[is_command]
-        self._sequences[is_command] = sequence + 1
-        return Group(way.header, self._ttl, sequence)
 
     def command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's commands: never waits, and what finds no room is dropped.
 
         The channel above it finds and repeats what is lost.
         """
-        way = self._way(topic, PackedType.COMMAND, to)
-        if way.hops:
-            group = self._open(way, is_command=True)
+        way = self._ways.get((topic, _COMMAND, to)) or self._way(topic, _COMMAND, to)
+        sequence = self._command_sequence
+        self._command_sequence = sequence + 1
+        lone = way.lone
+        if lone is not None and lone.is_free:
+            lone.send_now(encode_single(way.header, self._ttl, sequence, payload))
+        elif way.hops:
+            group = Group(way.header, self._ttl, sequence)
             group.add(payload)
             group.seal()
             for connection in way.hops:
@@ -274,7 +278,7 @@ class Publication:
                 raise EndpointClosed(
                     "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"
                 )
-            if kind is not PackedType.COMMAND:
+            if kind is not _COMMAND:
                 check_topic(topic)
             if len(self._ways) >= ROUTES_MAX:
                 self._ways.clear()
