@@ -116,7 +116,7 @@ def _observation_of(kind: type[Observation], members: dict[str, Any]) -> Observa
 
 
 def _text(members: dict[str, Any], name: str, *default: str) -> str:
-    found = members.pop(name, *default)
+    found = members.pop(name, *(default or (None,)))
     if not isinstance(found, str):
         raise NoValue(f'"{name}" is text')
     return found

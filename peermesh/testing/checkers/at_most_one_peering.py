@@ -40,7 +40,8 @@ def at_most_one_peering(history: History) -> Verdict:
         else:
             text = f"{event.process} lost a peering with {change.peer} that it did not have"
             return broken(PROMISE, text, [_told(change.peer, event, change.connection)])
-    return _compare_ends(standing) or held(PROMISE, f"{count} peerings, one at a time")
+    verdict = _compare_ends(standing)
+    return held(PROMISE, f"{count} peerings, one at a time") if verdict is None else verdict
 
 
 def _compare_ends(standing: _Standing) -> Verdict | None:

@@ -13,7 +13,7 @@ from peermesh.testing.checkers.linearization import (
     prepare,
     search,
 )
-from peermesh.testing.checkers.models import KeyValue, Model
+from peermesh.testing.checkers.models import KeyValue, Model, State
 from peermesh.testing.checkers.verdict import Verdict, broken, gave_up, held
 from peermesh.testing.history import NEVER, History, Operation
 
@@ -82,7 +82,8 @@ def _explain(tasks: list[Task], result: Result, model: Model, *, is_whole: bool)
     begun = [task for task in tasks if task.operation.first < stuck.last]
     late = [_loosened(task) for task in begun if task.operation.last > stuck.last]
     begun = [task for task in begun if task.operation.last <= stuck.last]
-    kept = _shrunk(begun, [task for task in late if task], model, is_whole=is_whole)
+    begin = model.initial(is_whole=is_whole)
+    kept = _Shrinking(begun, [task for task in late if task], model, begin).run()
     text = f"no order explains these, whatever became of the other {len(tasks) - len(kept)}"
     if len(kept) > WITNESS_MAX:
         text += f" (the last {WITNESS_MAX} of {len(kept)} are shown)"
@@ -96,28 +97,44 @@ def _loosened(task: Task) -> Task | None:
     return replace(task, is_required=False, operation=replace(task.operation, last=NEVER))
 
 
-def _shrunk(rigid: list[Task], loose: list[Task], model: Model, *, is_whole: bool) -> list[Task]:
-    """Loosen what may be loosened while the contradiction stays; give what is left.
+class _Shrinking:
+    """Loosens what may be loosened while the contradiction stays.
 
     Taking a write away would only make the reads of it stranger. But if not even its happening at
     any other time, or never, helps, then it has no part in the contradiction.
     """
-    left = SHRINKING_MAX
-    size = max(1, len(rigid) // 2)
-    while left > 0:
-        place = 0
-        while place < len(rigid) and left > 0:
-            loosened = [_loosened(task) for task in rigid[place : place + size]]
-            fewer = rigid[:place] + rigid[place + size :]
-            more = loose + [task for task in loosened if task]
-            tasks = sorted(fewer + more, key=lambda task: task.operation.first)
-            result = search(tasks, model, model.initial(is_whole=is_whole), left // 4 + 1)
-            left -= result.configurations + 1
-            if result.is_found or result.has_given_up:
-                place += size
-            else:
-                rigid, loose = fewer, more
-        if size == 1:
-            break
-        size //= 2
-    return rigid
+
+    def __init__(self, rigid: list[Task], loose: list[Task], model: Model, begin: State) -> None:
+        self._rigid = rigid
+        self._loose = loose
+        self._model = model
+        self._begin = begin
+        self._left = SHRINKING_MAX
+
+    def run(self) -> list[Task]:
+        """Give what is left."""
+        # Reads go first: what was written explains more than what was read.
+        self._loosen([task for task in self._rigid if task.is_read])
+        self._loosen([task for task in self._rigid if not task.is_read])
+        return self._rigid
+
+    def _loosen(self, candidates: list[Task]) -> None:
+        size = len(candidates)
+        while size and self._left > 0:
+            parts = [candidates[at : at + size] for at in range(0, len(candidates), size)]
+            kept = [part for part in parts if not self._is_needless(part)]
+            candidates = [task for part in kept for task in part]
+            size //= 2
+
+    def _is_needless(self, part: list[Task]) -> bool:
+        """Try without some operations, and leave them out if the contradiction stays."""
+        chosen = {task.operation.number for task in part}
+        rigid = [task for task in self._rigid if task.operation.number not in chosen]
+        loose = self._loose + [task for each in part if (task := _loosened(each))]
+        tasks = sorted(rigid + loose, key=lambda task: task.operation.first)
+        result = search(tasks, self._model, self._begin, max(0, self._left // 4))
+        self._left -= result.configurations + 1
+        if result.is_found or result.has_given_up:
+            return False
+        self._rigid, self._loose = rigid, loose
+        return True
