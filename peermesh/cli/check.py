@@ -1,0 +1,105 @@
+"""``peermesh check``: hold a recorded history against the promises that it should have kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import click
+
+from peermesh.cli.exits import CommandFailed
+from peermesh.testing import checkers
+from peermesh.testing.checkers import Verdict
+from peermesh.testing.checkers.watch import GUARANTEES
+from peermesh.testing.history import History, HistoryError, merge
+from peermesh.testing.history_files import read_history
+
+Check = Callable[[History], Verdict]
+
+BY_HISTORY: Final[dict[str, Check]] = {
+    "linearizable": checkers.linearizable,
+    "monotonic": checkers.monotonic,
+    "watch": checkers.watch,
+    **{f"watch.{name}": check for name, check in GUARANTEES.items()},
+    "one_winner": checkers.one_winner,
+    "at_most_one_peering": checkers.at_most_one_peering,
+    "no_message_outlives_its_ttl": checkers.no_message_outlives_its_ttl,
+}
+"""Promises that a history is enough for."""
+
+BY_NODES: Final[dict[str, Callable[[History, tuple[str, ...]], Verdict]]] = {
+    "prefix_consistent": checkers.prefix_consistent,
+    "exactly_once": checkers.exactly_once,
+}
+"""Promises that need to know the clones, or the consumers."""
+
+PROMISES: Final = (*BY_HISTORY, *BY_NODES)
+
+
+@click.command()
+@click.argument(
+    "histories",
+    nargs=-1,
+    required=True,
+    metavar="HISTORY...",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+)
+@click.option(
+    "--promise", "promises", multiple=True, required=True, type=click.Choice(PROMISES),
+    help="What should have held; may be given several times.",
+)  # fmt: skip
+@click.option(
+    "--node", "nodes", multiple=True, metavar="NAME",
+    help="A clone (prefix_consistent), a consumer (exactly_once), or where the operations count"
+    " (linearizable: all, if none is named). May be given several times.",
+)  # fmt: skip
+@click.option(
+    "--json", "as_json", is_flag=True,
+    help='Write {"promise": …, "finding": …, "text": …, "witness": […]} for each promise.',
+)  # fmt: skip
+def check(
+    histories: tuple[Path, ...], promises: tuple[str, ...], nodes: tuple[str, ...], *, as_json: bool
+) -> None:
+    """Tell whether a recorded HISTORY kept its promises; the code is 1 if one did not.
+
+    A history is a file of JSON lines, from peermesh.testing or anybody else. Several are merged by
+    their times, which have to come from one clock. "gave up" means that the history is more than
+    can be decided: the code is 1 then, too.
+    """
+    checks = [_check_of(promise, nodes) for promise in dict.fromkeys(promises)]
+    try:
+        recorded = [read_history(path) for path in histories]
+        history = recorded[0] if len(recorded) == 1 else merge(recorded)
+        verdicts = [each(history) for each in checks]
+    except (HistoryError, UnicodeDecodeError) as error:
+        raise CommandFailed(f"this is no history for that: {error}") from None
+    for verdict in verdicts:
+        click.echo(_json_of(verdict) if as_json else str(verdict))
+    bad = [verdict.promise for verdict in verdicts if not verdict]
+    if bad:
+        raise CommandFailed(f"not kept, or not decided: {', '.join(bad)}")
+
+
+def _check_of(promise: str, nodes: tuple[str, ...]) -> Check:
+    if promise in BY_NODES:
+        if not nodes:
+            raise click.UsageError(f"{promise} needs the names of its nodes: --node NAME")
+        return lambda history: BY_NODES[promise](history, nodes)
+    if promise == "linearizable" and nodes:
+        return partial(checkers.linearizable, nodes=nodes)
+    return BY_HISTORY[promise]
+
+
+def _json_of(verdict: Verdict) -> str:
+    return json.dumps(
+        {
+            "promise": verdict.promise,
+            "finding": verdict.finding.value,
+            "text": verdict.text,
+            "witness": list(verdict.witness),
+        },
+        ensure_ascii=False,
+    )
