@@ -12,7 +12,7 @@ import peermesh
 import peermesh.blocking
 from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, rate, work
 from benchmarks.role import Task
-from benchmarks.workload import MARKS, TOPIC, Disorder, event, events, messages, payloads
+from benchmarks.workload import MARKS, TOPIC, Disorder, check, event, events, messages, payloads
 from peermesh import EndpointId
 
 BATCH_COUNT: Final = 256
@@ -93,10 +93,9 @@ async def subscribe_batches(task: Task) -> None:
     async with subscribing(task) as subscriber:
         taken, size = 0, task.size
         while taken < task.count:
-            for _, data in await subscriber.get_batch():
-                if len(data) != size or data[0] != taken % MARKS:
-                    raise Disorder(taken, data)
-                taken += 1
+            batch = await subscriber.get_batch()
+            check(batch, taken, size)
+            taken += len(batch)
         task.report(ended_ns=time.monotonic_ns(), taken=taken)
 
 

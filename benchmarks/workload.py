@@ -35,6 +35,22 @@ def events(count: int) -> Iterator[Value]:
     return islice(cycle([event(mark) for mark in range(MARKS)]), count)
 
 
+_MARKS_IN_TURN: Final = bytes(range(MARKS))
+
+
+def check(batch: list[tuple[str, Value]], taken: int, size: int) -> None:
+    """Check the length and the order of messages that were read at once, after ``taken`` others."""
+    begin = taken % MARKS
+    turns = 1 + (begin + len(batch)) // MARKS
+    expected = (_MARKS_IN_TURN * turns)[begin : begin + len(batch)]
+    if bytes([data[0] for _, data in batch]) != expected or {len(data) for _, data in batch} != {
+        size
+    }:
+        for place, (_, data) in enumerate(batch, taken):
+            if len(data) != size or data[0] != place % MARKS:
+                raise Disorder(place, data)
+
+
 class Disorder(AssertionError):
     """A message that should not be here now: one was lost, doubled, changed or overtaken."""
 

@@ -181,17 +181,20 @@ class Publication:
         self, topic: str, kind: PackedType, to: EndpointId | None, payloads: Sequence[bytes]
     ) -> None:
         """Publish encoded payloads of one topic, waiting for room between them."""
-        charge = PAYLOAD_CHARGE + max(map(len, payloads), default=0)
+        lengths = list(map(len, payloads))
+        charge = PAYLOAD_CHARGE + max(lengths, default=0)
         at = 0
         while at < len(payloads):
             if self._put(topic, kind, to, payloads[at]):
                 await self.breathe()
+            at += 1
             # As many more as fit into the open group for sure, at once.
             group = self._group
-            some = payloads[at + 1 : at + 1 + max(0, group.room - 1) // charge]
+            end = at + max(0, group.room - 1) // charge
+            some = payloads[at:end]
             group.payloads += some
-            group.room -= len(some) * PAYLOAD_CHARGE + sum(map(len, some))
-            at += 1 + len(some)
+            group.room -= len(some) * PAYLOAD_CHARGE + sum(lengths[at:end])
+            at += len(some)
 
     def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
         """Add a message to the open group, or open another; true if it is time to ``breathe``."""
