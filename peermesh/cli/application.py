@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from peermesh.cli.broker import broker
 from peermesh.cli.check import check
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
@@ -53,7 +54,7 @@ def application() -> None:
     """Gather the commands."""
 
 
-for command in (check, demo, node, pub, sub, store):
+for command in (broker, check, demo, node, pub, sub, store):
     application.add_command(command)
 
 

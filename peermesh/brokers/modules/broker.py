@@ -88,7 +88,9 @@ class ModuleBroker:
             self._end(workers)
         else:
             # The workers end only after the call that this one is in the middle of.
-            threading.Thread(target=self._end, args=(workers,), name="peermesh modules end").start()
+            threading.Thread(
+                target=self._end, args=(workers,), name="peermesh modules end", daemon=False
+            ).start()
 
     def _end(self, workers: list[Worker]) -> None:
         for worker in workers:

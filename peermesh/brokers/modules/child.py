@@ -5,6 +5,7 @@ Started as ``python -m peermesh.brokers.modules.child FD MODULE:CLASS ARGUMENTS`
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -52,6 +53,9 @@ def _receive(module: Module, pipe: Pipe, message: Message) -> None:
 
 def main(descriptor: str, path: str, described: str) -> None:
     """Read the command line."""
+    # Ctrl-C is for the broker, which then ends this process in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     settings = decode(bytes.fromhex(described))
     assert isinstance(settings, Table)
     pipe = Pipe(socket.socket(fileno=int(descriptor)))

@@ -53,4 +53,5 @@ class Pipe:
         """End the line."""
         with contextlib.suppress(OSError):  # The other side was faster.
             self._socket.shutdown(socket.SHUT_RDWR)
+        self._input.close()
         self._socket.close()

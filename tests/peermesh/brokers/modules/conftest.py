@@ -95,4 +95,7 @@ def kit() -> Iterator[Kit]:
     with kit.broker:
         pass
     left = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in left:
+        thread.join(WAIT)
+    left = [thread for thread in left if thread.is_alive()]
     assert not left, f"threads that were left behind: {left}"

@@ -366,9 +366,13 @@ def test_an_async_module_may_leave_and_may_end_the_broker(kit) -> None:
     source, sink = broker.add_module(kit.Collector()), broker.add_module(Leaving())
     broker.add_link(source, sink)
     broker.publish(source, Message())
-    for thread in threading.enumerate():
-        if thread.name.startswith("peermesh"):
-            thread.join(kit.WAIT)
+
+    def use() -> None:
+        while True:
+            broker.retain().release()
+
+    with pytest.raises(BrokerError, match="destroyed"):
+        use()
     assert not kit.failures
 
 
