@@ -248,22 +248,28 @@ class ModuleBroker:
         await trio.lowlevel.checkpoint_if_cancelled()
         with self._lock:
             links = self._begin(seat)
-            is_worker = self._workers[seat.number].is_here()
+            worker = seat if self._workers[seat.number].is_here() else None
         for link in links:
-            while True:
+            while (room := self._offer(link, message, worker)) is not None:
+                await self._wait(room, worker)
+
+    async def _wait(self, room: trio.Event, worker: Seat | None) -> None:
+        try:
+            await room.wait()
+        finally:
+            if worker is not None:
                 with self._lock:
-                    verdict = self._core.offer(link, message, seat if is_worker else None)
-                    if verdict is Verdict.DELIVERED:
-                        self._workers[link.sink.number].wake()
-                    if verdict is not Verdict.WAIT:
-                        break
-                    waiter = self._workers[link.sink.number].room.enlist(self._loop())
-                try:
-                    await waiter.wait()
-                finally:
-                    if is_worker:
-                        with self._lock:
-                            seat.awaited = None
+                    worker.awaited = None
+
+    def _offer(self, link: Link, message: Message, worker: Seat | None) -> trio.Event | None:
+        """Offer a message; give an event to wait for if there is no room."""
+        with self._lock:
+            verdict = self._core.offer(link, message, worker)
+            if verdict is Verdict.WAIT:
+                return self._workers[link.sink.number].room.enlist(self._loop())
+            if verdict is Verdict.DELIVERED:
+                self._workers[link.sink.number].wake()
+            return None
 
     def _is_in_loop(self) -> bool:
         return self._portal is not None and self._portal.is_here()

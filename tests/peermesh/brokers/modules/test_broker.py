@@ -22,6 +22,8 @@ from peermesh.brokers.modules import (
     ModuleBroker,
     RemoveLinkError,
 )
+from wire.encoding import encode
+from wire.errors import DecodeError
 
 
 def test_what_a_source_publishes_reaches_its_sinks_in_order_and_nobody_else(kit) -> None:
@@ -426,3 +428,39 @@ def test_thirty_two_threads_of_random_operations_lose_nothing_and_never_stop(kit
         numbers = [number for source, number in sink.received if source == name]
         assert [number for number in numbers if number is not None] == list(range(150))
     assert not kit.failures
+
+
+def test_two_brokers_share_nothing(kit) -> None:
+    with ModuleBroker() as other:
+        module = kit.broker.add_module(kit.Collector(), "a")
+        assert other.modules() == []
+        with pytest.raises(BrokerError):
+            other.publish(module, Message())
+        other.add_module(kit.Collector(), "a")
+
+
+def test_a_message_is_immutable_and_goes_through_bytes_unchanged() -> None:
+    parts, properties = [1, b"2", ["3"]], {"unit": "celsius"}
+    message = Message(parts, properties)
+    parts.append(4)
+    properties["unit"] = "kelvin"
+    assert message == Message((1, b"2", ("3",)), {"unit": "celsius"})
+    assert Message.decode(message.encode()) == message
+    for attribute in ("content", "properties"):
+        with pytest.raises(AttributeError):
+            setattr(message, attribute, None)
+    for encoded in (encode(1), encode((1, 2)), encode(({"n": 1}, b"")), b"\xff"):
+        with pytest.raises(DecodeError):
+            Message.decode(encoded)
+
+
+def test_a_module_without_a_worker_is_not_added(kit, monkeypatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(BrokerError, match="can't start new thread"):
+            kit.broker.add_module(kit.Collector(), "a")
+    assert kit.broker.modules() == []
+    kit.broker.add_module(kit.Collector(), "a")

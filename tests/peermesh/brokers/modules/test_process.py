@@ -23,6 +23,9 @@ class Answering:
             raise ValueError("as told")
         if message.content == "die":
             os._exit(7)
+        if message.content == "garbage":
+            self.port.publish.__closure__[0].cell_contents.send(("publish", 1))
+            return
         if message.content == "leave":
             self.port.leave()
             return
@@ -119,4 +122,12 @@ def test_a_process_may_leave_by_itself(kit, linked) -> None:
             kit.broker.remove_link("process", "source")
         except BrokerError:
             break
+    assert not kit.failures
+
+
+def test_what_is_no_message_is_refused_and_the_next_one_is_received(kit, linked) -> None:
+    messages, _ = linked
+    for content in ("garbage", "after"):
+        kit.broker.publish("source", Message(content))
+    assert messages.get(timeout=kit.WAIT).content[1] == "after"
     assert not kit.failures
