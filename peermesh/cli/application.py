@@ -54,7 +54,17 @@ def application() -> None:
     """Gather the commands."""
 
 
-for command in (broker, check, demo, node, pub, sub, store):
+COMMANDS: Final = (
+    broker,
+    check,
+    demo,
+    node,
+    pub,
+    sub,
+    store,
+)
+
+for command in COMMANDS:
     application.add_command(command)
 
 
