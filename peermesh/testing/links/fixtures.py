@@ -6,9 +6,9 @@ plugin can import them into a conftest.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
-from functools import partial
+from typing import Protocol
 
 import pytest
 import trio
@@ -16,24 +16,35 @@ from pytest_trio import trio_fixture
 
 from peermesh.testing.links import Link, blocking, open_link
 
-OpenLink = Callable[..., Awaitable[Link]]
-OpenBlockingLink = Callable[..., blocking.Link]
+
+class OpenLink(Protocol):
+    """Opens a link to a service, in trio."""
+
+    async def __call__(self, host: str, port: int, *, seed: int = 0) -> Link:
+        """Give a link that stands until the test ends."""
+
+
+class OpenBlockingLink(Protocol):
+    """Opens a link to a service."""
+
+    def __call__(self, host: str, port: int, *, seed: int = 0) -> blocking.Link:
+        """Give a link that stands until the test ends."""
 
 
 @trio_fixture  # type: ignore[untyped-decorator]  # pytest-trio has no types
 async def link_to() -> AsyncIterator[OpenLink]:
-    """Open links that stand until the test ends: ``await link_to(host, port, seed=1)``."""
+    """Open links in a test of trio: to await, with the host and port of the service."""
     async with trio.open_nursery() as nursery:
 
         async def keep(
-            *arguments: object, task_status: trio.TaskStatus[Link], **options: object
+            host: str, port: int, seed: int, *, task_status: trio.TaskStatus[Link]
         ) -> None:
-            async with open_link(*arguments, **options) as link:  # type: ignore[arg-type]  # the link's own types
+            async with open_link(host, port, seed=seed) as link:
                 task_status.started(link)
                 await trio.sleep_forever()
 
-        async def open_one(*arguments: object, **options: object) -> Link:
-            link: Link = await nursery.start(partial(keep, *arguments, **options))
+        async def open_one(host: str, port: int, *, seed: int = 0) -> Link:
+            link: Link = await nursery.start(keep, host, port, seed)
             return link
 
         yield open_one
@@ -42,10 +53,10 @@ async def link_to() -> AsyncIterator[OpenLink]:
 
 @pytest.fixture
 def blocking_link_to() -> Iterator[OpenBlockingLink]:
-    """Open links that stand until the test ends: ``blocking_link_to(host, port, seed=1)``."""
+    """Open links in a plain test: to call with the host and port of the service."""
     with ExitStack() as stack:
 
-        def open_one(*arguments: object, **options: object) -> blocking.Link:
-            return stack.enter_context(blocking.open_link(*arguments, **options))  # type: ignore[arg-type]  # the link's own types
+        def open_one(host: str, port: int, *, seed: int = 0) -> blocking.Link:
+            return stack.enter_context(blocking.open_link(host, port, seed=seed))
 
         yield open_one
