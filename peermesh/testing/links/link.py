@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import ExitStack, asynccontextmanager, suppress
 from math import inf
 from typing import Final
 
@@ -26,9 +27,9 @@ from peermesh.testing.links.events import (
 )
 from peermesh.testing.links.pipe import Pipe
 
-CONNECTIONS_MAX: Final = 1_000
-"""Connections that stand at once; more are reset. Each takes two of the files that a process may
-open, and up to twice the size of a pipe."""
+CONNECTIONS_MAX: Final = 400
+"""Connections that stand at once; more are reset. Each takes two of the 1,024 files that a process
+may open, as a rule, and up to twice the size of a pipe."""
 
 BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: tests like to dial all at once."""
@@ -68,6 +69,8 @@ class Link:
         self.host = ""
         self.port = 0
         self._notice = notice
+        self._nursery: trio.Nursery
+        self._listeners: Sequence[socket.socket] = ()
         self._chance = random.Random(seed).random
         self._conditions = {Direction.FORTH: HEALTHY, Direction.BACK: HEALTHY}
         self._lifetime = inf
@@ -147,6 +150,7 @@ class Link:
         if fault.after_seconds is not None:
             self._set_lifetime(fault.after_seconds)
         else:
+            self._accept_waiting()  # They stand already, for whoever has dialled.
             for passage in self._passages.values():
                 passage.scope.cancel()
 
@@ -157,33 +161,58 @@ class Link:
 
     # Connections.
 
-    async def serve(self, stream: trio.SocketStream) -> None:
-        """Carry one connection from its acceptance to its end."""
+    def start(self, listeners: Sequence[socket.socket], nursery: trio.Nursery) -> None:
+        """Take in connections from now on, as tasks of this nursery."""
+        self.host, self.port = listeners[0].getsockname()[:2]
+        self._listeners = listeners
+        self._nursery = nursery
+        for listener in listeners:
+            nursery.start_soon(self._accept_from, listener)
+
+    async def _accept_from(self, listener: socket.socket) -> None:
+        while True:
+            await trio.lowlevel.wait_readable(listener)
+            self._accept_waiting()
+
+    def _accept_waiting(self) -> None:
+        """Take in all connections that the system has accepted for us."""
+        for listener in self._listeners:
+            with suppress(BlockingIOError):
+                while True:
+                    sock, _ = listener.accept()
+                    sock.settimeout(0)
+                    self._admit(trio.socket.from_stdlib_socket(sock))
+
+    def _admit(self, near: trio.socket.SocketType) -> None:
         if len(self._passages) >= CONNECTIONS_MAX:
-            break_off(stream.socket)
+            break_off(near)
             return
         self._accepted += 1
         passage = _Passage(self._accepted)
         passage.scope.deadline = passage.accepted_at + self._lifetime
         self._passages[passage.number] = passage
         self._notice(ConnectionOpened(passage.number))
+        self._nursery.start_soon(self._serve, passage, near)
+
+    async def _serve(self, passage: _Passage, near: trio.socket.SocketType) -> None:
+        """Carry one connection from its acceptance to its end."""
         try:
             with passage.scope:
-                if await self._carry(passage, stream):
+                if await self._carry(passage, near):
                     self._notice(ConnectionEnded(passage.number))
                     return
         finally:
             self._forget(passage)
-            break_off(stream.socket)
+            break_off(near)
         self._reset += 1
         self._notice(ConnectionReset(passage.number))
 
-    async def _carry(self, passage: _Passage, stream: trio.SocketStream) -> bool:
+    async def _carry(self, passage: _Passage, near: trio.socket.SocketType) -> bool:
         far = await self._dial(passage)
         if far is None:
             return False
         pipes = [Pipe(each, self._chance) for each in self._conditions.values()]
-        passage.connection = Connection(stream.socket, far.socket, (pipes[0], pipes[1]))
+        passage.connection = Connection(near, far.socket, (pipes[0], pipes[1]))
         self._notice(ConnectionJoined(passage.number))
         return await passage.connection.run()
 
@@ -225,20 +254,29 @@ async def open_link(
     cannot listen.
     """
     link = Link((target_host, target_port), seed=seed, notice=notice)
-    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
-    link.host, link.port = listeners[0].socket.getsockname()[:2]
     own: BaseException | None = None
-    try:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(trio.serve_listeners, link.serve, listeners)
-            try:
-                yield link
-            except BaseException as error:
-                own = error
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(each) for each in await _listen(host, port)]
+        try:
+            async with trio.open_nursery() as nursery:
+                link.start(listeners, nursery)
+                try:
+                    yield link
+                except BaseException as error:
+                    own = error
+                    raise
+                finally:
+                    nursery.cancel_scope.cancel()
+        except BaseExceptionGroup as group:
+            if own is None or group.exceptions != (own,):
                 raise
-            finally:
-                nursery.cancel_scope.cancel()
-    except BaseExceptionGroup as group:
-        if own is None or group.exceptions != (own,):
-            raise
-        raise own from own.__cause__  # The body's own error goes on as itself.
+            raise own from own.__cause__  # The body's own error goes on as itself.
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """Listen at all addresses of a host, with sockets that can be asked without waiting."""
+    listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    sockets = [socket.socket(fileno=each.socket.detach()) for each in listeners]
+    for each in sockets:
+        each.settimeout(0)
+    return sockets

@@ -57,6 +57,7 @@ def test_a_web_server_is_read_through_a_link_with_faults(web):
             client.settimeout(30)
             link.heal()
             assert client.recv(8) == b"HTTP/1.0"
+        with closing(socket.create_connection((HOST, link.port))) as client:
             link.apply(Reset())
             with pytest.raises(ConnectionResetError):  # noqa: PT012 - bytes may come before
                 while client.recv(4096):
