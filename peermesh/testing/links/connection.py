@@ -10,8 +10,8 @@ from typing import Final
 import trio
 
 from endpoint.bell import Bell
+from peermesh.testing.conditions import Conditions
 from peermesh.testing.faults import Direction
-from peermesh.testing.links.conditions import Conditions
 from peermesh.testing.links.pipe import Ending, Pipe
 
 _LINGER_NOT: Final = struct.pack("ii", 1, 0)

@@ -11,8 +11,16 @@ from typing import Final
 
 import trio
 
-from peermesh.testing.faults import Direction, LinkFault, Reset, check
-from peermesh.testing.links.conditions import HEALTHY, Conditions
+from peermesh.testing.conditions import HEALTHY, Conditions
+from peermesh.testing.faults import (
+    Direction,
+    Duplication,
+    LinkFault,
+    Reordering,
+    Reset,
+    Unsupported,
+    check,
+)
 from peermesh.testing.links.connection import Connection, break_off
 from peermesh.testing.links.events import (
     ConnectionEnded,
@@ -26,6 +34,7 @@ from peermesh.testing.links.events import (
     LinkStatistics,
 )
 from peermesh.testing.links.pipe import Pipe
+from peermesh.testing.nurseries import open_serving_nursery
 
 CONNECTIONS_MAX: Final = 400
 """Connections that stand at once; more are reset. Each takes two of the 1,024 files that a process
@@ -33,6 +42,13 @@ may open, as a rule, and up to twice the size of a pipe."""
 
 BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: tests like to dial all at once."""
+
+WORLD: Final = "the link proxy"
+
+_NO_PACKETS: Final = (
+    "it passes on a stream of bytes, in which TCP has undone this already; network namespaces do"
+    " it to real packets, the simulation to virtual ones"
+)
 
 Notice = Callable[[LinkEvent], None]
 """Hears of each event at once; it must not wait."""
@@ -87,12 +103,18 @@ class Link:
 
         Raises ``ValueError`` for a fault without sense, and ``Unsupported``.
         """
-        if isinstance(fault, Reset) and direction is Direction.BOTH:
-            check(fault)
-            self._strike(fault)
-        else:
-            for way in _WAYS[direction]:
-                self._change(way, self._conditions[way].with_fault(fault))
+        check(fault)
+        match fault:
+            case Reset():
+                if direction is not Direction.BOTH:
+                    reason = "a connection breaks as a whole: Direction.BOTH"
+                    raise Unsupported(WORLD, fault, reason)
+                self._strike(fault)
+            case Duplication() | Reordering():
+                raise Unsupported(WORLD, fault, _NO_PACKETS)
+            case _:
+                for way in _WAYS[direction]:
+                    self._change(way, self._conditions[way].with_fault(fault))
         self._notice(FaultApplied(fault, direction))
         await trio.lowlevel.checkpoint()
 
@@ -254,23 +276,11 @@ async def open_link(
     cannot listen.
     """
     link = Link((target_host, target_port), seed=seed, notice=notice)
-    own: BaseException | None = None
     with ExitStack() as stack:
         listeners = [stack.enter_context(each) for each in await _listen(host, port)]
-        try:
-            async with trio.open_nursery() as nursery:
-                link.start(listeners, nursery)
-                try:
-                    yield link
-                except BaseException as error:
-                    own = error
-                    raise
-                finally:
-                    nursery.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            if own is None or group.exceptions != (own,):
-                raise
-            raise own from own.__cause__  # The body's own error goes on as itself.
+        async with open_serving_nursery() as nursery:
+            link.start(listeners, nursery)
+            yield link
 
 
 async def _listen(host: str, port: int) -> list[socket.socket]:

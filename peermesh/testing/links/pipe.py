@@ -13,7 +13,7 @@ from enum import Enum, unique
 from math import inf
 from typing import Final
 
-from peermesh.testing.links.conditions import HEALTHY, Conditions
+from peermesh.testing.conditions import HEALTHY, Conditions
 
 READ_SIZE_MAX: Final = 64 * 1024
 """Bytes taken from the sender at once: what a socket gives in one call, as a rule."""

@@ -16,9 +16,11 @@ import trio.testing
 from peermesh.testing.faults import (
     Delay,
     Direction,
+    Duplication,
     Loss,
     Partition,
     RateLimit,
+    Reordering,
     Reset,
     SlowClose,
     Unsupported,
@@ -260,8 +262,21 @@ async def test_a_reset_breaks_both_ends_and_lets_new_connections_through():
         async with await trio.open_tcp_stream(HOST, link.port) as again:
             await again.send_all(b"x")
             assert link.faults(Direction.BOTH) == ()
-        with pytest.raises(Unsupported, match="as a whole"):
-            await link.apply(Reset(), direction=Direction.FORTH)
+
+
+@pytest.mark.parametrize(
+    ("fault", "direction"),
+    [
+        (Duplication(0.1), Direction.BOTH),
+        (Reordering(0.1), Direction.FORTH),
+        (Reset(), Direction.FORTH),
+    ],
+)
+async def test_what_a_stream_of_bytes_cannot_show_is_refused_with_the_reason(fault, direction):
+    async with open_link(HOST, 1) as link:
+        with pytest.raises(Unsupported, match=r"the link proxy cannot do .*: (it passes|a conn)"):
+            await link.apply(fault, direction=direction)
+        assert link.faults(direction) == ()
 
 
 async def test_a_lifetime_breaks_each_connection_when_it_has_come():

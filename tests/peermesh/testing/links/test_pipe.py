@@ -8,18 +8,14 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
+from peermesh.testing.conditions import HEALTHY
 from peermesh.testing.faults import (
     Delay,
-    Duplication,
     Loss,
     Partition,
     RateLimit,
-    Reordering,
-    Reset,
     SlowClose,
-    Unsupported,
 )
-from peermesh.testing.links.conditions import HEALTHY, Conditions
 from peermesh.testing.links.pipe import (
     FLYING_SIZE_MAX,
     READ_SIZE_MAX,
@@ -228,18 +224,3 @@ def test_healing_lets_all_that_is_on_its_way_arrive():
     assert drain(pipe, 1) == [b"x", Ending.END]
     pipe.receive(b"y", 1)
     assert drain(pipe, 1) == [b"y"]
-
-
-@pytest.mark.parametrize("fault", [Duplication(0.1), Reordering(0.1), Reset()])
-def test_what_a_stream_of_bytes_cannot_show_is_refused_with_the_reason(fault):
-    with pytest.raises(Unsupported, match=r"the link proxy cannot do .*: (it passes|a connection)"):
-        under(fault)
-
-
-def test_faults_of_several_kinds_stand_together_and_one_of_a_kind():
-    conditions = under(Delay(1), RateLimit(5), Delay(2), Partition(), SlowClose(1), Loss(0.5))
-    assert set(conditions.faults()) == {
-        Delay(2), RateLimit(5), Partition(), SlowClose(1), Loss(0.5),
-    }  # fmt: skip
-    with pytest.raises(ValueError, match="probability"):
-        Conditions().with_fault(Loss(2))

@@ -1,4 +1,4 @@
-"""What stands on one direction of a link: at most one fault of each kind."""
+"""What stands on one direction of a link, in any world: at most one fault of each kind."""
 
 from __future__ import annotations
 
@@ -15,53 +15,54 @@ from peermesh.testing.faults import (
     Reordering,
     Reset,
     SlowClose,
-    Unsupported,
     check,
-)
-
-WORLD: Final = "the link proxy"
-
-_NO_PACKETS: Final = (
-    "it passes on a stream of bytes, in which TCP has undone this already; network namespaces do"
-    " it to real packets, the simulation to virtual ones"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """The faults of one direction. ``None`` and false: that one does not stand."""
+    """The faults of one direction; ``None`` for those that do not stand."""
 
     delay: Delay | None = None
     loss: Loss | None = None
+    duplication: Duplication | None = None
+    reordering: Reordering | None = None
     rate: RateLimit | None = None
     slow_close: SlowClose | None = None
     partition: Partition | None = None
 
     def with_fault(self, fault: LinkFault) -> Conditions:
-        """Add a fault, in place of one of its kind.
-
-        Raises ``ValueError`` for one without sense, and ``Unsupported`` for what a proxy cannot do.
-        """
+        """Add a fault, in place of one of its kind; raises ``ValueError`` for one without sense."""
         check(fault)
         match fault:
             case Delay():
                 return replace(self, delay=fault)
             case Loss():
                 return replace(self, loss=fault)
+            case Duplication():
+                return replace(self, duplication=fault)
+            case Reordering():
+                return replace(self, reordering=fault)
             case RateLimit():
                 return replace(self, rate=fault)
             case SlowClose():
                 return replace(self, slow_close=fault)
             case Partition():
                 return replace(self, partition=fault)
-            case Duplication() | Reordering():
-                raise Unsupported(WORLD, fault, _NO_PACKETS)
             case Reset():
-                raise Unsupported(WORLD, fault, "a connection breaks as a whole: Direction.BOTH")
+                raise ValueError("a reset strikes connections; it does not stand on a direction")
 
     def faults(self) -> tuple[LinkFault, ...]:
         """Give what stands, as it was applied."""
-        every = (self.delay, self.loss, self.rate, self.slow_close, self.partition)
+        every = (
+            self.delay,
+            self.loss,
+            self.duplication,
+            self.reordering,
+            self.rate,
+            self.slow_close,
+            self.partition,
+        )
         return tuple(fault for fault in every if fault is not None)
 
     @property
