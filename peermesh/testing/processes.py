@@ -34,6 +34,7 @@ class Program:
         self._environment = environment
         self._process: trio.Process | None = None
         self._heard = bytearray()
+        self._saying = trio.Lock()
         self.lives = 0
         """How often it was started."""
 
@@ -93,11 +94,12 @@ class Program:
         return await self._running().wait()
 
     async def say(self, line: str) -> None:
-        """Write a line to its stdin; raises ``ProgramEnded``."""
+        """Write a line to its stdin, waiting for room; raises ``ProgramEnded``."""
         process = self._running()
         assert process.stdin is not None
         try:
-            await process.stdin.send_all(line.encode() + b"\n")
+            async with self._saying:
+                await process.stdin.send_all(line.encode() + b"\n")
         except trio.BrokenResourceError:
             raise self._ended() from None
 
