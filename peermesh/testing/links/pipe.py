@@ -64,7 +64,6 @@ class Pipe:
         self._landed: deque[memoryview | Ending] = deque()
         self._flying_size = 0
         self._landed_size = 0
-        self._due_last = -inf
         self._line_free_at = -inf
         self._is_aborted = False
         self.resends = 0
@@ -136,7 +135,6 @@ class Pipe:
             self._line_free_at = -inf
         self._conditions = conditions
         if conditions == HEALTHY:
-            self._due_last = now
             self._flying = deque((now, what) for _, what in self._flying)
 
     # Within.
@@ -161,9 +159,8 @@ class Pipe:
         self._fly(ending, max(now, self._line_free_at) + self._stall(1) + later)
 
     def _fly(self, what: memoryview | Ending, leaves_at: float) -> None:
-        """Send on the way, never to overtake."""
-        self._due_last = max(self._due_last, leaves_at + self._travel())
-        self._flying.append((self._due_last, what))
+        """Send on the way. What is due before the one in front of it waits for that."""
+        self._flying.append((leaves_at + self._travel(), what))
 
     def _travel(self) -> float:
         delay = self._conditions.delay

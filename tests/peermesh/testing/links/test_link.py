@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import select
+import socket
 import socketserver
 import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -262,6 +263,15 @@ async def test_a_reset_breaks_both_ends_and_lets_new_connections_through():
         async with await trio.open_tcp_stream(HOST, link.port) as again:
             await again.send_all(b"x")
             assert link.faults(Direction.BOTH) == ()
+
+
+async def test_a_reset_breaks_what_the_system_has_accepted_and_we_have_not_seen_yet():
+    async with open_ends() as (link, _, _):
+        # Without a checkpoint in between.
+        with socket.create_connection((HOST, link.port)) as waiting:
+            await link.apply(Reset())
+            with pytest.raises(ConnectionResetError):
+                await trio.to_thread.run_sync(waiting.recv, 1)
 
 
 @pytest.mark.parametrize(
