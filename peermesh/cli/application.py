@@ -9,6 +9,7 @@ import click
 
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
+from peermesh.cli.link import link
 from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.running import Stopped
@@ -52,7 +53,7 @@ def application() -> None:
     """Gather the commands."""
 
 
-for command in (demo, node, pub, sub, store):
+for command in (demo, link, node, pub, sub, store):
     application.add_command(command)
 
 
