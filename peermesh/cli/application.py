@@ -11,6 +11,7 @@ from peermesh.cli.broker import broker
 from peermesh.cli.check import check
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
+from peermesh.cli.link import link
 from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.running import Stopped
@@ -58,10 +59,11 @@ COMMANDS: Final = (
     broker,
     check,
     demo,
+    link,
     node,
     pub,
-    sub,
     store,
+    sub,
 )
 
 for command in COMMANDS:
