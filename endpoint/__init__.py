@@ -1,5 +1,7 @@
 """The endpoint: a pure core that decides, a trio loop that carries out, and what users hold."""
 
+import logging
+
 from endpoint.endpoint import Endpoint
 from endpoint.mailbox import Message, Missed
 from endpoint.outbox import OutboxStatistics, OverflowPolicy
@@ -28,3 +30,6 @@ __all__ = [
     "StatusSubscriber",
     "Subscriber",
 ]
+
+# A library is silent unless its user asks for the log (design section 17).
+logging.getLogger("peermesh").addHandler(logging.NullHandler())

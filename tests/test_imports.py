@@ -73,3 +73,12 @@ def test_the_command_line_works_without_spark_and_test_tools():
 
 def test_a_heavy_import_would_be_seen():
     assert "cryptography" in top_level_modules("handshake.credentials", "cryptography.x509")
+
+
+@pytest.mark.parametrize(("asks", "told"), [("", ""), ("logging.basicConfig();", "told")])
+def test_the_library_logs_nothing_unless_its_user_asks_for_it(asks: str, told: str) -> None:
+    code = f"import logging, endpoint; {asks} logging.getLogger('peermesh.store').error('told')"
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert found.stderr.strip().rpartition(":")[2] == told

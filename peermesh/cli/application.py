@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import metadata
 from typing import Final
 
@@ -71,7 +72,8 @@ for command in COMMANDS:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command, and give the code to exit with."""
+    """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
+    logging.basicConfig(format="%(message)s")
     try:
         code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
     except click.ClickException as error:
