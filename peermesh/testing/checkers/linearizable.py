@@ -62,17 +62,14 @@ def linearizable(
 
 def _parts(operations: Sequence[Operation], model: Model) -> list[tuple[list[Task], bool]]:
     """Divide operations by what they touch: linearizable parts make a linearizable whole."""
+    names = [model.part(operation) for operation in operations]
+    is_whole = None in names
     parts: dict[Hashable, list[Task]] = {}
-    everything: list[Task] = []
-    is_whole = False
-    for operation in operations:
-        part = model.part(operation)
-        task = prepare(operation, model)
+    for name, operation in zip(names, operations, strict=True):
+        task = prepare(operation, model, is_whole=is_whole)
         if task is not None:
-            is_whole |= part is None
-            parts.setdefault(part, []).append(task)
-            everything.append(task)
-    return [(everything, True)] if is_whole else [(tasks, False) for tasks in parts.values()]
+            parts.setdefault(None if is_whole else name, []).append(task)
+    return [(tasks, is_whole) for tasks in parts.values()]
 
 
 def _explain(tasks: list[Task], result: Result, model: Model, *, is_whole: bool) -> Verdict:
