@@ -19,8 +19,11 @@ from peermesh.testing.history import NEVER, History, Operation
 
 PROMISE: Final = "linearizable"
 
-SHRINKING_MAX: Final = 100_000
+SHRINKING_MAX: Final = 50_000
 """Configurations to try for a smaller witness: some seconds, which a failing test may take."""
+
+TASKS_PER_CONFIGURATION: Final = 10
+"""Operations that take as long to prepare as a configuration takes to try."""
 
 WITNESS_MAX: Final = 20
 """Operations shown: nobody reads more."""
@@ -130,7 +133,7 @@ class _Shrinking:
         loose = self._loose + [task for each in part if (task := _loosened(each))]
         tasks = sorted(rigid + loose, key=lambda task: task.operation.first)
         result = search(tasks, self._model, self._begin, max(0, self._left // 4))
-        self._left -= result.configurations + 1
+        self._left -= result.configurations + 1 + len(tasks) // TASKS_PER_CONFIGURATION
         if result.is_found or result.has_given_up:
             return False
         self._rigid, self._loose = rigid, loose
