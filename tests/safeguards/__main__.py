@@ -89,28 +89,34 @@ def try_without(safeguard: Safeguard, tree: Path) -> Outcome:
     return Outcome(How.NOTICED, failed[1] if failed else "a test that hangs", seconds)
 
 
-def test_name(by: str) -> str:
-    """Say a test's name as a person would: where it is, and what it says."""
+def in_words(by: str) -> str:
+    """Say a test as a person would: where it is, and what it says."""
     path, _, name = by.partition("::")
-    return f"`{path.removeprefix('tests/')}`: {name.split('[')[0].removeprefix('test_')}"
+    words = name.split("[")[0].removeprefix("test_").replace("_", " ")
+    return f"`{path.removeprefix('tests/')}`: {words}" if words else by
 
 
 def write_page(outcomes: dict[str, Outcome]) -> None:
-    """Renew the table at the end of the page."""
+    """Renew the table at the end of the page; what was not tried now keeps what noticed it."""
     text = PAGE.read_text(encoding="utf-8")
-    start = text.index(TABLE_HEAD)
-    rows = [
-        f"| {each.name} | {each.why} | {test_name(outcomes[each.name].by).replace('_', ' ')} |\n"
-        for each in SAFEGUARDS
-    ]
-    PAGE.write_text(text[:start] + TABLE_HEAD + "".join(rows), encoding="utf-8")
+    start = text.index(TABLE_HEAD) + len(TABLE_HEAD)
+    cells = (row.strip("| ").split(" | ") for row in text[start:].splitlines())
+    known = {name: by for name, _, by in cells}
+    rows = []
+    for each in SAFEGUARDS:
+        outcome = outcomes.get(each.name)
+        by = known.get(each.name, "not tried") if outcome is None else in_words(outcome.by)
+        rows.append(f"| {each.name} | {each.why} | {by} |\n")
+    PAGE.write_text(text[:start] + "".join(rows), encoding="utf-8")
 
 
 def main() -> int:
     """Do what the command line says."""
     parser = argparse.ArgumentParser(prog="python -m tests.safeguards", description=__doc__)
     parser.add_argument("names", nargs="*", help="only safeguards with this in their name or file")
-    parser.add_argument("--write", action="store_true", help=f"renew {PAGE.name}; needs all")
+    parser.add_argument(
+        "--write", action="store_true", help=f"renew {PAGE.name} if all were noticed"
+    )
     options = parser.parse_args()
     chosen = [
         each
@@ -129,10 +135,10 @@ def main() -> int:
         outcomes = try_all(chosen, tree)
     if outcomes is None:
         return 2
-    if options.write and len(chosen) == len(SAFEGUARDS):
-        write_page(outcomes)
     missed = [name for name, outcome in outcomes.items() if outcome.how is not How.NOTICED]
     print(f"{len(outcomes) - len(missed)} of {len(outcomes)} were noticed")
+    if options.write and not missed:
+        write_page(outcomes)
     return 1 if missed else 0
 
 

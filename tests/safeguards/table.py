@@ -427,12 +427,12 @@ ENDPOINT = [
         ("tests/endpoint/test_mesh.py",),
     ),
     Safeguard(
-        "a leaf forwards nothing",
-        "forwarding=False is a wish",
-        "endpoint/core.py",
-        "(header.sender == self.local or self.forwarding)",
-        "(header.sender == self.local or not self.forwarding or self.forwarding)",
-        ("tests/endpoint/test_mesh.py", "tests/endpoint/test_core_property.py"),
+        "no path leads through a leaf",
+        "messages take the way through a leaf, and are lost there",
+        "endpoint/topology.py",
+        "        return announcement is None or announcement.forwarding\n",
+        "        return True\n",
+        ("tests/endpoint/test_topology.py", "tests/endpoint/test_core_property.py"),
     ),
     Safeguard(
         "made-up senders are nobody",
@@ -480,8 +480,7 @@ ENDPOINT = [
         "endpoint/core.py",
         "        if size > ANNOUNCEMENT_SIZE_MAX:\n",
         "        if False:\n",
-        ("tests/endpoint/test_hostile.py", "tests/endpoint/test_limits.py",
-         "tests/endpoint/test_refusals.py"),
+        ("tests/endpoint/test_news.py",),
     ),
     Safeguard(
         "credit",
@@ -521,7 +520,7 @@ ENDPOINT = [
         "endpoint/outbox.py",
         "        if self.is_lossy and self._is_over:\n",
         "        if False:\n",
-        ("tests/endpoint/test_outbox.py",),
+        ("tests/endpoint/test_flow.py",),
     ),
 ]  # fmt: skip
 
@@ -532,7 +531,7 @@ FACE = [
         "peermesh/blocking/outbound.py",
         "        if self._is_full():\n            raise OutboxFull(",
         "        if False:\n            raise OutboxFull(",
-        ("tests/peermesh/test_blocking.py",),
+        ("tests/peermesh/test_blocking_flow.py",),
     ),
     Safeguard(
         "blocking: nobody waits at a closed endpoint",
@@ -540,7 +539,7 @@ FACE = [
         "peermesh/blocking/outbound.py",
         "                while self._is_full() and not self.is_closed:\n",
         "                while self._is_full():\n",
-        ("tests/peermesh/test_blocking.py",),
+        ("tests/peermesh/test_blocking_flow.py",),
     ),
     Safeguard(
         "demo: lines without a gap",
@@ -548,7 +547,7 @@ FACE = [
         "peermesh/demo/intake.py",
         "        if number != self.due or self._is_ended:\n",
         "        if self._is_ended:\n",
-        ("tests/peermesh/test_demo_counting.py",),
+        ("tests/peermesh/test_demo_exactness.py",),
     ),
     Safeguard(
         "demo: counts belong to a checkpoint",
