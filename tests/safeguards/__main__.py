@@ -91,7 +91,7 @@ def try_without(safeguard: Safeguard, tree: Path) -> Outcome:
 
 def in_words(by: str) -> str:
     """Say a test as a person would: where it is, and what it says."""
-    path, _, name = by.partition("::")
+    path, _, name = by.removesuffix("::runTest").partition("::")
     words = name.split("[")[0].removeprefix("test_").replace("_", " ")
     return f"`{path.removeprefix('tests/')}`: {words}" if words else by
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from wire.codec import ControlKind
 from wire.errors import DecodeError
@@ -20,6 +20,7 @@ from wire.framing import (
 from wire.messages import Preamble
 
 SIZE_MAX = 512
+EARLY_SIZE = 40  # a preamble, a front, and the beginning of a body
 Told = tuple[object, ...]
 
 
@@ -29,15 +30,20 @@ def check(data: bytes) -> None:
     pieces = [data[at : at + step] for at in range(0, len(data), step)]
     whole, whole_error = _read([data])
     cut, cut_error = _read(pieces)
-    assert whole == cut
-    assert whole_error == cut_error
+    assert (whole, whole_error) == (cut, cut_error)
+    assert (whole, whole_error) == _read(pieces, is_late=True)
 
 
-def _read(pieces: Iterable[bytes]) -> tuple[list[Told], str]:
+def _read(pieces: Sequence[bytes], *, is_late: bool = False) -> tuple[list[Told], str]:
+    """Read after each piece; or after the first ones, and then only after all of them."""
     decoder = FrameDecoder(SIZE_MAX)
     told: list[Told] = []
-    for piece in pieces:
+    fed = 0
+    for number, piece in enumerate(pieces, start=1):
         decoder.feed(piece)
+        fed += len(piece)
+        if is_late and fed > EARLY_SIZE and number < len(pieces):
+            continue
         try:
             while (frame := decoder.next_frame()) is not None:
                 told.append(_tell(frame))
@@ -82,4 +88,5 @@ def seeds() -> Iterator[bytes]:
     control = encode_control(ControlKind.PING, b"\x82\x01\x02")
     for step in b"\x00\x03\x1f":
         yield bytes((step,)) + preamble + single + control + group
+    yield b"\x08" + preamble + encode_control(ControlKind.PING, bytes(2 * SIZE_MAX))
     yield b"\x04" + encode_preamble(Preamble(0, 65_535)) + control * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from stores.clone import Clone
 from stores.commands import Actions
@@ -49,12 +49,22 @@ def check(data: bytes) -> None:
 
 def _check_form(data: bytes) -> EndpointId:
     command = decode_command(data)
+    _refuse_more(decode_command, data)
     assert decode_command(encode_command(command)) == command
     if isinstance(command.content, Actions):
         for payload in command.content.payloads:
             action = decode_action(payload)
+            _refuse_more(decode_action, payload)
             assert decode_action(encode_action(action)) == action
     return command.sender.endpoint
+
+
+def _refuse_more(decode: Callable[[bytes], object], data: bytes) -> None:
+    try:
+        decode(data + b"\0")
+    except DecodeError:
+        return
+    raise AssertionError("bytes after the end were overlooked")
 
 
 def seeds() -> Iterator[bytes]:
