@@ -19,7 +19,7 @@ from peermesh.testing.history import NEVER, History, Operation
 
 PROMISE: Final = "linearizable"
 
-SHRINKING_MAX: Final = 50_000
+SHRINKING_MAX: Final = 20_000
 """Configurations to try for a smaller witness: some seconds, which a failing test may take."""
 
 TASKS_PER_CONFIGURATION: Final = 10
@@ -84,7 +84,8 @@ def _explain(tasks: list[Task], result: Result, model: Model, *, is_whole: bool)
     begun = [task for task in begun if task.operation.last <= stuck.last]
     begin = model.initial(is_whole=is_whole)
     kept = _Shrinking(begun, [task for task in late if task], model, begin).run()
-    text = f"no order explains these, whatever became of the other {len(tasks) - len(kept)}"
+    others = len(tasks) - len(kept)
+    text = f"no order gets past the end of #{stuck.number} ({others} others have no part in that)"
     if len(kept) > WITNESS_MAX:
         text += f" (the last {WITNESS_MAX} of {len(kept)} are shown)"
     return broken(PROMISE, text, [task.operation for task in kept[-WITNESS_MAX:]])
