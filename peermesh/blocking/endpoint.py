@@ -70,14 +70,16 @@ class Endpoint:
     async def _live(self, opened: trio.Event) -> None:
         """Be the one task in which the endpoint is entered and left."""
         try:
-            async with self._core, trio.open_nursery() as nursery:
-                nursery.start_soon(self._outbound.pump)
-                opened.set()
-                await self._closing.wait()
-                with trio.move_on_after(self._grace):
-                    await self._outbound.flush()
+            async with self._core:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._outbound.pump)
+                    opened.set()
+                    await self._closing.wait()
+                    with trio.move_on_after(self._grace):
+                        await self._outbound.flush()
+                    # What is left has had its time: a core that shuts down takes nothing any more.
+                    nursery.cancel_scope.cancel()
                 await self._core.shutdown(self._grace)
-                nursery.cancel_scope.cancel()
         finally:
             self._outbound.close()
             self._closed.set()

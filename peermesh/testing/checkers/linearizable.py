@@ -13,14 +13,17 @@ from peermesh.testing.checkers.linearization import (
     prepare,
     search,
 )
-from peermesh.testing.checkers.models import KeyValue, Model, State
+from peermesh.testing.checkers.models import KeyValue, Model
 from peermesh.testing.checkers.verdict import Verdict, broken, gave_up, held
 from peermesh.testing.history import NEVER, History, Operation
 
 PROMISE: Final = "linearizable"
 
-SHRINKING_MAX: Final = 100_000
+SHRINKING_MAX: Final = 20_000
 """Configurations to try for a smaller witness: some seconds, which a failing test may take."""
+
+TASKS_PER_CONFIGURATION: Final = 10
+"""Operations that take as long to prepare as a configuration takes to try."""
 
 WITNESS_MAX: Final = 20
 """Operations shown: nobody reads more."""
@@ -62,17 +65,14 @@ def linearizable(
 
 def _parts(operations: Sequence[Operation], model: Model) -> list[tuple[list[Task], bool]]:
     """Divide operations by what they touch: linearizable parts make a linearizable whole."""
+    names = [model.part(operation) for operation in operations]
+    is_whole = None in names
     parts: dict[Hashable, list[Task]] = {}
-    everything: list[Task] = []
-    is_whole = False
-    for operation in operations:
-        part = model.part(operation)
-        task = prepare(operation, model)
+    for name, operation in zip(names, operations, strict=True):
+        task = prepare(operation, model, is_whole=is_whole)
         if task is not None:
-            is_whole |= part is None
-            parts.setdefault(part, []).append(task)
-            everything.append(task)
-    return [(everything, True)] if is_whole else [(tasks, False) for tasks in parts.values()]
+            parts.setdefault(None if is_whole else name, []).append(task)
+    return [(tasks, is_whole) for tasks in parts.values()]
 
 
 def _explain(tasks: list[Task], result: Result, model: Model, *, is_whole: bool) -> Verdict:
@@ -80,21 +80,23 @@ def _explain(tasks: list[Task], result: Result, model: Model, *, is_whole: bool)
     if stuck is None:  # a failed search had at least one operation to fail at
         raise AssertionError("a search that tried nothing cannot have failed")
     begun = [task for task in tasks if task.operation.first < stuck.last]
-    late = [_loosened(task) for task in begun if task.operation.last > stuck.last]
-    begun = [task for task in begun if task.operation.last <= stuck.last]
-    begin = model.initial(is_whole=is_whole)
-    kept = _Shrinking(begun, [task for task in late if task], model, begin).run()
-    text = f"no order explains these, whatever became of the other {len(tasks) - len(kept)}"
+    rigid = [task for task in begun if task.is_required]
+    loose = [task for task in begun if not task.is_required]
+    kept = _Shrinking(rigid, loose, model, is_whole=is_whole).run()
+    others = len(tasks) - len(kept)
+    text = f"no order gets past the end of #{stuck.number} ({others} others have no part in that)"
     if len(kept) > WITNESS_MAX:
         text += f" (the last {WITNESS_MAX} of {len(kept)} are shown)"
     return broken(PROMISE, text, [task.operation for task in kept[-WITNESS_MAX:]])
 
 
-def _loosened(task: Task) -> Task | None:
-    """Let an operation have happened at any time from its beginning on, or never."""
-    if task.is_read:
-        return None
-    return replace(task, is_required=False, operation=replace(task.operation, last=NEVER))
+def _loosened(task: Task, model: Model, *, is_whole: bool) -> Task | None:
+    """Let an operation have happened at any time from its beginning on, or never.
+
+    Its result is forgotten: what had no effect according to its result may have one without it.
+    """
+    unknown = replace(task.operation, ended=None, last=NEVER)
+    return prepare(unknown, model, is_whole=is_whole)
 
 
 class _Shrinking:
@@ -104,11 +106,13 @@ class _Shrinking:
     any other time, or never, helps, then it has no part in the contradiction.
     """
 
-    def __init__(self, rigid: list[Task], loose: list[Task], model: Model, begin: State) -> None:
+    def __init__(
+        self, rigid: list[Task], loose: list[Task], model: Model, *, is_whole: bool
+    ) -> None:
+        self._model = model
+        self._is_whole = is_whole
         self._rigid = rigid
         self._loose = loose
-        self._model = model
-        self._begin = begin
         self._left = SHRINKING_MAX
 
     def run(self) -> list[Task]:
@@ -130,11 +134,16 @@ class _Shrinking:
         """Try without some operations, and leave them out if the contradiction stays."""
         chosen = {task.operation.number for task in part}
         rigid = [task for task in self._rigid if task.operation.number not in chosen]
-        loose = self._loose + [task for each in part if (task := _loosened(each))]
+        loose = self._loose + self._loosened(part)
         tasks = sorted(rigid + loose, key=lambda task: task.operation.first)
-        result = search(tasks, self._model, self._begin, max(0, self._left // 4))
-        self._left -= result.configurations + 1
+        begin = self._model.initial(is_whole=self._is_whole)
+        result = search(tasks, self._model, begin, max(0, self._left // 4))
+        self._left -= result.configurations + 1 + len(tasks) // TASKS_PER_CONFIGURATION
         if result.is_found or result.has_given_up:
             return False
         self._rigid, self._loose = rigid, loose
         return True
+
+    def _loosened(self, tasks: list[Task]) -> list[Task]:
+        loose = (_loosened(task, self._model, is_whole=self._is_whole) for task in tasks)
+        return [task for task in loose if task is not None]

@@ -46,6 +46,10 @@ class Model(Protocol):
         """Tell whether an operation, if it gave this result, cannot have changed anything."""
         ...
 
+    def is_blind(self, operation: Operation, *, is_whole: bool) -> bool:
+        """Tell whether it is never refused, and leads to one state from every other."""
+        ...
+
 
 Key: TypeAlias = bytes | None
 """The value of a key, encoded, so that types count; ``None`` if there is no such key."""
@@ -107,6 +111,10 @@ class KeyValue:
         if operation.name in ("put_unique", "compare_and_set"):
             return operation.result == (False,)
         return operation.name in ("get", "exists", "contains")
+
+    def is_blind(self, operation: Operation, *, is_whole: bool) -> bool:
+        """Tell whether it sets all there is."""
+        return operation.name in (("clear",) if is_whole else ("put", "erase"))
 
 
 def _get(state: Key) -> Step:

@@ -46,6 +46,16 @@ def test_a_stale_read_is_caught_with_the_two_puts_that_it_contradicts(script: An
                     "#6 b: get('k') -> 1"]  # fmt: skip
 
 
+def test_what_lost_according_to_its_result_may_have_won_without_it(script: Any) -> None:
+    script.lose(script.begin("x", "put", "k", 9))
+    unique = script.begin("a", "put_unique", "k", 0)
+    script.do("b", "compare_and_set", "k", 0, 1, result=(True,))
+    script.end(unique, False)
+    verdict = linearizable(script.history)
+    assert not verdict
+    assert len(verdict.witness) == 2, "either one alone would be fine"
+
+
 def test_a_read_of_what_nobody_wrote_is_caught_alone(script: Any) -> None:
     script.do("a", "put", "k", 1)
     script.do("b", "get", "k", result=(3,))

@@ -1,0 +1,55 @@
+"""The blocking API when publishers are faster than the mesh: they wait, or are told, never more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from peermesh import blocking as broker
+from wire.errors import EndpointClosed, OutboxFull
+
+WAIT = 20.0  # Far more than anything here takes.
+LARGE = bytes(1024 * 1024)
+TOO_MANY = 64  # of them: several times what may wait anywhere on the way
+
+
+@pytest.fixture
+def publisher() -> Iterator[broker.Endpoint]:
+    """An endpoint whose peer has subscribed, and does not read."""
+    with broker.Endpoint() as left, broker.Endpoint() as right:
+        reader = right.subscribe("/t")
+        assert right.peer("127.0.0.1", left.listen(), retry=0)
+        assert left.await_peer(right.node_id())
+        yield left
+        left.shutdown(grace=0)
+        reader.close()
+
+
+def test_publish_nowait_says_when_too_much_waits(publisher: broker.Endpoint) -> None:
+    def publish() -> None:
+        for _ in range(TOO_MANY):
+            publisher.publish_nowait("/t", LARGE)
+
+    with pytest.raises(OutboxFull, match="waits for room"):
+        publish()
+
+
+def test_who_waits_for_room_is_told_when_the_endpoint_ends(publisher: broker.Endpoint) -> None:
+    ended = threading.Event()
+
+    def publish() -> None:
+        with suppress(EndpointClosed):
+            while True:
+                publisher.publish("/t", LARGE)
+        ended.set()
+
+    threading.Thread(target=publish, daemon=True).start()
+    outbound = publisher._outbound
+    with outbound._room:
+        while not outbound._waiters:
+            outbound._room.wait(0.01)
+    publisher.shutdown(grace=0)
+    assert ended.wait(WAIT)
