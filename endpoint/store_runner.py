@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
@@ -112,12 +111,12 @@ class StoreRunner:
         *,
         name: str,
         speaks_on: str,
+        now_ns: Callable[[], int],
         backend: StoreBackend | None = None,
-        now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         """Run ``core``; ``speaks_on`` is the topic that the other side hears.
 
-        A master has a ``backend``, a clone has none.
+        A master has a ``backend``, a clone has none. ``now_ns`` gives the time of day.
         """
         self.core = core
         self.name = name

@@ -32,18 +32,56 @@ inline, a drawn moment later; other threads are refused.
 """
 
 from peermesh.testing.simulation.host import Host, HostDown
-from peermesh.testing.simulation.running import Run, TimeLimit, run, simulate
+from peermesh.testing.simulation.running import (
+    Options,
+    Run,
+    TimeLimit,
+    explain,
+    run,
+    simulate,
+    smallest,
+)
+from peermesh.testing.simulation.schedule import (
+    Happen,
+    Mend,
+    Schedule,
+    Skew,
+    Step,
+    Verb,
+    Worsen,
+    draw,
+    read,
+    write,
+)
+from peermesh.testing.simulation.scheduling import SchedulerUnavailable, Spinning
+from peermesh.testing.simulation.threads import ThreadRefused
 from peermesh.testing.simulation.trace import Trace
 from peermesh.testing.simulation.world import Link, Simulation
 
 __all__ = [
+    "Happen",
     "Host",
     "HostDown",
     "Link",
+    "Mend",
+    "Options",
     "Run",
+    "Schedule",
+    "SchedulerUnavailable",
     "Simulation",
+    "Skew",
+    "Spinning",
+    "Step",
+    "ThreadRefused",
     "TimeLimit",
     "Trace",
+    "Verb",
+    "Worsen",
+    "draw",
+    "explain",
+    "read",
     "run",
     "simulate",
+    "smallest",
+    "write",
 ]

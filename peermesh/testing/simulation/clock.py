@@ -8,6 +8,7 @@ came before it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -26,7 +27,7 @@ class NothingLeft(Exception):  # a fact about the tasks of a test
 class VirtualClock(trio.abc.Clock):
     """A clock that never waits."""
 
-    def __init__(self, network: Network, scheduler: Scheduler, awaken: object) -> None:
+    def __init__(self, network: Network, scheduler: Scheduler, awaken: Callable[[], None]) -> None:
         """Serve the events of ``network`` in between; call ``awaken()`` after each instant."""
         self.now = 0.0
         self._network = network
@@ -34,6 +35,8 @@ class VirtualClock(trio.abc.Clock):
         self._scheduler = scheduler
         self._awaken = awaken
         self._steps_seen = -1
+        self.is_over = False
+        """Whether time stands, because the simulation ended: only trio itself goes on."""
 
     def start_clock(self) -> None:
         """Begin at zero."""
@@ -48,15 +51,16 @@ class VirtualClock(trio.abc.Clock):
             return 0.0
         if is_somebody_waiting_for_idle():
             return IDLE_SECONDS
-        at = min(deadline, self._agenda.next_at)
+        at = math.inf if self.is_over else min(deadline, self._agenda.next_at)
         if at == math.inf:
             self._wait_for_trio()
-        elif at > self.now:
+            return 0.0
+        if at > self.now:
             self.now = at
             self._scheduler.quiet_batches = 0
         if self._agenda.next_at <= self.now:
             self._agenda.advance(self.now)
-            self._awaken()  # type: ignore[operator]
+            self._awaken()
         return 0.0
 
     def _wait_for_trio(self) -> None:

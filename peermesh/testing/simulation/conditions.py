@@ -8,8 +8,7 @@ not, unless nothing gets through at all.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from random import Random
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from peermesh.testing.faults import (
     Delay,
@@ -22,6 +21,9 @@ from peermesh.testing.faults import (
     Reset,
     SlowClose,
 )
+
+if TYPE_CHECKING:
+    from random import Random
 
 PACKET_SIZE: Final = 1_448
 """Bytes of a stream that one packet of Ethernet carries."""

@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 import trio
 
 from endpoint.surroundings import Surroundings, surroundings
+from peermesh.testing.simulation.backend import DiskBackend
+from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.simulation.network import Stack
+from peermesh.testing.simulation.scheduling import all_tasks, scopes_around
 from peermesh.testing.simulation.sockets import PROCESS, BareSocket
 from wire.identifiers import EndpointId
 
@@ -42,6 +45,8 @@ class Process:
         self.is_paused = False
         self.sockets: dict[BareSocket, None] = {}
         self.scopes: dict[trio.CancelScope, None] = {}
+        self.cancelled: set[trio.CancelScope] = set()
+        """The scopes that were cancelled before it was killed: nobody waits for those any more."""
         self.deaths: dict[Callable[[], object], None] = {}
         """Called when it is killed."""
         self.surroundings = Surroundings(
@@ -50,12 +55,13 @@ class Process:
             new_id=host.new_id,
             open_tcp_stream=self._here(trio.open_tcp_stream),
             open_tcp_listeners=self._here(trio.open_tcp_listeners),
+            open_file=lambda path, options: DiskBackend(host.disk, self, path, options),
         )
 
-    def _here(self, function: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    def _here(self, function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         """Have a function of trio's use this host's network, whoever calls."""
 
-        async def call(*arguments: Any, **options: Any) -> Any:
+        async def call(*arguments: object, **options: object) -> T:
             token = PROCESS.set(self)
             try:
                 return await function(*arguments, **options)
@@ -86,6 +92,8 @@ class Host:
         self.address = stack.address
         self.stack = stack
         self.chance = chance
+        self.disk = Disk()
+        """Its files outlive its processes; stores with ``Backend.SQLite`` are kept here."""
         self.skew_ns = 0
         self._simulation = simulation
         self._main: tuple[Callable[..., Awaitable[object]], tuple[object, ...]] | None = None
@@ -195,6 +203,7 @@ class Host:
     async def cut_power(self) -> None:
         """End everything there: nobody is told, and what was not synced to the disk is lost."""
         self._end("power cut")
+        self.disk.cut_power(self.chance)
         self._simulation.network.cut_power(self._simulation.now, self.stack)
         self._simulation.wires.awaken()
         await trio.lowlevel.checkpoint()
@@ -203,6 +212,14 @@ class Host:
         self._tell(how)
         process = self.process
         process.is_alive = False
+        process.cancelled = {
+            scope
+            for task in all_tasks()
+            if task.context.get(PROCESS) is process
+            for scope in scopes_around(task)
+            if scope.cancel_called
+        }
+        self.disk.release(process)
         self._simulation.scheduler.has_frozen = True
         for tell in list(process.deaths):
             tell()

@@ -9,13 +9,15 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable, Iterator
-from random import Random
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peermesh.testing.faults import Direction, LinkFault, Reset
 from peermesh.testing.simulation.agenda import Agenda
 from peermesh.testing.simulation.conditions import Conditions, on_grid
 from peermesh.testing.simulation.tcp import Address, End, Mark, connect, os_error
+
+if TYPE_CHECKING:
+    from random import Random
 
 LATENCY_SECONDS: Final = 0.0005
 JITTER_SECONDS: Final = 0.0003
@@ -40,7 +42,7 @@ NO_ROUTE_SECONDS: Final = 3.0
 HOSTS_MAX: Final = 60_000
 """As many as two bytes of an address tell apart, less some."""
 
-_OWN: Final = ("127.0.0.1", "0.0.0.0", "")  # noqa: S104 - it is the name of "everywhere" here
+_OWN: Final = ("127.0.0.1", "0.0.0.0", "")
 
 
 class Stack:
@@ -161,6 +163,7 @@ class Network:
         self._ways: dict[tuple[str, str], Way] = {}
         self._connections: list[Connection] = []
         self._prune_at = 64
+        self._worsened: dict[tuple[str, str], None] = {}
 
     def wake(self, end: object) -> None:
         """Something changed for those who wait for this."""
@@ -207,6 +210,7 @@ class Network:
     ) -> None:
         """Have a link get worse."""
         self.tell(now, "apply", ends[0].name, ends[1].name, direction.value, repr(fault))
+        self._worsened[ends[0].name, ends[1].name] = None
         for way in self._directions(ends, direction):
             way.conditions.apply(fault)
         if isinstance(fault, Reset):
@@ -217,9 +221,15 @@ class Network:
     def heal(self, now: float, ends: tuple[Stack, Stack]) -> None:
         """Have a link as it was in the beginning."""
         self.tell(now, "heal", ends[0].name, ends[1].name)
+        for near, far in (ends, ends[::-1]):
+            self._worsened.pop((near.name, far.name), None)
         for way in self._directions(ends, Direction.BOTH):
             way.conditions = self._usual(way.source is way.target)
         self._resume(now, self._between(ends))
+
+    def worsened(self) -> list[tuple[str, str]]:
+        """Name the links that somebody applied a fault to, and nobody healed since."""
+        return list(self._worsened)
 
     def _resume(self, now: float, connections: Iterator[Connection]) -> None:
         for connection in list(connections):
@@ -377,7 +387,7 @@ class Network:
 def _hears(listener: Listener, host: str) -> bool:
     """Whether a listener that was bound to one address is meant by a caller's address."""
     bound = listener.address[0]
-    return bound in ("0.0.0.0", "") or bound == host or host == listener.stack.name  # noqa: S104 - everywhere
+    return bound in ("0.0.0.0", "") or bound == host or host == listener.stack.name
 
 
 def _is_over(connection: Connection) -> bool:

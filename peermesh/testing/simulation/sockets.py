@@ -31,6 +31,7 @@ class Process(Protocol):
     is_alive: bool
     is_paused: bool
     sockets: dict[BareSocket, None]
+    cancelled: set[trio.CancelScope]
 
 
 PROCESS: ContextVar[Process] = ContextVar("simulated process")
@@ -158,13 +159,13 @@ class BareSocket:
     def settimeout(self, seconds: float | None) -> None:
         """Never block, whatever is asked."""
 
-    def setsockopt(self, level: int, option: int, value: int | bytes | None, *_: object) -> None:
+    def setsockopt(self, level: int, option: int, value: object) -> None:
         """Take ``SO_LINGER``; other options change nothing here."""
         if (level, option) == (kernel.SOL_SOCKET, kernel.SO_LINGER) and isinstance(value, bytes):
             is_on, seconds = struct.unpack("ii", value[:8])
             self.is_resetting = bool(is_on) and not seconds
 
-    def getsockopt(self, level: int, option: int, *_: object) -> int:
+    def getsockopt(self, level: int, option: int) -> int:
         """Say whether it listens; 0 for other options."""
         self.check_alive()
         is_asked = (level, option) == (kernel.SOL_SOCKET, kernel.SO_ACCEPTCONN)
@@ -266,7 +267,7 @@ class VirtualSocket(trio.socket.SocketType):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        kind: object,
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
@@ -281,14 +282,16 @@ class VirtualSocket(trio.socket.SocketType):
         """Close it, and wake whoever waits."""
         self._bare.close()
 
-    def setsockopt(self, *arguments: Any) -> None:
+    def setsockopt(
+        self, level: int, optname: int, value: object, optlen: int | None = None
+    ) -> None:
         """Take ``SO_LINGER``; other options change nothing here."""
         self._bare.check_alive()
-        self._bare.setsockopt(*arguments)
+        self._bare.setsockopt(level, optname, value)
 
-    def getsockopt(self, *arguments: Any) -> int:
+    def getsockopt(self, level: int, optname: int, buflen: int | None = None) -> Any:  # noqa: ANN401 - trio's overloads
         """Say whether it listens; 0 for other options."""
-        return self._bare.getsockopt(*arguments)
+        return self._bare.getsockopt(level, optname)
 
     def getsockname(self) -> Address:
         """Give the own address."""
@@ -296,7 +299,7 @@ class VirtualSocket(trio.socket.SocketType):
         bare.check_alive()
         if isinstance(bare.thing, End):
             return bare.thing.local
-        return bare.address or ("0.0.0.0", 0)  # noqa: S104 - what a kernel says of an unbound one
+        return bare.address or ("0.0.0.0", 0)
 
     def getpeername(self) -> Address:
         """Give the other side's address; raises ``ENOTCONN``."""
@@ -316,7 +319,7 @@ class VirtualSocket(trio.socket.SocketType):
         """Wait until writing takes something."""
         await self._bare.wires.wait_writable(self._bare)
 
-    async def bind(self, address: Any) -> None:
+    async def bind(self, address: Address) -> None:
         """Choose an address; port 0 lets the host choose."""
         await trio.lowlevel.checkpoint()
         bare = self._bare
@@ -331,7 +334,7 @@ class VirtualSocket(trio.socket.SocketType):
         bare = self._bare
         bare.check_alive()
         stack = bare.process.stack
-        address = bare.address or ("0.0.0.0", stack.free_port())  # noqa: S104 - what a kernel does
+        address = bare.address or ("0.0.0.0", stack.free_port())
         bare.address = address
         bare.thing = bare.wires.network.listen(bare.wires.now(), stack, address, backlog)
 
@@ -349,7 +352,7 @@ class VirtualSocket(trio.socket.SocketType):
         accepted.thing = end
         return VirtualSocket(accepted), end.remote
 
-    async def connect(self, address: Any) -> None:
+    async def connect(self, address: Address) -> None:
         """Wait until the other side answers; raises what a kernel would."""
         bare = self._bare
         bare.check_alive()
@@ -384,14 +387,19 @@ class VirtualSocket(trio.socket.SocketType):
             with suppress(BlockingIOError):
                 return bare.recv(size)
 
-    async def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
+    async def recv_into(
+        self,
+        buffer: Any,  # noqa: ANN401 - whatever has a buffer
+        nbytes: int = 0,
+        flags: int = 0,
+    ) -> int:
         """Wait for bytes, into a buffer."""
         view = memoryview(buffer).cast("B")
         data = await self.recv(nbytes or len(view))
         view[: len(data)] = data
         return len(data)
 
-    async def send(self, data: Any, flags: int = 0) -> int:
+    async def send(self, data: Any, flags: int = 0) -> int:  # noqa: ANN401 - any buffer
         """Wait until something is taken; give its size."""
         bare = self._bare
         bare.check_alive()
@@ -442,7 +450,7 @@ class HostnameResolver(trio.abc.HostnameResolver):
         type: int = 0,  # noqa: A002 - trio's name
         proto: int = 0,
         flags: int = 0,
-    ) -> Any:
+    ) -> Any:  # noqa: ANN401 - what trio's own resolver is declared to give is longer than this
         """Give a host's address; raises ``socket.gaierror`` for a name that nobody has."""
         await trio.lowlevel.checkpoint()
         name = (host or b"").decode("ascii")
@@ -456,7 +464,7 @@ class HostnameResolver(trio.abc.HostnameResolver):
         where = (address, int(port or 0))
         return [(kernel.AF_INET, kernel.SOCK_STREAM, kernel.IPPROTO_TCP, "", where)]
 
-    async def getnameinfo(self, sockaddr: Any, flags: int) -> tuple[str, str]:
+    async def getnameinfo(self, sockaddr: tuple[Any, ...], flags: int) -> tuple[str, str]:
         """Give an address back as it is."""
         await trio.lowlevel.checkpoint()
         return str(sockaddr[0]), str(sockaddr[1])

@@ -11,11 +11,13 @@ import math
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, unique
-from random import Random
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from peermesh.testing.simulation.agenda import Agenda
 from peermesh.testing.simulation.conditions import Conditions, next_repetition, on_grid
+
+if TYPE_CHECKING:
+    from random import Random
 
 CAPACITY: Final = 256 * 1024
 """Bytes of one direction that were sent and not read: what a sender's and a receiver's buffer of a
@@ -159,7 +161,7 @@ class Lane:
         self._surface.agenda.add(now + GIVE_UP_SECONDS, give_up)
 
     def heal(self, now: float) -> None:
-        """The paths work again: what TCP repeats gets through, the next time that it is repeated."""
+        """The paths work again: what TCP repeats gets through, the next time."""
         if self.is_over:
             return
         if not self.back.is_cut:
@@ -305,7 +307,7 @@ class End:
         self._surface.wake(self)
 
     def close(self, now: float) -> None:
-        """Let go; a reset if there is something unread, as the sender would else believe it read."""
+        """Let go; with a reset if something is unread, since it is lost."""
         if self.is_closed:
             return
         self.is_closed = True

@@ -7,9 +7,11 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from random import Random
-from typing import Any, Final
+from typing import Final, TypeVar, cast
 
 import trio
+
+T = TypeVar("T")
 
 WORK_SECONDS_MAX: Final = 0.002
 """What a call takes that a thread would make, at most: as long as a disk needs to sync."""
@@ -29,19 +31,22 @@ def inline_threads(chance: Random) -> Iterator[None]:
     run_sync, start_thread_soon = trio.to_thread.run_sync, trio.lowlevel.start_thread_soon
 
     async def run_inline(
-        function: Callable[..., Any], *arguments: Any, abandon_on_cancel: bool = False, **rest: Any
-    ) -> Any:
+        function: Callable[..., T],
+        *arguments: object,
+        abandon_on_cancel: bool = False,
+        **rest: object,
+    ) -> T:
         if threading.get_ident() != mine:
-            call: Callable[..., Awaitable[Any]] = run_sync
+            call: Callable[..., Awaitable[T]] = run_sync
             return await call(function, *arguments, abandon_on_cancel=abandon_on_cancel, **rest)
         await trio.lowlevel.checkpoint_if_cancelled()
         with trio.CancelScope(shield=not abandon_on_cancel):
             await trio.sleep(chance.random() * WORK_SECONDS_MAX)
         return function(*arguments)
 
-    def refuse(*arguments: Any, **options: Any) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
         if threading.get_ident() != mine:
-            start_thread_soon(*arguments, **options)
+            cast("Callable[..., None]", start_thread_soon)(*arguments, **options)
             return
         raise ThreadRefused(
             "no threads in a simulation, as no seed orders them: use trio.to_thread.run_sync, "

@@ -14,10 +14,20 @@ from peermesh.testing.simulation.network import (
     LATENCY_SECONDS,
     Network,
 )
-from peermesh.testing.simulation.scheduling import Scheduler, Task
+from peermesh.testing.simulation.schedule import (
+    Act,
+    Happen,
+    Mend,
+    Schedule,
+    Skew,
+    Verb,
+    Worsen,
+)
+from peermesh.testing.simulation.scheduling import Scheduler, Task, scopes_around
 from peermesh.testing.simulation.sockets import (
     PROCESS,
     HostnameResolver,
+    Process,
     SocketFactory,
     Wires,
 )
@@ -53,10 +63,17 @@ class Simulation:
     """The world of one run. ``simulate`` gives it to the test's main function."""
 
     def __init__(
-        self, seed: int, *, latency: float = LATENCY_SECONDS, jitter: float = JITTER_SECONDS
+        self,
+        seed: int,
+        *,
+        schedule: Schedule = (),
+        latency: float = LATENCY_SECONDS,
+        jitter: float = JITTER_SECONDS,
     ) -> None:
-        """Draw everything from ``seed``; links take ``latency`` seconds, give or take ``jitter``."""
+        """Draw everything from ``seed``; packets take ``latency`` seconds, give or take."""
         self.seed = seed
+        self.schedule = schedule
+        """The faults of this run, which ``carry_out`` lets happen."""
         self.trace = Trace()
         self.random = Random(f"{seed}/workload")
         """For the test's own choices."""
@@ -95,6 +112,63 @@ class Simulation:
             raise ValueError(f"there is no host {host!r}: make it first, with host({host!r})")
         return self.hosts[host]
 
+    # Faults.
+
+    async def carry_out(self, schedule: Schedule | None = None) -> None:
+        """Let faults happen, each at its time from now on: those of this run, unless others.
+
+        Steps that name hosts which are not there yet make them. ``heal`` undoes what is left.
+        """
+        began = self.now
+        for step in self.schedule if schedule is None else schedule:
+            await trio.sleep_until(began + step.at)
+            await self._act(step.act)
+
+    async def _act(self, act: Act) -> None:
+        match act:
+            case Happen(verb, host):
+                await self._happen(verb, self.host(host))
+            case Skew(host, seconds):
+                await self.host(host).skew_clock(seconds)
+            case Worsen(near, far, fault, direction):
+                await self.link(self.host(near), self.host(far)).apply(fault, direction)
+            case Mend(near, far):
+                await self.link(self.host(near), self.host(far)).heal()
+
+    async def _happen(self, verb: Verb, host: Host) -> None:
+        match verb:
+            case Verb.KILL:
+                await host.kill()
+            case Verb.CUT_POWER:
+                await host.cut_power()
+            case Verb.RESTART:
+                await host.restart()
+            case Verb.PAUSE:
+                await host.pause()
+            case Verb.RESUME:
+                await host.resume()
+            case Verb.FAIL_FSYNC:
+                host.disk.fail_fsync()
+            case Verb.LIE_FSYNC:
+                host.disk.lie_fsync()
+            case Verb.FULL:
+                host.disk.full()
+            case Verb.HEAL_DISK:
+                host.disk.heal()
+
+    async def heal(self) -> None:
+        """Undo all faults: mend links, disks and clocks, resume, and restart what is down."""
+        for host in self.hosts.values():
+            host.disk.heal()
+            if host.skew_ns:
+                await host.skew_clock(0)
+            if host.process.is_paused:
+                await host.resume()
+            if not host.is_up:
+                await host.restart()
+        for near, far in self.network.worsened():
+            await self.link(near, far).heal()
+
     def note(self, *details: object) -> None:
         """Have the trace show something; the ``repr`` of details has to be the same every time."""
         self.trace.tell(self.now, "note", *details)
@@ -114,4 +188,18 @@ class Simulation:
 
 def _is_frozen(task: Task) -> bool:
     process = task.context.get(PROCESS)
-    return process is not None and (process.is_paused or not process.is_alive)
+    if process is None:
+        return False
+    return process.is_paused if process.is_alive else not _is_called_off(task, process)
+
+
+def _is_called_off(task: Task, process: Process) -> bool:
+    """Whether somebody who lives has cancelled a dead task since, and waits for it to be gone.
+
+    Timeouts that pass do not count: nobody there would look at the clock.
+    """
+    now = trio.current_time()
+    return any(
+        scope.cancel_called and scope.deadline > now and scope not in process.cancelled
+        for scope in scopes_around(task)
+    )
