@@ -154,6 +154,7 @@ class Network:
         self.agenda = Agenda()
         self.chance = chance
         self.tell = tell
+        self.checksum = 0
         self.woken: dict[object, None] = {}
         """Whose waiting tasks have to look again; for the driver, who clears it."""
         self._latency = latency
