@@ -404,3 +404,22 @@ def test_a_simulation_inside_of_another_is_refused():
 
     with pytest.raises(RuntimeError):
         simulate(main, seed=1)
+
+
+def test_a_dial_that_is_given_up_on_the_way_never_becomes_a_connection():
+    async def main(simulation: Simulation) -> int:
+        accepted: list[trio.SocketStream] = []
+
+        async def remember(stream: trio.SocketStream) -> None:
+            accepted.append(stream)
+
+        server = simulation.host("server")
+        server.start(trio.serve_tcp, remember, PORT)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0.0001) as scope:
+            await dial(server)
+        assert scope.cancelled_caught
+        await trio.sleep(1)
+        return len(accepted)
+
+    assert {run(seed, main).value for seed in range(10)} == {0}
