@@ -13,6 +13,7 @@ from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
 from stores.outcomes import outcome_of
 from stores.requests import Requests
+from stores.scanning import Page, Span, scan
 from stores.table import ChangeKind, Columns, Entry, Table
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
@@ -93,6 +94,11 @@ class Clone:
     def keys(self) -> list[bytes]:
         """Give all keys, encoded."""
         return list(self._table.columns)
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
+        table = self._table
+        return scan(table.index(), table.columns, table.revision, span, limit)
 
     @property
     def revision(self) -> int:
@@ -273,8 +279,9 @@ class Clone:
         before: Entry | None,
         after: Entry | None,
         writer: WriterId | None,
+        revision: int,
     ) -> None:
-        self._effects.append(Changed(kind, key, before, after, writer))
+        self._effects.append(Changed(kind, key, before, after, writer, revision))
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]

@@ -54,11 +54,17 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
             fields.count,
             fields.list_of(fields.guard, BATCH_COUNT_MAX),
             fields.list_of(fields.step, BATCH_COUNT_MAX),
+            fields.optional_list_of(fields.step, BATCH_COUNT_MAX),
         ),
     ),
     34: (
         actions.BatchResultCommand,
-        (fields.writer, fields.count, fields.list_of(fields.change, BATCH_COUNT_MAX)),
+        (
+            fields.writer,
+            fields.count,
+            fields.flag,
+            fields.list_of(fields.change, BATCH_COUNT_MAX),
+        ),
     ),
     35: (
         actions.RefusalCommand,

@@ -26,6 +26,7 @@ from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
 from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
 from stores.persistence import Loaded
 from stores.requests import Requests
+from stores.scanning import Page, Span, scan
 from stores.snapshots import SnapshotSource
 from stores.stages import Barrier, IdleWaiter, Stage
 from stores.table import ChangeKind, Entry, Table
@@ -96,6 +97,15 @@ class Master:
         """Give all keys, encoded."""
         self.requests.seal()
         return list(self._table.columns if self._commits is None else self._commits.keys())
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
+        self.requests.seal()
+        table, commits = self._table, self._commits
+        if commits is None:
+            return scan(table.index(), table.columns, table.revision, span, limit)
+        hidden = commits.hidden_keys()
+        return scan(table.index(), commits, commits.revision, span, limit, hidden)
 
     @property
     def revision(self) -> int:
@@ -327,7 +337,7 @@ class Master:
             case PutCommand(_, _, int() as expires_at_ns, pairs):
                 for key in pairs[::2]:
                     self._expiries.add(key, expires_at_ns, self._table.columns.expiries)
-            case BatchResultCommand(_, _, changes):
+            case BatchResultCommand(_, _, _, changes):
                 for change in changes:
                     if change.expiry_ns is not None:
                         expiries = self._table.columns.expiries
@@ -378,8 +388,9 @@ class Master:
         before: Entry | None,
         after: Entry | None,
         writer: WriterId | None,
+        revision: int,
     ) -> None:
-        self._stage.changes.append(Changed(kind, key, before, after, writer))
+        self._stage.changes.append(Changed(kind, key, before, after, writer, revision))
 
     def _check_idle(self) -> None:
         for waiter in list(self._waiters):

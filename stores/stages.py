@@ -51,7 +51,7 @@ def _size_of(action: Action) -> int:
     match action:
         case PutCommand(_, _, _, pairs):
             return ACTION_SIZE + sum(map(len, pairs))
-        case BatchResultCommand(_, _, changes):
+        case BatchResultCommand(_, _, _, changes):
             return ACTION_SIZE + sum(
                 len(change.key) + len(change.value or b"") for change in changes
             )
