@@ -26,6 +26,8 @@ from stores.effects import (
 from stores.outcomes import Outcome as Outcomes
 from stores.persistence import Changes, StoreBackend
 from stores.requests import Requests
+from stores.scanning import Page, Span
+from stores.table import Entry
 from wire.errors import BackendFailure, DecodeError, StaleData, StoreError
 from wire.identifiers import EndpointId
 
@@ -43,8 +45,18 @@ class StoreCore(Protocol):
     def get(self, key: bytes) -> bytes | None:
         """Give the encoded value of an encoded key."""
 
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the value with its revision and expiry."""
+
     def keys(self) -> list[bytes]:
         """Give all keys, encoded."""
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys."""
+
+    @property
+    def revision(self) -> int:
+        """How many mutations made what readers see."""
 
     def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:
         """Take in a command."""
@@ -129,6 +141,7 @@ class StoreRunner:
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state of the store as a whole changes."""
+        self._moved = trio.lowlevel.ParkingLot()
         self._observers: dict[Observer, None] = {}
         self._host = host
         self._topic = speaks_on
@@ -221,13 +234,25 @@ class StoreRunner:
         """Start a task that lives as long as the endpoint."""
         self._host.start_task(function, *arguments)
 
+    async def await_revision(self, revision: int) -> None:
+        """Wait until readers see this revision, or the store is closed."""
+        while self.core.revision < revision and self.error is None:
+            await self._moved.park()
+
     async def await_idle(self) -> None:
         """Wait until the store is idle (seed 7.6.1)."""
+        await self._await(self.core.begin_idle)
+
+    async def await_current(self) -> None:
+        """Wait until a clone has all that its master had after the call."""
+        await self._await(self.core.begin_read)  # type: ignore[attr-defined]  # only clones lag
+
+    async def _await(self, begin: Callable[[int], list[Effect]]) -> None:
         self._tokens += 1
         token = self._tokens
         event = self._idle[token] = trio.Event()
         try:
-            self.carry_out(self.core.begin_idle(token))
+            self.carry_out(begin(token))
             self.settle()
             await event.wait()
         finally:
@@ -251,6 +276,8 @@ class StoreRunner:
                     self._host.start_task(self._commit, token, changes)
                 case _:
                     self._tell(effect)
+        if self._moved:
+            self._moved.unpark_all()
 
     def _tell(
         self, effect: Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Closed

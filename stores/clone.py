@@ -185,11 +185,14 @@ class Clone:
         when it was asked, later than now.
         """
         self.requests.seal()
-        self._barrier += 1
-        self._waiters.append(_Waiter(token, self.requests.last_request, self._barrier))
-        if self._following.phase is Phase.SYNCED:
-            self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
-        return self._take_effects()
+        return self._begin(token, self.requests.last_request)
+
+    def begin_read(self, token: int) -> list[Effect]:
+        """Wait until all is read that the master had when it was asked: ``IdleReached`` says so.
+
+        Unlike idleness, it does not take what was asked for here.
+        """
+        return self._begin(token, 0)
 
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
@@ -245,6 +248,13 @@ class Clone:
         self._resume()
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _begin(self, token: int, request: int) -> list[Effect]:
+        self._barrier += 1
+        self._waiters.append(_Waiter(token, request, self._barrier))
+        if self._following.phase is Phase.SYNCED:
+            self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+        return self._take_effects()
 
     def _resume(self) -> None:
         assert self._following.master is not None, self._following

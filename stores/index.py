@@ -1,8 +1,8 @@
 """The keys of a table in their order: sorted when somebody first asks, kept so at little cost.
 
 Whoever writes only notes which keys came or went; the next reader puts them in their places. Once
-more has been noted than sorting anew would cost, the index is given up, so that a store which nobody
-scans any more pays nothing.
+more has been noted than sorting anew would cost, the index is given up: a store that nobody scans
+any more pays nothing.
 """
 
 from __future__ import annotations

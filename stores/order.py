@@ -1,7 +1,7 @@
 """The order of typed keys, as bytes: keys compare as these do, type first and then by value.
 
-Encodings do not serve: in CBOR a shorter text comes before a longer one, whatever they say. The order
-is Broker's (first the type, then the value), with bytes beside strings:
+Encodings do not serve: in CBOR a shorter text comes before a longer one, whatever they say. The
+order is Broker's (first the type, then the value), with bytes beside strings:
 
 none, boolean, count, integer, real, string, bytes, address, subnet, port, timestamp, timespan,
 enum, set, table, vector.

@@ -109,4 +109,3 @@ def _candidates(
     places = index.places(span.start, span.stop)
     others = sorted((order_of(key), key) for key in hidden if key in span)
     return merge(places, others) if others else places
-

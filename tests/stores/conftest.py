@@ -255,7 +255,7 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> type[World]:
     """For properties, which need a new world for every example."""
     return World

@@ -84,10 +84,7 @@ ACTIONS = {
             (Step(StepKind.ERASE, b"ak"),),
             (Step(StepKind.PUT, b"ak", b"av"),),
         ),
-        f"861821{WRITER_HEX}05"
-        "81840142616bf6f6"
-        "81850442616bf6f6f6"
-        "81850142616b426176f6f6",
+        f"861821{WRITER_HEX}0581840142616bf6f681850442616bf6f6f681850142616b426176f6f6",
     ),
     "batch_result": (
         actions.BatchResultCommand(
