@@ -11,6 +11,7 @@ from stores.commands import AckCloneCommand
 from stores.effects import Changed, Closed, Effect, IdleReached
 from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
+from stores.history import History
 from stores.outcomes import outcome_of
 from stores.requests import Requests
 from stores.scanning import Page, Span, scan
@@ -65,6 +66,8 @@ class Clone:
         self._writer = WriterId.of(entity, incarnation)
         self._stale_interval_ns = stale_interval_ns
         self._table = Table()
+        self.history = History(0)
+        """The latest of the master's mutations, for watches."""
         self.observe(is_observed=is_observed)
         self._following = Following(self, self._writer, self._effects, incarnation)
         self._writing = Writing(self._writer, self._effects)
@@ -99,6 +102,10 @@ class Clone:
         """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
         table = self._table
         return scan(table.index(), table.columns, table.revision, span, limit)
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+        return self._table.columns.copy()
 
     @property
     def revision(self) -> int:
@@ -227,7 +234,10 @@ class Clone:
     def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
         """Replace the state by a snapshot; what is consumed next comes after it."""
         self.has_data = True
-        self._table.load(columns, welcome.revision)
+        table = self._table
+        if welcome.revision != table.revision or columns != table.columns:
+            self.history.restart(welcome.revision)
+        table.load(columns, welcome.revision)
         if is_new_master:
             self._writing.hang_up()
         self._writing.catch_up(welcome.request, welcome.outcomes)
@@ -237,9 +247,11 @@ class Clone:
     def consume(self, payload: bytes) -> None:
         """Do what the master did; raises ``DecodeError`` if it makes no sense."""
         action = decode_action(payload)
-        self._table.apply(action)
+        table = self._table
+        self.history.add(action, payload, len(payload), table.revision, table.columns.values)
+        table.apply(action)
         if not isinstance(action, ExpireCommand) and action.writer == self._writer:
-            outcome = outcome_of(action, self._table.revision)
+            outcome = outcome_of(action, table.revision)
             if outcome is not None:
                 self._writing.resolve(outcome)
 

@@ -20,6 +20,7 @@ from stores.commits import GroupCommit
 from stores.effects import Changed, Closed, Effect, IdleReached, Persist, Resolve
 from stores.encoding import decode_action, decode_command, encode_action
 from stores.expiry import ExpiryQueue
+from stores.history import History
 from stores.inputs import Inputs
 from stores.judgement import REQUESTS, Request, judge, vet
 from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
@@ -28,8 +29,8 @@ from stores.persistence import Loaded
 from stores.requests import Requests
 from stores.scanning import Page, Span, scan
 from stores.snapshots import SnapshotSource
-from stores.stages import Barrier, IdleWaiter, Stage
-from stores.table import ChangeKind, Entry, Table
+from stores.stages import Barrier, IdleWaiter, Stage, size_of
+from stores.table import ChangeKind, Columns, Entry, Table
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
@@ -53,6 +54,8 @@ class Master:
         self.epoch = loaded.epoch
         self._effects: list[Effect] = []
         self._table = Table(loaded.columns, loaded.revision)
+        self.history = History(loaded.revision)
+        """The latest mutations, for watches; those that are not durable yet included."""
         self._ledger = Ledger(loaded.writers)
         self._expiries = ExpiryQueue(loaded.columns.expiries)
         self._now_ns = 0
@@ -106,6 +109,11 @@ class Master:
             return scan(table.index(), table.columns, table.revision, span, limit)
         hidden = commits.hidden_keys()
         return scan(table.index(), commits, commits.revision, span, limit, hidden)
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+        self.requests.seal()
+        return self._table.columns.copy() if self._commits is None else self._commits.copy()
 
     @property
     def revision(self) -> int:
@@ -257,9 +265,8 @@ class Master:
         self._proceed()
         source = self._clones.find_source()
         if source is None:
-            columns = self._table.columns.copy() if self._commits is None else self._commits.copy()
             sequence = self._clones.sequence
-            source = SnapshotSource(columns, revision=self.revision, sequence=sequence)
+            source = SnapshotSource(self.snapshot(), revision=self.revision, sequence=sequence)
         welcome = Welcome(source, 0, ())
         if (record := self._ledger.find(writer)) is not None:
             welcome.request = record.published_request
@@ -331,7 +338,9 @@ class Master:
             self._apply(action, payload if action is request else None, record)
 
     def _apply(self, action: Action, payload: bytes | None, record: WriterRecord | None) -> None:
-        self._table.apply(action)
+        table, size = self._table, size_of(action) if payload is None else len(payload)
+        self.history.add(action, payload, size, table.revision, table.columns.values)
+        table.apply(action)
         self._applied_count += 1
         match action:
             case PutCommand(_, _, int() as expires_at_ns, pairs):
@@ -345,7 +354,7 @@ class Master:
             case ClearCommand() if self._commits is not None:
                 self._commits.mark_cleared()
         outcome = outcome_of(action, self._table.revision)
-        self._stage.add(action, payload, outcome, record)
+        self._stage.add(action, payload, size, outcome, record)
 
     def _expire(self) -> None:
         due = self._expiries.take_due(self._now_ns, self._table.columns.expiries)

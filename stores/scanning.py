@@ -30,9 +30,14 @@ class Span:
     stop: bytes | None = None
     """The first place that does not belong to it; ``None`` if it goes on to the end."""
 
+    @property
+    def is_everything(self) -> bool:
+        """True if every key belongs to it."""
+        return not self.start and self.stop is None
+
     def __contains__(self, key: bytes) -> bool:
         """Tell whether an encoded key belongs to it."""
-        if not self.start and self.stop is None:
+        if self.is_everything:
             return True
         place = order_of(key)
         return self.start <= place and (self.stop is None or place < self.stop)
