@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
@@ -10,11 +10,12 @@ from typing import Final, Self
 
 import trio
 
+from endpoint.events import QUEUE_SIZE, Events
 from endpoint.outcome import Outcome
-from endpoint.reading import Reader, check_revision
+from endpoint.reading import Reader, check_revision, span_of
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
-from endpoint.watching import Watch
+from endpoint.watching import Watch, selection_of
 from stores.actions import Initial
 from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
 from wire.encoding import encode
@@ -157,7 +158,7 @@ class Store(Reader):
                 await runner.changed.park()
         return receipt
 
-    # Barriers and changes.
+    # Barriers, events and watches.
 
     async def await_idle(
         self,
@@ -185,9 +186,28 @@ class Store(Reader):
     async def _call_back(self, callback: Callable[[Outcome], object], timeout: float) -> None:
         callback(await self.await_idle(timeout=timeout))
 
-    def watch(self) -> Watch:
-        """Follow the changes of the table from now on, in the order of the master."""
-        return Watch(self.runner)
+    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
+        """Follow what happens to each key from now on, with old and new value, and who did it.
+
+        It holds up nobody: a reader that is more than ``queue_size`` events behind finds
+        ``Missed`` in the place of the oldest.
+        """
+        return Events(self.runner, span_of(None, None, prefix), queue_size)
+
+    def watch(
+        self,
+        *,
+        prefix: Value = None,
+        keys: Iterable[Value] | None = None,
+        from_revision: int | None = None,
+    ) -> Watch:
+        """Give what there is, a ``Bookmark``, and then every ``Commit``: see ``stores.watches``.
+
+        With ``from_revision`` it begins with the first commit of at least this revision instead:
+        to go on after an interruption, give the last one's plus one. A ``Gap`` says that not all
+        of what happened since is known any more; then what there is follows.
+        """
+        return Watch(self.runner, selection_of(prefix, keys), from_revision)
 
     async def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""

@@ -23,11 +23,12 @@ from stores.effects import (
     SecondMaster,
     Unicast,
 )
+from stores.history import History
 from stores.outcomes import Outcome as Outcomes
 from stores.persistence import Changes, StoreBackend
 from stores.requests import Requests
 from stores.scanning import Page, Span
-from stores.table import Entry
+from stores.table import Columns, Entry
 from wire.errors import BackendFailure, DecodeError, StaleData, StoreError
 from wire.identifiers import EndpointId
 
@@ -41,6 +42,7 @@ class StoreCore(Protocol):
     """What masters and clones have in common."""
 
     requests: Requests
+    history: History
 
     def get(self, key: bytes) -> bytes | None:
         """Give the encoded value of an encoded key."""
@@ -53,6 +55,9 @@ class StoreCore(Protocol):
 
     def scan(self, span: Span, limit: int) -> Page:
         """Give the first entries of a span in the order of keys."""
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
 
     @property
     def revision(self) -> int:
@@ -141,7 +146,8 @@ class StoreRunner:
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state of the store as a whole changes."""
-        self._moved = trio.lowlevel.ParkingLot()
+        self.moved = trio.lowlevel.ParkingLot()
+        """Woken when the revision that readers see may be another one."""
         self._observers: dict[Observer, None] = {}
         self._host = host
         self._topic = speaks_on
@@ -237,7 +243,7 @@ class StoreRunner:
     async def await_revision(self, revision: int) -> None:
         """Wait until readers see this revision, or the store is closed."""
         while self.core.revision < revision and self.error is None:
-            await self._moved.park()
+            await self.moved.park()
 
     async def await_idle(self) -> None:
         """Wait until the store is idle (seed 7.6.1)."""
@@ -276,8 +282,8 @@ class StoreRunner:
                     self._host.start_task(self._commit, token, changes)
                 case _:
                     self._tell(effect)
-        if self._moved:
-            self._moved.unpark_all()
+        if self.moved:
+            self.moved.unpark_all()
 
     def _tell(
         self, effect: Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Closed
@@ -320,6 +326,7 @@ class StoreRunner:
     def _on_closed(self, error: StoreError) -> None:
         self.error = error
         self.changed.unpark_all()
+        self.moved.unpark_all()
         self._work.unpark_all()
         for event in self._idle.values():
             event.set()

@@ -1,8 +1,8 @@
 """The latest mutations of a store, by revision: what a watch that fell behind goes on from.
 
 Every master and clone keeps it, whether anybody watches or not: a watch is resumed after the fact.
-That costs next to nothing: one record for a whole run of puts, as the bytes that they came in, which
-nobody looks into before a watch asks.
+That costs next to nothing: one record for a whole run of puts, as the bytes that they came in; only
+a watch looks into them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ HISTORY_COUNT_MAX: Final = 1_000_000
 """Mutations kept: some seconds of the fastest writer, and days of a quiet store. Nobody who needs
 more of them is faster with them than with a snapshot."""
 
-HISTORY_SIZE_MAX: Final = 16 * MIB
-"""Bytes of mutations kept, values that were overwritten included: as many as a writer may have
-under way, so that whoever keeps up with writers at all does not lose the thread."""
+HISTORY_SIZE_MAX: Final = 32 * MIB
+"""Bytes of mutations kept, values that were overwritten included: twice as many as a writer may
+have under way, so that whoever keeps up with writers at all does not lose the thread."""
 
 RECORD_SIZE: Final = 200
 """Bytes that a record takes besides its keys and values, roughly."""

@@ -1,8 +1,8 @@
 """A watch of a store: what there is, a mark, and then every commit, without a lie.
 
 It keeps no queue of its own: it reads on in the history of its master or clone, from the revision
-that it has got to. So fifty watches cost no more memory than one, closing one waits for nothing, and
-a reader that is slow holds up nobody. What it promises is what etcd's watch does:
+that it has got to. So fifty watches cost no more memory than one, closing one waits for nothing,
+and a reader that is slow holds up nobody. What it promises is what etcd's watch does:
 
 - ordered: revisions never go down;
 - unique: no commit comes twice;

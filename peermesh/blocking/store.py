@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
+from endpoint.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store import AWAIT_IDLE_SECONDS, Expiry, Store as Core
-from endpoint.watching import Change, Watch as CoreWatch
 from peermesh.blocking.portal import Portal
 from peermesh.blocking.reading import Reader
+from peermesh.blocking.watching import Events, Watch
 from stores.actions import Initial
 from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import RequestTimeout, StoreClosed
+from wire.errors import StoreClosed
 from wire.values import Value
 
 MARK_COUNT: Final = 1_024
@@ -218,7 +219,7 @@ class Store(Reader):
                 receipt.fail(error)
         runner.urge()
 
-    # Barriers and changes.
+    # Barriers, events and watches.
 
     def await_idle(
         self,
@@ -237,9 +238,24 @@ class Store(Reader):
         self._take()
         return await self._core.await_idle(callback, timeout)
 
-    def watch(self) -> Watch:
-        """Follow the changes of the table from now on, in the order of the master."""
-        return Watch(self._portal, self._portal.call_sync(self._core.watch))
+    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
+        """Follow what happens to each key from now on; see ``peermesh.Store.events``."""
+
+        def begin() -> CoreEvents:
+            return self._core.events(prefix=prefix, queue_size=queue_size)
+
+        return Events(self._portal, self._portal.call_sync(begin))
+
+    def watch(
+        self,
+        *,
+        prefix: Value = None,
+        keys: Iterable[Value] | None = None,
+        from_revision: int | None = None,
+    ) -> Watch:
+        """Give what there is, a mark, and then every commit; see ``peermesh.Store.watch``."""
+        core = self._core.watch(prefix=prefix, keys=keys, from_revision=from_revision)
+        return Watch(self._portal, core)
 
     def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""
@@ -262,49 +278,4 @@ class Store(Reader):
         traceback: TracebackType | None,
     ) -> None:
         """Close it."""
-        self.close()
-
-
-class Watch:
-    """The changes of a store since the watch began, for threads."""
-
-    def __init__(self, portal: Portal, core: CoreWatch) -> None:
-        """Use ``Store.watch``."""
-        self._portal = portal
-        self._core = core
-
-    def get(self, timeout: float | None = None) -> Change:
-        """Wait for the next change, for ``timeout`` seconds at most; then ``RequestTimeout``."""
-        try:
-            return self._portal.call(self._core.get, timeout)
-        except TimeoutError as error:
-            raise RequestTimeout(str(error)) from None
-
-    def poll(self) -> list[Change]:
-        """Take all changes that are there."""
-        return self._portal.call_sync(self._core.poll)
-
-    def close(self) -> None:
-        """Follow no longer."""
-        self._portal.call_sync(self._core.close)
-
-    def __iter__(self) -> Iterator[Change]:
-        """Iterate until the store is closed."""
-        while True:
-            try:
-                yield self.get()
-            except StoreClosed:
-                return
-
-    def __enter__(self) -> Self:
-        """Follow within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Follow no longer."""
         self.close()
