@@ -47,9 +47,19 @@ class Master:
     """
 
     def __init__(
-        self, entity: EntityId, loaded: Loaded, *, is_durable: bool, is_observed: bool = False
+        self,
+        entity: EntityId,
+        loaded: Loaded,
+        *,
+        is_durable: bool,
+        is_observed: bool = False,
+        now_ns: int = 0,
     ) -> None:
-        """Start with what the backend kept; the epoch in it has to be one that nobody had."""
+        """Start with what the backend kept; the epoch in it has to be one that nobody had.
+
+        What the local handle asks for is judged at the time of the latest input, and before the
+        first one at this ``now_ns``.
+        """
         self.entity = entity
         self.epoch = loaded.epoch
         self._effects: list[Effect] = []
@@ -58,7 +68,7 @@ class Master:
         """The latest mutations, for watches; those that are not durable yet included."""
         self._ledger = Ledger(loaded.writers)
         self._expiries = ExpiryQueue(loaded.columns.expiries)
-        self._now_ns = 0
+        self._now_ns = now_ns
         self._stage = Stage()
         self._in_flight: Stage | None = None
         self._token = 0

@@ -112,13 +112,15 @@ class Watcher:
     @property
     def is_caught_up(self) -> bool:
         """True if nothing can come before the store's revision changes."""
+        revision = self._source.revision
         if not self._is_begun or self._present is not None or self._is_behind():
             return False
-        revision = self._source.revision
         return self.revision > revision or (self._is_marked and self.revision == revision)
 
     def take(self) -> list[Item]:
         """Give what comes next, a little at a time; nothing if nothing was found yet."""
+        # A master that is asked takes in what its handle has gathered: it does so only now.
+        revision = self._source.revision
         items: list[Item] = []
         if not self._is_begun:
             self._begin()
@@ -128,7 +130,7 @@ class Watcher:
         if self._present is not None:
             self._take_present(self._present, items)
         else:
-            self._take_commits(items)
+            self._take_commits(revision, items)
         return items
 
     # -- steps -----------------------------------------------------------------------------------
@@ -154,12 +156,11 @@ class Watcher:
             self._present = None
             self._mark(self._present_revision, items)
 
-    def _take_commits(self, items: list[Item]) -> None:
-        source = self._source
-        until = source.revision
+    def _take_commits(self, until: int, items: list[Item]) -> None:
         if until < self.revision:
             return  # a clone that is not as far as whoever was watched before
-        for looked, commit in enumerate(source.history.commits(self.revision, until), start=1):
+        commits = self._source.history.commits(self.revision, until)
+        for looked, commit in enumerate(commits, start=1):
             self.revision = commit.revision
             if (chosen := self._chosen(commit)) is not None:
                 items.append(chosen)

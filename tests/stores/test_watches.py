@@ -440,9 +440,25 @@ def test_a_durable_master_tells_only_what_a_crash_cannot_take_back(world, make_k
     items_of(watcher)
     master.put("a", 1)
     master.flush()
-    assert items_of(watcher) == []
+    assert master.core.history.floor == 0
+    assert watcher.take() == []
     world.settle()
     assert [item.revision for item in items_of(watcher)] == [1]
+
+
+def test_another_master_with_as_many_mutations_is_another_history(world, pair):
+    master, clone = pair
+    master.put("k", "of the first")
+    world.settle()
+    watcher = Watcher(clone.core, EVERYTHING, None)
+    items_of(watcher)
+    master.crash()
+    other = world.master()
+    other.put("k", "of the second")
+    world.tick(40)
+    assert clone.core.revision == other.core.revision == 1
+    gap, present, mark = items_of(watcher)
+    assert (gap, present.entry.value, mark) == (Gap(1), encode("of the second"), Bookmark(1))
 
 
 def test_history_is_bounded_by_bytes(world, pair):
