@@ -6,6 +6,7 @@ import click
 import trio
 
 from peermesh import Value
+from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.following import events, require_peer, scan, watch
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone
@@ -91,5 +92,5 @@ async def _keys(mesh: Mesh, name: str) -> list[Value]:
         return await clone.keys()
 
 
-for command in (scan, events, watch):
+for command in (scan, events, watch, dump, load):
     store.add_command(command)
