@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Final, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 import trio
 
@@ -148,6 +148,8 @@ class StoreRunner:
         """Woken when outcomes come, or when the state of the store as a whole changes."""
         self.moved = trio.lowlevel.ParkingLot()
         """Woken when the revision that readers see may be another one."""
+        self.decoded: dict[int, tuple[Any, Any]] = {}
+        """Commits that watches have decoded, by revision; for ``endpoint.watching``."""
         self._observers: dict[Observer, None] = {}
         self._host = host
         self._topic = speaks_on

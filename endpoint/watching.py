@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import trio
 
@@ -15,12 +15,16 @@ from endpoint.store_runner import StoreRunner
 from stores import history, watches
 from stores.history import ChangeOf
 from stores.scanning import make_span
-from stores.watches import Bookmark, Gap, Selection, Watcher
+from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Watcher
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, StoreClosed
 from wire.identifiers import EndpointId
 from wire.values import Value
+
+DECODED_COUNT: Final = 2 * TAKE_COUNT
+"""Commits kept decoded for the other watches of a store: what each takes at a time, and they take
+turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +143,29 @@ class Watch:
         match item:
             case watches.Present(key, entry):
                 return decode_entry(key, entry)
-            case history.Commit(revision, writer, changes):
+            case history.Commit(revision):
                 self._revision = revision
-                endpoint = None if writer is None else writer.entity.endpoint
-                return Commit(revision, endpoint, tuple(map(_decode, changes)))
+                return self._shared(item)
             case Bookmark(revision):
                 self._revision = revision
                 return item
             case Gap():
                 return item
+
+    def _shared(self, commit: history.Commit) -> Commit:
+        """Decode a commit, unless another watch of the store has done that."""
+        known = self._runner.decoded
+        found = known.get(commit.revision)
+        if found is not None and found[0] is commit:
+            decoded: Commit = found[1]
+            return decoded
+        writer = commit.writer
+        endpoint = None if writer is None else writer.entity.endpoint
+        shown = Commit(commit.revision, endpoint, tuple(map(_decode, commit.changes)))
+        known[commit.revision] = (commit, shown)
+        if len(known) > DECODED_COUNT:
+            del known[next(iter(known))]
+        return shown
 
     def close(self) -> None:
         """Watch no longer; whoever waits for an item is told."""

@@ -97,6 +97,7 @@ class Watcher:
         """Everything up to it has been given."""
         self._source = source
         self._selection = selection
+        self._is_of_everything = isinstance(selection, Span) and selection.is_everything
         self._generation = source.history.generation
         self._present: Iterator[tuple[bytes, Entry]] | None = None
         self._present_revision = 0
@@ -177,9 +178,9 @@ class Watcher:
         items.append(Bookmark(revision))
 
     def _chosen(self, commit: Commit) -> Commit | None:
-        selection = self._selection
-        if isinstance(selection, Span) and selection.is_everything:
+        if self._is_of_everything:
             return commit
+        selection = self._selection
         changes = tuple(change for change in commit.changes if change.key in selection)
         if len(changes) == len(commit.changes):
             return commit
