@@ -80,7 +80,6 @@ class Reader:
     def __init__(self, runner: StoreRunner, freshness: Callable[[], Awaitable[None]]) -> None:
         """Wait for ``freshness`` before each read."""
         self.runner = runner
-        self._core = runner.core
         self._freshness = freshness
 
     async def get(self, key: Value, default: Value = None) -> Value:
@@ -90,7 +89,7 @@ class Reader:
         ``READ_SECONDS``; and ``StoreClosed``.
         """
         await self._freshness()
-        encoded = self._core.get(encode(key))
+        encoded = self.runner.core.get(encode(key))
         return default if encoded is None else decode(encoded)
 
     async def get_index_from_value(self, key: Value, index: Value) -> Value:
@@ -101,7 +100,7 @@ class Reader:
         position or the table's key is missing, ``TypeClash`` if the position is no number.
         """
         await self._freshness()
-        encoded = self._core.get(encode(key))
+        encoded = self.runner.core.get(encode(key))
         if encoded is None:
             raise NoSuchKey(f"store {self.runner.name} has no key {key!r}")
         return look_up(decode(encoded), index)
@@ -110,25 +109,25 @@ class Reader:
         """Give the value of a key with its revision and expiry; ``None`` if it is missing."""
         await self._freshness()
         encoded = encode(key)
-        stored = self._core.entry(encoded)
+        stored = self.runner.core.entry(encoded)
         return None if stored is None else decode_entry(encoded, stored)
 
     async def exists(self, key: Value) -> bool:
         """Tell whether a key is there."""
         await self._freshness()
-        return self._core.get(encode(key)) is not None
+        return self.runner.core.get(encode(key)) is not None
 
     async def keys(self) -> list[Value]:
         """Give all keys, in no order."""
         await self._freshness()
-        keys = self._core.keys()
+        keys = self.runner.core.keys()
         return [decode(key) for key in keys]
 
     async def items(self) -> list[tuple[Value, Value]]:
         """Give all keys with their values, as of one moment, in no order."""
         await self._freshness()
-        keys = self._core.keys()
-        pairs = [(key, self._core.get(key)) for key in keys]
+        keys = self.runner.core.keys()
+        pairs = [(key, self.runner.core.get(key)) for key in keys]
         return [(decode(key), decode(value)) for key, value in pairs if value is not None]
 
     async def scan(
@@ -149,7 +148,9 @@ class Reader:
         """
         span = span_of(start, stop, prefix)
         await self._freshness()
-        return decode_page(self._core.scan(span if after is None else span.after(after), limit))
+        return decode_page(
+            self.runner.core.scan(span if after is None else span.after(after), limit)
+        )
 
     async def entries(
         self, start: Value = None, stop: Value = None, *, prefix: Value = None
@@ -180,7 +181,7 @@ class Reader:
                 )
         runner.check()
         if runner.is_master:
-            last = self._core.requests.last_request
+            last = self.runner.core.requests.last_request
             while runner.resolved_request < last and runner.error is None:
                 await runner.changed.park()
 
@@ -197,7 +198,7 @@ class Reader:
         wanted = "that write" if revision is None else f"revision {revision}"
         raise StaleData(
             f"store {runner.name} has not seen {wanted} in {READ_SECONDS:g} s: it is at revision "
-            f"{self._core.revision}; {runner.core.explain_idle()}"
+            f"{self.runner.core.revision}; {runner.core.explain_idle()}"
         )
 
     async def _current(self) -> None:

@@ -39,6 +39,7 @@ class Store(Reader):
     def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         super().__init__(runner, self._readable)
+        self._core = runner.core
         self._requests = runner.core.requests
         self._close = close
         self._since_yield = 0

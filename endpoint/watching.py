@@ -11,7 +11,7 @@ from typing import Final, Self
 import trio
 
 from endpoint.reading import Entry, decode_entry
-from endpoint.store_runner import StoreRunner
+from endpoint.store_runner import StoreCore, StoreRunner
 from stores import history, watches
 from stores.history import ChangeOf
 from stores.scanning import make_span
@@ -80,6 +80,7 @@ class Watch:
         self._selection = selection
         self._from_revision = from_revision
         self._watcher: Watcher | None = None
+        self._core: StoreCore | None = None
         self._items: deque[watches.Item] = deque()
         self._revision = (from_revision or 1) - 1
         self._is_closed = False
@@ -113,28 +114,38 @@ class Watch:
         if not runner.is_synced:
             await runner.changed.park()
             return
-        if self._watcher is None:
-            self._watcher = Watcher(runner.core, self._selection, self._from_revision)
-        self._items += self._watcher.take()
+        watcher = self._find_watcher()
+        self._items += watcher.take()
         if self._items:
             return
-        if self._watcher.is_caught_up:
+        if watcher.is_caught_up:
             await runner.moved.park()
         else:
             await trio.lowlevel.checkpoint()
+
+    def _find_watcher(self) -> Watcher:
+        """Give the watcher; or another one, if the store has another core than before."""
+        core, watcher = self._runner.core, self._watcher
+        if watcher is not None and core is self._core:
+            return watcher
+        start = self._from_revision
+        if watcher is not None and self._runner.is_master and not watcher.is_telling_present:
+            start = watcher.revision + 1  # a clone that became the master goes on where it was
+        elif watcher is not None:
+            self._items.append(Gap(watcher.revision))
+            start = None
+        self._core, self._watcher = core, Watcher(core, self._selection, start)
+        return self._watcher
 
     def poll(self) -> list[WatchItem]:
         """Take what is there, without waiting."""
         found: list[WatchItem] = []
         while True:
             found += [self._take() for _ in range(len(self._items))]
-            watcher = self._watcher
             if self._is_closed or not self._runner.is_synced:
                 return found
-            if watcher is None:
-                watcher = Watcher(self._runner.core, self._selection, self._from_revision)
-                self._watcher = watcher
-            elif watcher.is_caught_up:
+            watcher = self._find_watcher()
+            if watcher.is_caught_up and not self._items:
                 return found
             self._items += watcher.take()
 

@@ -111,10 +111,15 @@ class Watcher:
         return f"<Watcher at {self.revision}, telling {state}>"
 
     @property
+    def is_telling_present(self) -> bool:
+        """True while what there is is being told, before the mark."""
+        return not self._is_begun or self._present is not None
+
+    @property
     def is_caught_up(self) -> bool:
         """True if nothing can come before the store's revision changes."""
         revision = self._source.revision
-        if not self._is_begun or self._present is not None or self._is_behind():
+        if self.is_telling_present or self._is_behind():
             return False
         return self.revision > revision or (self._is_marked and self.revision == revision)
 

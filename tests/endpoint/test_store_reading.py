@@ -311,3 +311,22 @@ async def test_fifty_watches_see_the_same() -> None:
             for number in range(500):
                 await master.put(number % 7, number)
         assert totals == [500] * 50
+
+
+async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
+    async with pair() as (_, _, master, clone):
+        await (await master.put("k", 1)).applied()
+        assert await clone.await_idle()
+        watch = clone.watch()
+        items = watch.poll()
+        assert [type(item) for item in items] == [Entry, Bookmark]
+        # A clone that is promoted has a master's core, with the same state; one that was deposed
+        # has a clone's, and what it had done meanwhile may be lost.
+        runner, core = clone.runner, clone.runner.core
+        runner.core, runner.is_master = master.runner.core, True
+        await (await master.put("k", 2)).applied()
+        commit, mark = watch.poll()
+        assert isinstance(commit, Commit)
+        assert (commit.revision, mark) == (2, Bookmark(2))
+        runner.core, runner.is_master = core, False
+        assert (await watch.get(), type(await watch.get())) == (Gap(2), Entry)
