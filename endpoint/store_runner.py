@@ -251,6 +251,15 @@ class StoreRunner:
         """Wait until the store is idle (seed 7.6.1)."""
         await self._await(self.core.begin_idle)
 
+    def recall(self, after: int) -> None:
+        """Have a clone ask its master for the mutations after a revision."""
+        self.carry_out(self.core.begin_recall(after))  # type: ignore[attr-defined]  # only clones lack any
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while a clone waits for that."""
+        return bool(getattr(self.core, "is_recalling", False))
+
     async def await_current(self) -> None:
         """Wait until a clone has all that its master had after the call."""
         await self._await(self.core.begin_read)  # type: ignore[attr-defined]  # only clones lag

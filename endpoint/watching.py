@@ -83,6 +83,7 @@ class Watch:
         self._core: StoreCore | None = None
         self._items: deque[watches.Item] = deque()
         self._revision = (from_revision or 1) - 1
+        self._is_recalled = False
         self._is_closed = False
 
     @property
@@ -114,6 +115,9 @@ class Watch:
         if not runner.is_synced:
             await runner.changed.park()
             return
+        if self._is_recalling():
+            await runner.moved.park()
+            return
         watcher = self._find_watcher()
         self._items += watcher.take()
         if self._items:
@@ -122,6 +126,16 @@ class Watch:
             await runner.moved.park()
         else:
             await trio.lowlevel.checkpoint()
+
+    def _is_recalling(self) -> bool:
+        """Have a clone ask its master for what came before its time; true until that is there."""
+        runner = self._runner
+        if self._watcher is not None or self._from_revision is None or runner.is_master:
+            return False
+        if not self._is_recalled:
+            self._is_recalled = True
+            runner.recall(self._from_revision - 1)
+        return runner.is_recalling
 
     def _find_watcher(self) -> Watcher:
         """Give the watcher; or another one, if the store has another core than before."""
@@ -142,7 +156,7 @@ class Watch:
         found: list[WatchItem] = []
         while True:
             found += [self._take() for _ in range(len(self._items))]
-            if self._is_closed or not self._runner.is_synced:
+            if self._is_closed or not self._runner.is_synced or self._is_recalling():
                 return found
             watcher = self._find_watcher()
             if watcher.is_caught_up and not self._items:

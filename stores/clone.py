@@ -13,6 +13,7 @@ from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
 from stores.history import History
 from stores.outcomes import outcome_of
+from stores.recalling import Recall
 from stores.requests import Requests
 from stores.scanning import Page, Span, scan
 from stores.table import ChangeKind, Columns, Entry, Table
@@ -72,6 +73,7 @@ class Clone:
         self._following = Following(self, self._writer, self._effects, incarnation)
         self._writing = Writing(self._writer, self._effects)
         self._barrier = 0
+        self._recall: Recall | None = None
         self._waiters: list[_Waiter] = []
         self._is_closed = False
         self.requests = Requests(self._writer, self._on_request)
@@ -144,8 +146,7 @@ class Clone:
         if (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
         elif self._following.receive(command, now_ns):
-            assert isinstance(command.content, commands.BarrierAnswerCommand), command
-            self._on_barrier_answer(command.content.number, command.sequence)
+            self._on_answer(command)
         self._check_idle()
         return self._take_effects()
 
@@ -164,6 +165,8 @@ class Clone:
             self._writing.tick()
             if self._following.is_in_touch:
                 self._resume()
+                if self._recall is not None and self._recall.tick():
+                    self._following.send_to_master(self._recall.request())
         return self._take_effects()
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
@@ -201,6 +204,22 @@ class Clone:
         """
         return self._begin(token, 0)
 
+    def begin_recall(self, after: int) -> list[Effect]:
+        """Ask the master for the mutations after a revision, if the history here lacks them.
+
+        While ``is_recalling`` it is under way; then the history reaches back so far, or never will.
+        """
+        is_wanted = after < self.history.floor and self._following.phase is Phase.SYNCED
+        if is_wanted and (self._recall is None or after < self._recall.after):
+            self._recall = Recall(after, self.history.floor)
+            self._following.send_to_master(self._recall.request())
+        return self._take_effects()
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while mutations before the history are being asked for."""
+        return self._recall is not None
+
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
         self._waiters = [waiter for waiter in self._waiters if waiter.token != token]
@@ -234,6 +253,7 @@ class Clone:
     def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
         """Replace the state by a snapshot; what is consumed next comes after it."""
         self.has_data = True
+        self._recall = None  # the history begins elsewhere now, and the master may be another one
         table = self._table
         if welcome.revision != table.revision or columns != table.columns:
             self.history.restart(welcome.revision)
@@ -273,6 +293,21 @@ class Clone:
         self._writing.resume(self._following.master.entity)
         if any(waiter.sequence is None for waiter in self._waiters):
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+
+    def _on_answer(self, command: commands.InternalCommand) -> None:
+        if isinstance(command.content, commands.BarrierAnswerCommand):
+            self._on_barrier_answer(command.content.number, command.sequence)
+            return
+        assert isinstance(command.content, commands.HistoryAnswerCommand), command
+        recall = self._recall
+        if recall is None or not recall.receive(command.content):
+            return
+        if not recall.is_done:
+            self._following.send_to_master(recall.request())
+            return
+        self._recall = None
+        if recall.is_known and recall.until == self.history.floor:
+            self.history.prepend(recall.after, recall.commits)
 
     def _on_barrier_answer(self, number: int, sequence: int) -> None:
         for waiter in self._waiters:

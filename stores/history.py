@@ -81,7 +81,7 @@ class _Gone:
     """Which key, and how many mutations after the first of the action."""
 
 
-_Record = bytes | Action | _Gone
+_Record = bytes | Action | _Gone | tuple[Commit, ...]
 
 
 class History:
@@ -147,6 +147,20 @@ class History:
             return  # an answer, which changes nothing
         self._append(record, size + RECORD_SIZE, last)
 
+    def prepend(self, after: int, commits: Sequence[Commit]) -> None:
+        """Put what a master told before all that is here, up to the floor of now."""
+        assert after < self.floor, (after, self.floor)
+        size = RECORD_SIZE + sum(
+            len(change.key) + (0 if change.entry is None else len(change.entry.value))
+            for commit in commits
+            for change in commit.changes
+        )
+        self._records.insert(self._start, tuple(commits))
+        self._lasts.insert(self._start, self.floor)
+        self._sizes.insert(self._start, size)
+        self._size += size
+        self.floor = after
+
     def commits(self, after: int, until: int) -> Iterator[Commit]:
         """Go through what was changed after one revision, up to another; what changed no key lacks.
 
@@ -191,6 +205,8 @@ class History:
         if commits is None:
             first = (self._lasts[at - 1] if at > self._start else self.floor) + 1
             record = self._records[at]
+            if isinstance(record, tuple):
+                return list(record)
             if isinstance(record, bytes):
                 record = decode_action(record)
             commits = self._memo[last] = _commits(record, first)

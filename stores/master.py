@@ -26,6 +26,7 @@ from stores.judgement import REQUESTS, Request, judge, vet
 from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
 from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
 from stores.persistence import Loaded
+from stores.recalling import recalled
 from stores.requests import Requests
 from stores.scanning import Page, Span, scan
 from stores.snapshots import SnapshotSource
@@ -255,6 +256,8 @@ class Master:
                 self._clones.send_chunks(clone, indexes)
             case commands.BarrierRequestCommand(number):
                 self._on_barrier_request(clone, number)
+            case commands.HistoryRequestCommand(after, until):
+                self._on_history_request(clone, after, until)
             case commands.DetachCommand():
                 self._clones.detach(clone)
                 self._inputs.discard(sender)
@@ -293,6 +296,14 @@ class Master:
         # The answer to a later request of the same clone answers the earlier ones too.
         self._barriers[clone] = Barrier(number, self._applied_count)
         self._answer_barriers()
+
+    def _on_history_request(self, clone: CloneId, after: int, until: int) -> None:
+        if clone not in self._clones:
+            self._clones.refuse(clone)
+            return
+        # The revision first: asking for it may add to the history.
+        known = min(until, self.revision)
+        self._clones.tell(clone, recalled(self.history, after, known))
 
     def _answer_barriers(self) -> None:
         for clone, barrier in list(self._barriers.items()):

@@ -237,6 +237,21 @@ async def test_a_watch_is_resumed_at_another_replica() -> None:
             assert await resumed.get() == Bookmark(3)
 
 
+async def test_a_watch_goes_on_at_a_clone_that_was_not_there_before() -> None:
+    async with pair() as (left, _, master, _), Endpoint() as third:
+        for number in range(3_000):
+            await master.put("k", number)
+        assert await third.peer("127.0.0.1", await left.listen(), retry=0)
+        async with third.attach_clone("s") as late:
+            with late.watch(from_revision=11) as watch:
+                seen = [await watch.get() for _ in range(2_991)]
+            assert [getattr(item, "revision", None) for item in seen] == [*range(11, 3_001), 3_000]
+            with late.watch(from_revision=5) as watch:
+                while not (items := watch.poll()):
+                    await trio.lowlevel.checkpoint()
+                assert isinstance(items[0], Commit)
+
+
 async def test_a_watch_at_a_clone_outlives_its_master_and_says_what_it_does_not_know(
     tmp_path: Path,
 ) -> None:

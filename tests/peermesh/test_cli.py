@@ -303,6 +303,8 @@ def test_events_and_a_watch_tell_every_change():
             output, _ = watcher.communicate()
         assert follower.returncode == watcher.returncode == 0
         found = run("store", "scan", "table", "--prefix", '"job/"', "--json", *at)
+        resumed = run("store", "watch", "table", "--from-revision", "2", "--count", "1", *at)
+    assert resumed.stdout == '"job/0" 2\n'
     assert [(each["kind"], each["key"], each["before"], each["after"]) for each in events] == [
         ("update", "job/0", 1, 2),
         ("insert", "other", None, 3),

@@ -446,6 +446,73 @@ def test_a_durable_master_tells_only_what_a_crash_cannot_take_back(world, make_k
     assert [item.revision for item in items_of(watcher)] == [1]
 
 
+def remember(world, clone, after):
+    """Have a clone ask for the mutations after a revision, until it knows or never will."""
+    clone.run(clone.core.begin_recall(after))
+    while clone.core.is_recalling:
+        world.tick()
+
+
+@pytest.mark.parametrize("value_size", [1, 100_000])
+def test_a_clone_that_came_late_is_told_of_what_was_before_its_time(world, pair, value_size):
+    master, early = pair
+    for number in range(9):
+        master.put(number % 4, bytes([number]) * value_size)
+    master.put("short", 1, 50_000_000)
+    master.core.requests.batch([], [Step(StepKind.PUT, encode("b"), encode(2))])
+    master.erase("missing")
+    world.settle()
+    world.tick(2)
+    master.core.requests.clear()
+    master.put("last", 1)
+    world.settle()
+    late = world.clone()
+    world.settle()
+    assert late.core.history.floor == late.core.revision == 15
+    remember(world, late, 3)
+    master.put("live", 1)
+    world.settle()
+    told = items_of(Watcher(early.core, EVERYTHING, 4))
+    assert items_of(Watcher(late.core, EVERYTHING, 4)) == told
+    assert [item.revision for item in told] == [*range(4, 12), 13, 14, 15, 16, 16]
+    assert items_of(Watcher(late.core, EVERYTHING, 3))[0] == Gap(2)
+
+
+def test_what_the_master_does_not_know_any_more_stays_a_gap(world, pair):
+    master, _ = pair
+    master.core.history = History(0, count_max=5)
+    for number in range(10):
+        master.put(number, 1)
+        master.flush()
+    late = world.clone()
+    world.settle()
+    remember(world, late, 3)
+    assert items_of(Watcher(late.core, EVERYTHING, 4))[0] == Gap(3)
+    remember(world, late, 5)
+    assert [item.revision for item in items_of(Watcher(late.core, EVERYTHING, 6))][:-1] == [
+        *range(6, 11)
+    ]
+
+
+def test_a_question_that_got_lost_is_asked_again_and_one_of_another_time_is_dropped(world, pair):
+    master, _ = pair
+    for number in range(10):
+        master.put(number, 1)
+    world.settle()
+    late = world.clone()
+    world.settle()
+    late.run(late.core.begin_recall(2))
+    world.packets.clear()
+    world.tick(20)
+    assert not late.core.is_recalling
+    assert late.core.history.floor == 2
+    late.run(late.core.begin_recall(1))
+    world.packets.clear()
+    late.core.history.restart(10)
+    world.tick(20)
+    assert late.core.history.floor == 10
+
+
 def test_another_master_with_as_many_mutations_is_another_history(world, pair):
     master, clone = pair
     master.put("k", "of the first")
