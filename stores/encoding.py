@@ -100,8 +100,8 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     41: (commands.BarrierAnswerCommand, (fields.count,)),
     42: (commands.DetachCommand, ()),
     43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
-    66: (commands.HistoryRequestCommand, (fields.count, fields.count)),
-    67: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
+    80: (commands.HistoryRequestCommand, (fields.count, fields.count)),
+    81: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
 }
 
 _KINDS: Final[dict[type, int]] = {

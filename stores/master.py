@@ -26,17 +26,17 @@ from stores.judgement import REQUESTS, Request, judge, vet
 from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
 from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
 from stores.persistence import Loaded
+from stores.reading import CommittedReads
 from stores.recalling import recalled
 from stores.requests import Requests
-from stores.scanning import Page, Span, scan
 from stores.snapshots import SnapshotSource
 from stores.stages import Barrier, IdleWaiter, Stage, size_of
-from stores.table import ChangeKind, Columns, Entry, Table
+from stores.table import ChangeKind, Entry, Table
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
 
-class Master:
+class Master(CommittedReads):
     """The one that decides. Calls, commands and ticks in; effects out; no clock, no disk.
 
     The rule of a durable master: what a crash could take back is seen by nobody. Reads, snapshots,
@@ -94,43 +94,7 @@ class Master:
             f" clones={len(self._clones)} writers={len(self._inputs)}>"
         )
 
-    # -- reads -----------------------------------------------------------------------------------
-
-    def get(self, key: bytes) -> bytes | None:
-        """Give the encoded value of an encoded key, or ``None`` if the key is missing."""
-        if not self.requests.is_sealed:
-            self.requests.seal()
-        return self._table.get(key) if self._commits is None else self._commits.get(key)
-
-    def entry(self, key: bytes) -> Entry | None:
-        """Give the value with its revision and expiry."""
-        self.requests.seal()
-        return (self._table.columns if self._commits is None else self._commits).entry(key)
-
-    def keys(self) -> list[bytes]:
-        """Give all keys, encoded."""
-        self.requests.seal()
-        return list(self._table.columns if self._commits is None else self._commits.keys())
-
-    def scan(self, span: Span, limit: int) -> Page:
-        """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
-        self.requests.seal()
-        table, commits = self._table, self._commits
-        if commits is None:
-            return scan(table.index(), table.columns, table.revision, span, limit)
-        hidden = commits.hidden_keys()
-        return scan(table.index(), commits, commits.revision, span, limit, hidden)
-
-    def snapshot(self) -> Columns:
-        """Copy what readers see."""
-        self.requests.seal()
-        return self._table.columns.copy() if self._commits is None else self._commits.copy()
-
-    @property
-    def revision(self) -> int:
-        """How many mutations made what readers see."""
-        self.requests.seal()
-        return self._table.revision if self._commits is None else self._commits.revision
+    # -- reads, besides those of what is committed -----------------------------------------------
 
     def observe(self, *, is_observed: bool) -> None:
         """Give ``Changed`` effects from now on, or no longer."""

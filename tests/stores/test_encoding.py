@@ -134,8 +134,8 @@ CONTENTS = {
     "barrier_request": (commands.BarrierRequestCommand(8), "871828", "08"),
     "barrier_answer": (commands.BarrierAnswerCommand(8), "871829", "08"),
     "detach": (commands.DetachCommand(), "86182a", ""),
-    "history_request": (commands.HistoryRequestCommand(3, 9), "881842", "0309"),
-    "history_answer": (commands.HistoryAnswerCommand(3, 9, b"ab"), "891843", "0309426162"),
+    "history_request": (commands.HistoryRequestCommand(3, 9), "881850", "0309"),
+    "history_answer": (commands.HistoryAnswerCommand(3, 9, b"ab"), "891851", "0309426162"),
     "master_closed": (
         commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
         "88182b",
