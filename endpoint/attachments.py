@@ -71,7 +71,8 @@ class Attachments:
         except StoreError:
             await trio.to_thread.run_sync(keeper.close)
             raise
-        core = Master(self._entity(), loaded, is_durable=keeper.is_durable)
+        now_ns = time.time_ns()
+        core = Master(self._entity(), loaded, is_durable=keeper.is_durable, now_ns=now_ns)
         return self._run(core, name, hears, speaks, keeper)
 
     def _check(self, name: str, hears: str, speaks: str) -> None:

@@ -102,7 +102,11 @@ class Receipt:
     def is_inserted(self) -> bool:
         """Give the answer to a put_unique, or raise; only when it is resolved."""
         self.outcome()
-        return isinstance(self._result, Applied) and self._result.is_inserted is not False
+        return isinstance(self._result, Applied) and self._result.answer is not False
+
+    def has_held(self) -> bool:
+        """Tell whether the guards of a batch held, or raise; only when it is resolved."""
+        return self.is_inserted()
 
     async def applied(self) -> int:
         """Wait until the master has applied it, durably where its backend is; give the revision.

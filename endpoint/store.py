@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
+from endpoint.events import QUEUE_SIZE, Events
 from endpoint.outcome import Outcome
+from endpoint.reading import Reader, check_revision, span_of
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
-from endpoint.watching import Watch
+from endpoint.watching import Watch, selection_of
 from stores.actions import Initial
-from stores.batch import Batch, insertion, span_ns
-from wire.decoding import decode
+from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
 from wire.encoding import encode
-from wire.errors import StaleData
 from wire.values import Value
 
 AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""
 
-FIRST_READ_SECONDS: Final = 5.0
-"""How long a read waits for a clone's first snapshot: Broker's ``max_get_delay``."""
-
 Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
 
 
-class Store:
+class Store(Reader):
     """A replicated table of typed keys and values (design section 10).
 
     Reads are local: at the master what is committed, at a clone some earlier state of the master,
@@ -40,7 +38,7 @@ class Store:
 
     def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
-        self.runner = runner
+        super().__init__(runner, self._readable)
         self._core = runner.core
         self._requests = runner.core.requests
         self._close = close
@@ -50,53 +48,24 @@ class Store:
         """Give the store's name."""
         return self.runner.name
 
-    # Reads.
+    # Reads, besides those of every reader.
 
-    async def get(self, key: Value, default: Value = None) -> Value:
-        """Give the value of a key, or ``default`` if it is missing.
+    def not_before(self, since: Receipt | int) -> Reader:
+        """Read what is not older than a write: ``await store.not_before(receipt).get(key)``.
 
-        Raises ``StaleData`` if a clone has not found its master in ``FIRST_READ_SECONDS``, and
-        ``StoreClosed``.
+        A receipt of any handle of this store, or the revision that one gave, may be from another
+        process. A receipt that has an error raises it.
         """
-        await self._readable()
-        encoded = self._core.get(encode(key))
-        return default if encoded is None else decode(encoded)
+        check_revision(since)
+        return Reader(self.runner, partial(self._reached, since))
 
-    async def exists(self, key: Value) -> bool:
-        """Tell whether a key is there."""
-        await self._readable()
-        return self._core.get(encode(key)) is not None
+    def at_master(self) -> Reader:
+        """Read what is as fresh as at the master: ``await store.at_master().get(key)``.
 
-    async def keys(self) -> list[Value]:
-        """Give all keys, in no order."""
-        await self._readable()
-        keys = self._core.keys()
-        return [decode(key) for key in keys]
-
-    async def items(self) -> list[tuple[Value, Value]]:
-        """Give all keys with their values, as of one moment, in no order."""
-        await self._readable()
-        keys = self._core.keys()
-        pairs = [(key, self._core.get(key)) for key in keys]
-        return [(decode(key), decode(value)) for key, value in pairs if value is not None]
-
-    async def _readable(self) -> None:
-        """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
-        runner = self.runner
-        if not runner.is_synced and runner.error is None:
-            with trio.move_on_after(FIRST_READ_SECONDS):
-                while not runner.is_synced and runner.error is None:
-                    await runner.changed.park()
-            if not runner.is_synced:
-                raise runner.error or StaleData(
-                    f"store {runner.name}: no master answered within {FIRST_READ_SECONDS:g} s; "
-                    f"{runner.core.explain_idle()}"
-                )
-        runner.check()
-        if runner.is_master:
-            last = self._requests.last_request
-            while runner.resolved_request < last and runner.error is None:
-                await runner.changed.park()
+        A clone asks its master first, and waits until it has all that the master had then. So
+        each read sees every write that had its receipt, anywhere, before the read began.
+        """
+        return Reader(self.runner, self._current)
 
     # Mutations.
 
@@ -148,12 +117,26 @@ class Store:
         return await self._add(key, encode(value), Initial.VECTOR, expiry)
 
     async def pop(self, key: Value, expiry: Expiry = None) -> Receipt:
-        """Remove the last element of a vector."""
-        return await self._subtract(key, None, expiry)  # A vector loses its last one.
+        """Remove the last element of a vector; from a set or a table, what equals the key."""
+        return await self._subtract(key, key, expiry)  # A vector does not look at it.
 
     async def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""
-        return await self._ask(self._requests.batch(batch.guards, batch.steps))
+        return await self._ask(self._requests.batch(batch.guards, batch.steps, batch.others))
+
+    async def compare_and_set(
+        self, key: Value, value: Value, revision: int | None, expiry: Expiry = None
+    ) -> Receipt:
+        """Set a key if nobody changed it: if its ``entry`` has this revision still.
+
+        ``None`` stands for a key that is missing. Otherwise the receipt raises ``GuardFailed``, and
+        nothing happened. The revision that it gives is the one for the next time.
+        """
+        return await self.batch(compare_and_set(key, value, revision, expiry))
+
+    async def compare_and_erase(self, key: Value, revision: int) -> Receipt:
+        """Remove a key if nobody changed it since this revision; see ``compare_and_set``."""
+        return await self.batch(compare_and_erase(key, revision))
 
     async def _add(self, key: Value, operand: bytes, initial: Initial, expiry: Expiry) -> Receipt:
         request = self._requests.add(encode(key), operand, initial, span_ns(expiry))
@@ -176,7 +159,7 @@ class Store:
                 await runner.changed.park()
         return receipt
 
-    # Barriers and changes.
+    # Barriers, events and watches.
 
     async def await_idle(
         self,
@@ -204,9 +187,28 @@ class Store:
     async def _call_back(self, callback: Callable[[Outcome], object], timeout: float) -> None:
         callback(await self.await_idle(timeout=timeout))
 
-    def watch(self) -> Watch:
-        """Follow the changes of the table from now on, in the order of the master."""
-        return Watch(self.runner)
+    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
+        """Follow what happens to each key from now on, with old and new value, and who did it.
+
+        It holds up nobody: a reader that is more than ``queue_size`` events behind finds
+        ``Missed`` in the place of the oldest.
+        """
+        return Events(self.runner, span_of(None, None, prefix), queue_size)
+
+    def watch(
+        self,
+        *,
+        prefix: Value = None,
+        keys: Iterable[Value] | None = None,
+        from_revision: int | None = None,
+    ) -> Watch:
+        """Give what there is, a ``Bookmark``, and then every ``Commit``: see ``stores.watches``.
+
+        With ``from_revision`` it begins with the first commit of at least this revision instead:
+        to go on after an interruption, give the last one's plus one. A ``Gap`` says that not all
+        of what happened since is known any more; then what there is follows.
+        """
+        return Watch(self.runner, selection_of(prefix, keys), from_revision)
 
     async def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""

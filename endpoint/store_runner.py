@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 import trio
 
@@ -22,9 +22,12 @@ from stores.effects import (
     SecondMaster,
     Unicast,
 )
+from stores.history import History
 from stores.outcomes import Outcome as Outcomes
 from stores.persistence import Changes, StoreBackend
 from stores.requests import Requests
+from stores.scanning import Page, Span
+from stores.table import Columns, Entry
 from wire.errors import BackendFailure, DecodeError, StaleData, StoreError
 from wire.identifiers import EndpointId
 
@@ -38,12 +41,26 @@ class StoreCore(Protocol):
     """What masters and clones have in common."""
 
     requests: Requests
+    history: History
 
     def get(self, key: bytes) -> bytes | None:
         """Give the encoded value of an encoded key."""
 
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the value with its revision and expiry."""
+
     def keys(self) -> list[bytes]:
         """Give all keys, encoded."""
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys."""
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+
+    @property
+    def revision(self) -> int:
+        """How many mutations made what readers see."""
 
     def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:
         """Take in a command."""
@@ -129,6 +146,10 @@ class StoreRunner:
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state of the store as a whole changes."""
+        self.moved = trio.lowlevel.ParkingLot()
+        """Woken when the revision that readers see may be another one."""
+        self.decoded: dict[int, tuple[Any, Any]] = {}
+        """Commits that watches have decoded, by revision; for ``endpoint.watching``."""
         self._observers: dict[Observer, None] = {}
         self._host = host
         self._now_ns = now_ns
@@ -222,13 +243,34 @@ class StoreRunner:
         """Start a task that lives as long as the endpoint."""
         self._host.start_task(function, *arguments)
 
+    async def await_revision(self, revision: int) -> None:
+        """Wait until readers see this revision, or the store is closed."""
+        while self.core.revision < revision and self.error is None:
+            await self.moved.park()
+
     async def await_idle(self) -> None:
         """Wait until the store is idle (seed 7.6.1)."""
+        await self._await(self.core.begin_idle)
+
+    def recall(self, after: int) -> None:
+        """Have a clone ask its master for the mutations after a revision."""
+        self.carry_out(self.core.begin_recall(after))  # type: ignore[attr-defined]  # only clones lack any
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while a clone waits for that."""
+        return bool(getattr(self.core, "is_recalling", False))
+
+    async def await_current(self) -> None:
+        """Wait until a clone has all that its master had after the call."""
+        await self._await(self.core.begin_read)  # type: ignore[attr-defined]  # only clones lag
+
+    async def _await(self, begin: Callable[[int], list[Effect]]) -> None:
         self._tokens += 1
         token = self._tokens
         event = self._idle[token] = trio.Event()
         try:
-            self.carry_out(self.core.begin_idle(token))
+            self.carry_out(begin(token))
             self.settle()
             await event.wait()
         finally:
@@ -252,6 +294,8 @@ class StoreRunner:
                     self._host.start_task(self._commit, token, changes)
                 case _:
                     self._tell(effect)
+        if self.moved:
+            self.moved.unpark_all()
 
     def _tell(
         self, effect: Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Closed
@@ -294,6 +338,7 @@ class StoreRunner:
     def _on_closed(self, error: StoreError) -> None:
         self.error = error
         self.changed.unpark_all()
+        self.moved.unpark_all()
         self._work.unpark_all()
         for event in self._idle.values():
             event.set()

@@ -1,113 +1,217 @@
-"""Following the changes of a store, one by one, in the order of its master."""
+"""Watching a store: what there is, a mark, and then every commit; see ``stores.watches``."""
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
-from endpoint.store_runner import StoreRunner
-from stores.effects import Changed
-from stores.table import ChangeKind, Entry
+from endpoint.reading import Entry, decode_entry
+from endpoint.store_runner import StoreCore, StoreRunner
+from stores import history, watches
+from stores.history import ChangeOf
+from stores.scanning import make_span
+from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Watcher
 from wire.decoding import decode
-from wire.errors import StoreClosed
+from wire.encoding import encode
+from wire.errors import InvalidData, StoreClosed
+from wire.identifiers import EndpointId
 from wire.values import Value
 
-CHANGES_MAX: Final = 100_000
-"""Changes kept for a reader that is behind; then the watch ends with an error instead of lying."""
+DECODED_COUNT: Final = 2 * TAKE_COUNT
+"""Commits kept decoded for the other watches of a store: what each takes at a time, and they take
+turns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One key changed."""
+    """What became of one key."""
 
-    kind: ChangeKind
+    kind: ChangeOf
     key: Value
-    before: Value
-    """The value that was there; ``None`` for an insertion."""
-    after: Value
-    """The value that is there now; ``None`` if the key is gone."""
-    revision: int | None
-    """The mutation that set the value; ``None`` if the key is gone."""
+    entry: Entry | None
+    """What is stored now; ``None`` if the key is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """All that one mutation changed of the keys that are watched."""
+
+    revision: int
+    writer: EndpointId | None
+    """The endpoint whose handle asked for it; ``None`` for an expiry."""
+    changes: tuple[Change, ...]
+
+
+WatchItem = Entry | Bookmark | Gap | Commit
+"""What a watch gives: entries that are there, a mark, and then commits, and marks from time to
+time. After a gap it begins anew with the entries that are there."""
+
+
+def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
+    """Make a selection of the user's own values; raises ``InvalidData`` for both at once."""
+    if keys is None:
+        return make_span(prefix=None if prefix is None else encode(prefix))
+    if prefix is not None:
+        raise InvalidData("watch a prefix, or some keys: not both at once")
+    if isinstance(keys, (str, bytes)):
+        raise InvalidData("keys are several: watch keys=[key] for one of them")
+    return frozenset(map(encode, keys))
 
 
 class Watch:
-    """The changes of a store since the watch began: ``async for change in store.watch()``."""
+    """A watch of a store: ``async for item in store.watch(prefix="job/")``.
 
-    def __init__(self, runner: StoreRunner) -> None:
+    Items are ``Entry`` for what there is, ``Bookmark``, ``Commit`` and ``Gap``. Closing it waits
+    for nothing; the ``revision`` at any time is what to resume after, there or elsewhere.
+    """
+
+    def __init__(
+        self, runner: StoreRunner, selection: Selection, from_revision: int | None
+    ) -> None:
         """Use ``Store.watch``."""
+        if from_revision is not None and from_revision < 1:
+            raise InvalidData(f"from_revision={from_revision}: the first mutation has revision 1")
         self._runner = runner
-        self._changes: deque[Changed] = deque()
-        self._waiting = trio.lowlevel.ParkingLot()
+        self._selection = selection
+        self._from_revision = from_revision
+        self._watcher: Watcher | None = None
+        self._core: StoreCore | None = None
+        self._items: deque[watches.Item] = deque()
+        self._revision = (from_revision or 1) - 1
+        self._is_recalled = False
         self._is_closed = False
-        runner.observe(self)
 
-    def push(self, change: Changed) -> None:
-        """Take in one change; for the store's driver."""
-        self._changes.append(change)
-        if len(self._changes) > CHANGES_MAX:
-            self.close()
-        self._waiting.unpark_all()
+    @property
+    def revision(self) -> int:
+        """Everything up to it was given: ``watch(…, from_revision=revision + 1)`` goes on there.
 
-    async def get(self, timeout: float | None = None) -> Change:
-        """Wait for the next change, for ``timeout`` seconds at most.
+        While what there is is being given, it is the revision of before.
+        """
+        return self._revision
 
-        Raises ``TimeoutError`` then, and ``StoreClosed`` when no more changes can come.
+    async def get(self, timeout: float | None = None) -> WatchItem:
+        """Wait for the next item, for ``timeout`` seconds at most.
+
+        Raises ``TimeoutError`` then, and ``StoreClosed`` when nothing more can come.
         """
         if timeout is not None:
             with trio.move_on_after(timeout):
                 return await self.get()
-            raise TimeoutError(f"no change within {timeout} s")
-        while not self._changes:
-            if self._is_closed or self._runner.error is not None:
-                raise StoreClosed("the watch, or its store, is closed")
-            await self._waiting.park()
-        return self._decode(self._changes.popleft())
+            raise TimeoutError(f"nothing within {timeout} s")
+        while not self._items:
+            await self._find()
+        return self._take()
 
-    def poll(self) -> list[Change]:
-        """Take all changes that are there."""
-        changes, self._changes = self._changes, deque()
-        return [self._decode(change) for change in changes]
+    async def _find(self) -> None:
+        """Look for items; wait if there cannot be any yet."""
+        runner = self._runner
+        if self._is_closed or runner.error is not None:
+            raise StoreClosed("the watch, or its store, is closed")
+        if not runner.is_synced:
+            await runner.changed.park()
+            return
+        if self._is_recalling():
+            await runner.moved.park()
+            return
+        watcher = self._find_watcher()
+        self._items += watcher.take()
+        if self._items:
+            return
+        if watcher.is_caught_up:
+            await runner.moved.park()
+        else:
+            await trio.lowlevel.checkpoint()
 
-    @staticmethod
-    def _decode(change: Changed) -> Change:
-        def value(entry: Entry | None) -> Value:
-            return None if entry is None else decode(entry.value)
+    def _is_recalling(self) -> bool:
+        """Have a clone ask its master for what came before its time; true until that is there."""
+        runner = self._runner
+        if self._watcher is not None or self._from_revision is None or runner.is_master:
+            return False
+        if not self._is_recalled:
+            self._is_recalled = True
+            runner.recall(self._from_revision - 1)
+        return runner.is_recalling
 
-        return Change(
-            kind=change.kind,
-            key=decode(change.key),
-            before=value(change.before),
-            after=value(change.after),
-            revision=None if change.after is None else change.after.revision,
-        )
+    def _find_watcher(self) -> Watcher:
+        """Give the watcher; or another one, if the store has another core than before."""
+        core, watcher = self._runner.core, self._watcher
+        if watcher is not None and core is self._core:
+            return watcher
+        start = self._from_revision
+        if watcher is not None and self._runner.is_master and not watcher.is_telling_present:
+            start = watcher.revision + 1  # a clone that became the master goes on where it was
+        elif watcher is not None:
+            self._items.append(Gap(watcher.revision))
+            start = None
+        self._core, self._watcher = core, Watcher(core, self._selection, start)
+        return self._watcher
 
-    def end(self) -> None:
-        """Nothing comes any more; for the store's driver."""
-        self._waiting.unpark_all()
+    def poll(self) -> list[WatchItem]:
+        """Take what is there, without waiting."""
+        found: list[WatchItem] = []
+        while True:
+            found += [self._take() for _ in range(len(self._items))]
+            if self._is_closed or not self._runner.is_synced or self._is_recalling():
+                return found
+            watcher = self._find_watcher()
+            if watcher.is_caught_up and not self._items:
+                return found
+            self._items += watcher.take()
+
+    def _take(self) -> WatchItem:
+        item = self._items.popleft()
+        match item:
+            case watches.Present(key, entry):
+                return decode_entry(key, entry)
+            case history.Commit(revision):
+                self._revision = revision
+                return self._shared(item)
+            case Bookmark(revision):
+                self._revision = revision
+                return item
+            case Gap():
+                return item
+
+    def _shared(self, commit: history.Commit) -> Commit:
+        """Decode a commit, unless another watch of the store has done that."""
+        known = self._runner.decoded
+        found = known.get(commit.revision)
+        if found is not None and found[0] is commit:
+            decoded: Commit = found[1]
+            return decoded
+        writer = commit.writer
+        endpoint = None if writer is None else writer.entity.endpoint
+        shown = Commit(commit.revision, endpoint, tuple(map(_decode, commit.changes)))
+        known[commit.revision] = (commit, shown)
+        if len(known) > DECODED_COUNT:
+            del known[next(iter(known))]
+        return shown
 
     def close(self) -> None:
-        """Follow no longer."""
+        """Watch no longer; whoever waits for an item is told."""
         self._is_closed = True
-        self._runner.unobserve(self)
-        self._waiting.unpark_all()
+        self._items.clear()
+        self._runner.changed.unpark_all()
+        self._runner.moved.unpark_all()
 
     def __aiter__(self) -> Self:
-        """Iterate until the store is closed."""
+        """Iterate until the watch or the store is closed."""
         return self
 
-    async def __anext__(self) -> Change:
-        """Wait for the next change."""
+    async def __anext__(self) -> WatchItem:
+        """Wait for the next item."""
         try:
             return await self.get()
         except StoreClosed:
             raise StopAsyncIteration from None
 
     def __enter__(self) -> Self:
-        """Follow within the block."""
+        """Watch within the block."""
         return self
 
     def __exit__(
@@ -116,5 +220,10 @@ class Watch:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Follow no longer."""
+        """Watch no longer."""
         self.close()
+
+
+def _decode(change: history.KeyChange) -> Change:
+    entry = None if change.entry is None else decode_entry(change.key, change.entry)
+    return Change(change.kind, decode(change.key), entry)

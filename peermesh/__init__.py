@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from endpoint.outbox import OutboxStatistics, OverflowPolicy
     from endpoint.outcome import Outcome
     from endpoint.publisher import Publisher
+    from endpoint.reading import Entry
     from endpoint.receipts import Receipt
     from endpoint.settings import Settings, SettingsError
     from endpoint.statistics import EndpointStatistics, PeerInfo
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from endpoint.store import Store
     from endpoint.stream import StatusSubscriber
     from endpoint.subscriber import Subscriber
-    from endpoint.watching import Change, Watch
+    from endpoint.watching import Change, Commit, Watch
     from handshake.credentials import Credentials
     from handshake.secret import ClusterSecret
     from stores.batch import Batch
+    from stores.watches import Bookmark, Gap
     from wire.errors import MeshError
     from wire.identifiers import EndpointId
     from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
@@ -32,14 +34,18 @@ if TYPE_CHECKING:
 __all__ = [
     "Backend",
     "Batch",
+    "Bookmark",
     "Change",
     "ClusterSecret",
+    "Commit",
     "Count",
     "Credentials",
     "Endpoint",
     "EndpointId",
     "EndpointStatistics",
+    "Entry",
     "Enum",
+    "Gap",
     "MeshError",
     "Message",
     "Missed",
@@ -68,14 +74,18 @@ __all__ = [
 _HOMES = {
     "Backend": "endpoint.attaching",
     "Batch": "stores.batch",
+    "Bookmark": "stores.watches",
     "Change": "endpoint.watching",
     "ClusterSecret": "handshake.secret",
+    "Commit": "endpoint.watching",
     "Count": "wire.values",
     "Credentials": "handshake.credentials",
     "Endpoint": "endpoint.endpoint",
     "EndpointId": "wire.identifiers",
     "EndpointStatistics": "endpoint.statistics",
+    "Entry": "endpoint.reading",
     "Enum": "wire.values",
+    "Gap": "stores.watches",
     "MeshError": "wire.errors",
     "Message": "endpoint.mailbox",
     "Missed": "endpoint.mailbox",

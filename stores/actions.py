@@ -198,12 +198,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class BatchCommand:
-    """All of it or nothing: if the guards hold, the steps happen as one mutation."""
+    """One mutation: all of the steps if the guards hold, all of the others if one does not."""
 
     writer: WriterId
     request: int
     guards: tuple[Guard, ...]
     steps: tuple[Step, ...]
+    otherwise: tuple[Step, ...] | None
+    """What happens if a guard does not hold; ``None`` makes that an error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +224,8 @@ class BatchResultCommand:
 
     writer: WriterId
     request: int
+    has_held: bool
+    """Whether all guards held, and these are the changes of the steps for that."""
     changes: tuple[Change, ...]
 
 

@@ -30,12 +30,25 @@ class Batch:
     ``Batch().if_value("at", 41).put("at", 42).increment("count", 1)``, given to
     ``Store.batch``. Each step sees what the steps before it did. The receipt raises
     ``GuardFailed``, or the error of the step that could not be done.
+
+    What follows ``otherwise()`` happens if a guard does not hold, and then there is no
+    ``GuardFailed``: the receipt's ``has_held`` tells which of the two it was.
     """
 
     def __init__(self) -> None:
         """Begin without guards and steps."""
         self.guards: list[Guard] = []
         self.steps: list[Step] = []
+        """What happens if the guards hold."""
+        self.others: list[Step] | None = None
+        """What happens if one does not."""
+
+    def otherwise(self) -> Self:
+        """Let the steps that follow be for the case that a guard does not hold."""
+        if self.others is not None:
+            raise InvalidData("a batch has one otherwise: put all of its steps after it")
+        self.others = []
+        return self
 
     # Guards.
 
@@ -63,8 +76,7 @@ class Batch:
 
     def erase(self, key: Value) -> Self:
         """Remove a key, present or not."""
-        self.steps.append(Step(StepKind.ERASE, encode(key)))
-        return self
+        return self._take(Step(StepKind.ERASE, encode(key)))
 
     def increment(
         self, key: Value, amount: Value = 1, expiry: float | timedelta | None = None
@@ -100,8 +112,8 @@ class Batch:
         return self._step(StepKind.ADD, key, encode(value), Initial.VECTOR, expiry)
 
     def pop(self, key: Value, expiry: float | timedelta | None = None) -> Self:
-        """Remove the last element of a vector."""
-        return self._step(StepKind.SUBTRACT, key, encode(None), None, expiry)
+        """Remove the last element of a vector; from a set or a table, what equals the key."""
+        return self._step(StepKind.SUBTRACT, key, encode(key), None, expiry)
 
     def _guard(self, guard: Guard) -> Self:
         self.guards.append(guard)
@@ -115,8 +127,28 @@ class Batch:
         initial: Initial | None,
         expiry: float | timedelta | None,
     ) -> Self:
-        self.steps.append(Step(kind, encode(key), operand, initial, span_ns(expiry)))
+        return self._take(Step(kind, encode(key), operand, initial, span_ns(expiry)))
+
+    def _take(self, step: Step) -> Self:
+        (self.steps if self.others is None else self.others).append(step)
         return self
+
+
+def compare_and_set(
+    key: Value, value: Value, revision: int | None, expiry: float | timedelta | None
+) -> Batch:
+    """Make the batch that sets a key if its revision, ``None`` for a missing one, is this."""
+    return _unchanged(key, revision).put(key, value, expiry)
+
+
+def compare_and_erase(key: Value, revision: int) -> Batch:
+    """Make the batch that removes a key if its revision is this."""
+    return _unchanged(key, revision).erase(key)
+
+
+def _unchanged(key: Value, revision: int | None) -> Batch:
+    batch = Batch()
+    return batch.if_absent(key) if revision is None else batch.if_revision(key, revision)
 
 
 def insertion(index: Value, value: tuple[Value, ...]) -> tuple[bytes, Initial]:

@@ -11,8 +11,11 @@ from stores.commands import AckCloneCommand
 from stores.effects import Changed, Closed, Effect, IdleReached
 from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
+from stores.history import History
 from stores.outcomes import outcome_of
+from stores.recalling import Recall
 from stores.requests import Requests
+from stores.scanning import Page, Span, scan
 from stores.table import ChangeKind, Columns, Entry, Table
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
@@ -64,10 +67,13 @@ class Clone:
         self._writer = WriterId.of(entity, incarnation)
         self._stale_interval_ns = stale_interval_ns
         self._table = Table()
+        self.history = History(0)
+        """The latest of the master's mutations, for watches."""
         self.observe(is_observed=is_observed)
         self._following = Following(self, self._writer, self._effects, incarnation)
         self._writing = Writing(self._writer, self._effects)
         self._barrier = 0
+        self._recall: Recall | None = None
         self._waiters: list[_Waiter] = []
         self._is_closed = False
         self.requests = Requests(self._writer, self._on_request)
@@ -93,6 +99,15 @@ class Clone:
     def keys(self) -> list[bytes]:
         """Give all keys, encoded."""
         return list(self._table.columns)
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
+        table = self._table
+        return scan(table.index(), table.columns, table.revision, span, limit)
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+        return self._table.columns.copy()
 
     @property
     def revision(self) -> int:
@@ -131,8 +146,7 @@ class Clone:
         if (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
         elif self._following.receive(command, now_ns):
-            assert isinstance(command.content, commands.BarrierAnswerCommand), command
-            self._on_barrier_answer(command.content.number, command.sequence)
+            self._on_answer(command)
         self._check_idle()
         return self._take_effects()
 
@@ -151,6 +165,8 @@ class Clone:
             self._writing.tick()
             if self._following.is_in_touch:
                 self._resume()
+                if self._recall is not None and self._recall.tick():
+                    self._following.send_to_master(self._recall.request())
         return self._take_effects()
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
@@ -179,11 +195,30 @@ class Clone:
         when it was asked, later than now.
         """
         self.requests.seal()
-        self._barrier += 1
-        self._waiters.append(_Waiter(token, self.requests.last_request, self._barrier))
-        if self._following.phase is Phase.SYNCED:
-            self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+        return self._begin(token, self.requests.last_request)
+
+    def begin_read(self, token: int) -> list[Effect]:
+        """Wait until all is read that the master had when it was asked: ``IdleReached`` says so.
+
+        Unlike idleness, it does not take what was asked for here.
+        """
+        return self._begin(token, 0)
+
+    def begin_recall(self, after: int) -> list[Effect]:
+        """Ask the master for the mutations after a revision, if the history here lacks them.
+
+        While ``is_recalling`` it is under way; then the history reaches back so far, or never will.
+        """
+        is_wanted = after < self.history.floor and self._following.phase is Phase.SYNCED
+        if is_wanted and (self._recall is None or after < self._recall.after):
+            self._recall = Recall(after, self.history.floor)
+            self._following.send_to_master(self._recall.request())
         return self._take_effects()
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while mutations before the history are being asked for."""
+        return self._recall is not None
 
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
@@ -218,7 +253,11 @@ class Clone:
     def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
         """Replace the state by a snapshot; what is consumed next comes after it."""
         self.has_data = True
-        self._table.load(columns, welcome.revision)
+        self._recall = None  # the history begins elsewhere now, and the master may be another one
+        table = self._table
+        if welcome.revision != table.revision or columns != table.columns:
+            self.history.restart(welcome.revision)
+        table.load(columns, welcome.revision)
         if is_new_master:
             self._writing.hang_up()
         self._writing.catch_up(welcome.request, welcome.outcomes)
@@ -228,9 +267,11 @@ class Clone:
     def consume(self, payload: bytes) -> None:
         """Do what the master did; raises ``DecodeError`` if it makes no sense."""
         action = decode_action(payload)
-        self._table.apply(action)
+        table = self._table
+        self.history.add(action, payload, len(payload), table.revision, table.columns.values)
+        table.apply(action)
         if not isinstance(action, ExpireCommand) and action.writer == self._writer:
-            outcome = outcome_of(action, self._table.revision)
+            outcome = outcome_of(action, table.revision)
             if outcome is not None:
                 self._writing.resolve(outcome)
 
@@ -240,11 +281,33 @@ class Clone:
 
     # -- steps -----------------------------------------------------------------------------------
 
+    def _begin(self, token: int, request: int) -> list[Effect]:
+        self._barrier += 1
+        self._waiters.append(_Waiter(token, request, self._barrier))
+        if self._following.phase is Phase.SYNCED:
+            self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+        return self._take_effects()
+
     def _resume(self) -> None:
         assert self._following.master is not None, self._following
         self._writing.resume(self._following.master.entity)
         if any(waiter.sequence is None for waiter in self._waiters):
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+
+    def _on_answer(self, command: commands.InternalCommand) -> None:
+        if isinstance(command.content, commands.BarrierAnswerCommand):
+            self._on_barrier_answer(command.content.number, command.sequence)
+            return
+        assert isinstance(command.content, commands.HistoryAnswerCommand), command
+        recall = self._recall
+        if recall is None or not recall.receive(command.content):
+            return
+        if not recall.is_done:
+            self._following.send_to_master(recall.request())
+            return
+        self._recall = None
+        if recall.is_known and recall.until == self.history.floor:
+            self.history.prepend(recall.after, recall.commits)
 
     def _on_barrier_answer(self, number: int, sequence: int) -> None:
         for waiter in self._waiters:
@@ -273,8 +336,9 @@ class Clone:
         before: Entry | None,
         after: Entry | None,
         writer: WriterId | None,
+        revision: int,
     ) -> None:
-        self._effects.append(Changed(kind, key, before, after, writer))
+        self._effects.append(Changed(kind, key, before, after, writer, revision))
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]

@@ -126,6 +126,24 @@ class BarrierAnswerCommand:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryRequestCommand:
+    """A clone to the master: what happened after one revision, up to another?"""
+
+    after: int
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryAnswerCommand:
+    """The master to a clone: this; nothing if both revisions are one, as it is not known."""
+
+    after: int
+    until: int
+    commits: bytes
+    """Revision, writer and changes of each commit, as one encoded value."""
+
+
+@dataclass(frozen=True, slots=True)
 class DetachCommand:
     """A clone to the master: I close, do not wait for me."""
 
@@ -146,6 +164,7 @@ ProducerControl = (
     | UnknownConsumerCommand
     | SnapshotChunkCommand
     | BarrierAnswerCommand
+    | HistoryAnswerCommand
     | MasterClosedCommand
 )
 
@@ -155,6 +174,7 @@ ConsumerControl = (
     | HandshakeRequestCommand
     | SnapshotRequestCommand
     | BarrierRequestCommand
+    | HistoryRequestCommand
     | DetachCommand
 )
 

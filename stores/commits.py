@@ -76,6 +76,11 @@ class GroupCommit:
         """Give the durable keys."""
         return self.copy() if self._in_flight or self._gathering else self._table.columns
 
+    def hidden_keys(self) -> list[bytes]:
+        """Give the durable keys that the table has no more: their removal is not durable yet."""
+        values = self._table.columns.values
+        return [key for key in {**self._in_flight, **self._gathering} if key not in values]
+
     def copy(self) -> Columns:
         """Copy the durable table."""
         columns = self._table.columns.copy()

@@ -67,6 +67,8 @@ class Changed:
     after: Entry | None
     writer: WriterId | None
     """Whose command it was; ``None`` for an expiry, and for what a snapshot brought."""
+    revision: int
+    """The mutation that did it; of what a snapshot brought, the snapshot's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,11 +54,17 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
             fields.count,
             fields.list_of(fields.guard, BATCH_COUNT_MAX),
             fields.list_of(fields.step, BATCH_COUNT_MAX),
+            fields.optional_list_of(fields.step, BATCH_COUNT_MAX),
         ),
     ),
     34: (
         actions.BatchResultCommand,
-        (fields.writer, fields.count, fields.list_of(fields.change, BATCH_COUNT_MAX)),
+        (
+            fields.writer,
+            fields.count,
+            fields.flag,
+            fields.list_of(fields.change, BATCH_COUNT_MAX),
+        ),
     ),
     35: (
         actions.RefusalCommand,
@@ -94,6 +100,8 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     41: (commands.BarrierAnswerCommand, (fields.count,)),
     42: (commands.DetachCommand, ()),
     43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
+    80: (commands.HistoryRequestCommand, (fields.count, fields.count)),
+    81: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
 }
 
 _KINDS: Final[dict[type, int]] = {

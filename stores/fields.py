@@ -115,6 +115,13 @@ def list_of(
     return lambda value: tuple([accept(item) for item in _items(value, count_max)])
 
 
+def optional_list_of(
+    accept: Callable[[object], _ItemT], count_max: int
+) -> Callable[[object], tuple[_ItemT, ...] | None]:
+    """Accept an array of such things, or null."""
+    return lambda value: None if value is None else list_of(accept, count_max)(value)
+
+
 def _byte_strings(value: object, count_max: int) -> list[bytes]:
     # One set for all types: a look at each item alone would cost ten times as much.
     items = _items(value, count_max)
@@ -198,8 +205,8 @@ def outcome(value: object) -> Outcome:
             return Outcome(count(first), count(last), Refused(error_code(code), text(reason)))
         case [first, last, revision, None]:
             return Outcome(count(first), count(last), Applied(count(revision)))
-        case [first, last, revision, bool() as is_inserted]:
-            return Outcome(count(first), count(last), Applied(count(revision), is_inserted))
+        case [first, last, revision, bool() as answer]:
+            return Outcome(count(first), count(last), Applied(count(revision), answer))
         case _:
             raise _refusal("an outcome", value)
 
@@ -236,8 +243,8 @@ def _are_counts(items: list[Any]) -> bool:
 
 def _pack_outcome(value: Outcome) -> list[object]:
     match value.result:
-        case Applied(revision, is_inserted):
-            return [value.first_request, value.last_request, revision, is_inserted]
+        case Applied(revision, answer):
+            return [value.first_request, value.last_request, revision, answer]
         case Refused(code, reason):
             return [value.first_request, value.last_request, int(code), reason]
 

@@ -135,7 +135,7 @@ class Following:
                 self._on_chunk(chunk, command.sequence)
             case commands.MasterClosedCommand(_, text):
                 self._attach(f"it closed: {text}")
-            case commands.BarrierAnswerCommand():
+            case commands.BarrierAnswerCommand() | commands.HistoryAnswerCommand():
                 return True
             case _:
                 self._on_event(command)

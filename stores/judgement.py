@@ -65,8 +65,9 @@ def vet(request: Request, table: Table) -> None:
         case PutUniqueCommand():
             keys, values = (request.key,), (request.value,)
         case BatchCommand():
-            keys = [step.key for step in request.steps]
-            values = [step.operand for step in request.steps if step.operand is not None]
+            steps = request.steps + (request.otherwise or ())
+            keys = [step.key for step in steps]
+            values = [step.operand for step in steps if step.operand is not None]
         case EraseCommand() | ClearCommand():
             pass  # what is no key is not in the table
     for value in values:
@@ -134,13 +135,23 @@ def _judge_batch(
     request: BatchCommand, table: Table, now_ns: int
 ) -> BatchResultCommand | RefusalCommand:
     try:
-        for number, guard in enumerate(request.guards):
-            if not _holds(guard, table):
-                raise GuardFailed(f"guard {number} ({guard.kind.name.lower()}) does not hold")
-        changes = _draft(request, table, now_ns)
+        has_held = _have_held(request, table)
+        steps = request.steps if has_held else request.otherwise or ()
+        changes = _draft(steps, table, now_ns)
     except StoreError as error:
         return _refusal(request.writer, request.request, error)
-    return BatchResultCommand(request.writer, request.request, changes)
+    return BatchResultCommand(request.writer, request.request, has_held, changes)
+
+
+def _have_held(request: BatchCommand, table: Table) -> bool:
+    """Tell whether all guards hold; raises ``GuardFailed`` if nothing else is to be done."""
+    for number, guard in enumerate(request.guards):
+        if _holds(guard, table):
+            continue
+        if request.otherwise is None:
+            raise GuardFailed(f"guard {number} ({guard.kind.name.lower()}) does not hold")
+        return False
+    return True
 
 
 def _holds(guard: Guard, table: Table) -> bool:
@@ -156,10 +167,10 @@ def _holds(guard: Guard, table: Table) -> bool:
             return table.columns.revisions.get(guard.key) == guard.revision
 
 
-def _draft(request: BatchCommand, table: Table, now_ns: int) -> tuple[Change, ...]:
+def _draft(steps: Sequence[Step], table: Table, now_ns: int) -> tuple[Change, ...]:
     """Take the steps one after the other, aside, so that one which fails leaves nothing behind."""
     draft: dict[bytes, Change] = {}
-    for number, step in enumerate(request.steps):
+    for number, step in enumerate(steps):
         earlier = draft.get(step.key)
         stored = table.get(step.key) if earlier is None else earlier.value
         try:

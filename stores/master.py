@@ -20,20 +20,23 @@ from stores.commits import GroupCommit
 from stores.effects import Changed, Closed, Effect, IdleReached, Persist, Resolve
 from stores.encoding import decode_action, decode_command, encode_action
 from stores.expiry import ExpiryQueue
+from stores.history import History
 from stores.inputs import Inputs
 from stores.judgement import REQUESTS, Request, judge, vet
 from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
 from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
 from stores.persistence import Loaded
+from stores.reading import CommittedReads
+from stores.recalling import recalled
 from stores.requests import Requests
 from stores.snapshots import SnapshotSource
-from stores.stages import Barrier, IdleWaiter, Stage
+from stores.stages import Barrier, IdleWaiter, Stage, size_of
 from stores.table import ChangeKind, Entry, Table
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
 
-class Master:
+class Master(CommittedReads):
     """The one that decides. Calls, commands and ticks in; effects out; no clock, no disk.
 
     The rule of a durable master: what a crash could take back is seen by nobody. Reads, snapshots,
@@ -45,16 +48,28 @@ class Master:
     """
 
     def __init__(
-        self, entity: EntityId, loaded: Loaded, *, is_durable: bool, is_observed: bool = False
+        self,
+        entity: EntityId,
+        loaded: Loaded,
+        *,
+        is_durable: bool,
+        is_observed: bool = False,
+        now_ns: int = 0,
     ) -> None:
-        """Start with what the backend kept; the epoch in it has to be one that nobody had."""
+        """Start with what the backend kept; the epoch in it has to be one that nobody had.
+
+        What the local handle asks for is judged at the time of the latest input, and before the
+        first one at this ``now_ns``.
+        """
         self.entity = entity
         self.epoch = loaded.epoch
         self._effects: list[Effect] = []
         self._table = Table(loaded.columns, loaded.revision)
+        self.history = History(loaded.revision)
+        """The latest mutations, for watches; those that are not durable yet included."""
         self._ledger = Ledger(loaded.writers)
         self._expiries = ExpiryQueue(loaded.columns.expiries)
-        self._now_ns = 0
+        self._now_ns = now_ns
         self._stage = Stage()
         self._in_flight: Stage | None = None
         self._token = 0
@@ -79,29 +94,7 @@ class Master:
             f" clones={len(self._clones)} writers={len(self._inputs)}>"
         )
 
-    # -- reads -----------------------------------------------------------------------------------
-
-    def get(self, key: bytes) -> bytes | None:
-        """Give the encoded value of an encoded key, or ``None`` if the key is missing."""
-        if not self.requests.is_sealed:
-            self.requests.seal()
-        return self._table.get(key) if self._commits is None else self._commits.get(key)
-
-    def entry(self, key: bytes) -> Entry | None:
-        """Give the value with its revision and expiry."""
-        self.requests.seal()
-        return (self._table.columns if self._commits is None else self._commits).entry(key)
-
-    def keys(self) -> list[bytes]:
-        """Give all keys, encoded."""
-        self.requests.seal()
-        return list(self._table.columns if self._commits is None else self._commits.keys())
-
-    @property
-    def revision(self) -> int:
-        """How many mutations made what readers see."""
-        self.requests.seal()
-        return self._table.revision if self._commits is None else self._commits.revision
+    # -- reads, besides those of what is committed -----------------------------------------------
 
     def observe(self, *, is_observed: bool) -> None:
         """Give ``Changed`` effects from now on, or no longer."""
@@ -227,6 +220,8 @@ class Master:
                 self._clones.send_chunks(clone, indexes)
             case commands.BarrierRequestCommand(number):
                 self._on_barrier_request(clone, number)
+            case commands.HistoryRequestCommand(after, until):
+                self._on_history_request(clone, after, until)
             case commands.DetachCommand():
                 self._clones.detach(clone)
                 self._inputs.discard(sender)
@@ -247,9 +242,8 @@ class Master:
         self._proceed()
         source = self._clones.find_source()
         if source is None:
-            columns = self._table.columns.copy() if self._commits is None else self._commits.copy()
             sequence = self._clones.sequence
-            source = SnapshotSource(columns, revision=self.revision, sequence=sequence)
+            source = SnapshotSource(self.snapshot(), revision=self.revision, sequence=sequence)
         welcome = Welcome(source, 0, ())
         if (record := self._ledger.find(writer)) is not None:
             welcome.request = record.published_request
@@ -266,6 +260,14 @@ class Master:
         # The answer to a later request of the same clone answers the earlier ones too.
         self._barriers[clone] = Barrier(number, self._applied_count)
         self._answer_barriers()
+
+    def _on_history_request(self, clone: CloneId, after: int, until: int) -> None:
+        if clone not in self._clones:
+            self._clones.refuse(clone)
+            return
+        # The revision first: asking for it may add to the history.
+        known = min(until, self.revision)
+        self._clones.tell(clone, recalled(self.history, after, known))
 
     def _answer_barriers(self) -> None:
         for clone, barrier in list(self._barriers.items()):
@@ -321,13 +323,15 @@ class Master:
             self._apply(action, payload if action is request else None, record)
 
     def _apply(self, action: Action, payload: bytes | None, record: WriterRecord | None) -> None:
-        self._table.apply(action)
+        table, size = self._table, size_of(action) if payload is None else len(payload)
+        self.history.add(action, payload, size, table.revision, table.columns.values)
+        table.apply(action)
         self._applied_count += 1
         match action:
             case PutCommand(_, _, int() as expires_at_ns, pairs):
                 for key in pairs[::2]:
                     self._expiries.add(key, expires_at_ns, self._table.columns.expiries)
-            case BatchResultCommand(_, _, changes):
+            case BatchResultCommand(_, _, _, changes):
                 for change in changes:
                     if change.expiry_ns is not None:
                         expiries = self._table.columns.expiries
@@ -335,7 +339,7 @@ class Master:
             case ClearCommand() if self._commits is not None:
                 self._commits.mark_cleared()
         outcome = outcome_of(action, self._table.revision)
-        self._stage.add(action, payload, outcome, record)
+        self._stage.add(action, payload, size, outcome, record)
 
     def _expire(self) -> None:
         due = self._expiries.take_due(self._now_ns, self._table.columns.expiries)
@@ -378,8 +382,9 @@ class Master:
         before: Entry | None,
         after: Entry | None,
         writer: WriterId | None,
+        revision: int,
     ) -> None:
-        self._stage.changes.append(Changed(kind, key, before, after, writer))
+        self._stage.changes.append(Changed(kind, key, before, after, writer, revision))
 
     def _check_idle(self) -> None:
         for waiter in list(self._waiters):

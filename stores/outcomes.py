@@ -31,9 +31,9 @@ class Applied:
 
     revision: int
     """Of the first request; those after it in one outcome have the numbers that follow."""
-    is_inserted: bool | None = None
-    """The answer to a put_unique. If false, nothing was applied, and the revision is the
-    store's."""
+    answer: bool | None = None
+    """To a put_unique, whether it inserted: if not, nothing was applied, and the revision is the
+    store's. To a batch, whether its guards held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ class Outcome:
         if isinstance(self.result, Refused) or first == self.first_request:
             return Outcome(first, last, self.result)
         revision = self.result.revision + first - self.first_request
-        return Outcome(first, last, Applied(revision, self.result.is_inserted))
+        return Outcome(first, last, Applied(revision, self.result.answer))
 
     def joined(self, later: Outcome) -> Outcome | None:
         """Give one outcome for both, if requests and revisions go on where this one ends."""
         mine, other = self.result, later.result
         if not isinstance(mine, Applied) or not isinstance(other, Applied):
             return None
-        if mine.is_inserted is not None or other.is_inserted is not None:
+        if mine.answer is not None or other.answer is not None:
             return None
         count = self.last_request + 1 - self.first_request
         if later.first_request != self.last_request + 1 or other.revision != mine.revision + count:
@@ -90,8 +90,10 @@ def outcome_of(action: Action, revision: int) -> Outcome | None:
     match action:
         case EraseCommand(_, request, keys):
             return _applied_run(request, len(keys), revision)
-        case ClearCommand(_, request) | BatchResultCommand(_, request, _):
+        case ClearCommand(_, request):
             return _applied_run(request, 1, revision)
+        case BatchResultCommand(_, request, has_held, _):
+            return Outcome(request, request, Applied(revision, has_held))
         case PutUniqueResultCommand(_, request, is_inserted):
             return Outcome(request, request, Applied(revision, is_inserted))
         case RefusalCommand(_, request, code, text):

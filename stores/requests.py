@@ -97,19 +97,30 @@ class Requests:
         """Remove everything."""
         return self._ask(ClearCommand(self.writer, self._next()))
 
-    def batch(self, guards: Sequence[Guard], steps: Sequence[Step]) -> int:
-        """Do all steps as one mutation if all guards hold, and nothing otherwise."""
-        if max(len(guards), len(steps)) > BATCH_COUNT_MAX or not steps:
+    def batch(
+        self,
+        guards: Sequence[Guard],
+        steps: Sequence[Step],
+        otherwise: Sequence[Step] | None = None,
+    ) -> int:
+        """Do all steps as one mutation if all guards hold, and the others if not.
+
+        Without others nothing is done then, and the outcome is ``GuardFailed``.
+        """
+        others = () if otherwise is None else tuple(otherwise)
+        if max(len(guards), len(steps), len(others)) > BATCH_COUNT_MAX or not (steps or others):
             raise InvalidData(f"a batch has 1 to {BATCH_COUNT_MAX} steps, and no more guards")
         size = 0
         for guard in guards:
             size += _check_sizes(guard.key, guard.value or b"")
-        for step in steps:
+        for step in (*steps, *others):
             size += _check_sizes(step.key, step.operand or b"")
             _check_expiry(step.expiry_ns)
         if size > BATCH_SIZE_MAX:
             raise InvalidData(f"a batch of {size} bytes: at most {BATCH_SIZE_MAX} travel at once")
-        return self._ask(BatchCommand(self.writer, self._next(), tuple(guards), tuple(steps)))
+        kept = None if otherwise is None else others
+        number = self._next()
+        return self._ask(BatchCommand(self.writer, number, tuple(guards), tuple(steps), kept))
 
     def seal(self) -> None:
         """Hand over what was gathered."""

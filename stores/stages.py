@@ -30,12 +30,13 @@ class Stage:
         self,
         action: Action,
         payload: bytes | None,
+        size: int,
         outcome: Outcome | None,
         record: WriterRecord | None,
     ) -> None:
         """Take in an applied action, and what it means to its writer: a record, or the handle."""
         self.actions.append((action, payload))
-        self.size += _size_of(action) if payload is None else len(payload)
+        self.size += size
         if outcome is None:
             return
         if record is not None:
@@ -47,11 +48,12 @@ class Stage:
             self.outcomes.append(outcome)
 
 
-def _size_of(action: Action) -> int:
+def size_of(action: Action) -> int:
+    """Give the bytes of an action that has not been encoded, roughly."""
     match action:
         case PutCommand(_, _, _, pairs):
             return ACTION_SIZE + sum(map(len, pairs))
-        case BatchResultCommand(_, _, changes):
+        case BatchResultCommand(_, _, _, changes):
             return ACTION_SIZE + sum(
                 len(change.key) + len(change.value or b"") for change in changes
             )

@@ -18,6 +18,7 @@ from stores.actions import (
     PutCommand,
     WriterId,
 )
+from stores.index import KeyIndex
 
 
 # Not frozen: one is built for every key that a durable master changes.
@@ -114,10 +115,14 @@ class ChangeKind(Enum):
     UPDATE = "update"
     ERASE = "erase"
     EXPIRE = "expire"
+    CLEAR = "clear"
+    """It went because everything did."""
 
 
-Observer = Callable[[ChangeKind, bytes, "Entry | None", "Entry | None", "WriterId | None"], None]
-"""Gets the kind, the key, the entry before and after, and who did it."""
+Observer = Callable[
+    [ChangeKind, bytes, "Entry | None", "Entry | None", "WriterId | None", int], None
+]
+"""Gets the kind, the key, the entry before and after, who did it, and by which revision."""
 
 
 class Table:
@@ -134,6 +139,7 @@ class Table:
         self.before: Callable[[Iterable[bytes]], None] | None = None
         """Called with keys that are about to change, if somebody needs to remember them."""
         self.observer: Observer | None = None
+        self._index: KeyIndex | None = None
 
     def __len__(self) -> int:
         """Count the entries."""
@@ -142,6 +148,13 @@ class Table:
     def get(self, key: bytes) -> bytes | None:
         """Give the encoded value, or ``None`` if the key is missing."""
         return self.columns.values.get(key)
+
+    def index(self) -> KeyIndex:
+        """Give the keys in their order; until it is given up, the table keeps it up to date."""
+        if self._index is None:
+            self._index = KeyIndex(self.columns.values)
+        self._index.catch_up(self.columns.values)
+        return self._index
 
     def apply(self, action: Action) -> bool:
         """Carry out what a master broadcast; false if it is an answer, and changes nothing."""
@@ -166,6 +179,9 @@ class Table:
         keys, values = pairs[::2], pairs[1::2]
         if self.before is not None:
             self.before(keys)
+        if self._index is not None:
+            known = self.columns.values
+            self._note([key for key in keys if key not in known])
         if self.observer is not None:
             self._put_observed(keys, values, expires_at_ns, writer)
             return
@@ -182,8 +198,10 @@ class Table:
         """Remove keys, one mutation each, missing or not."""
         if self.before is not None:
             self.before(keys)
-        self.revision += len(keys)
+        if self._index is not None:
+            self._note(keys)
         for key in keys:
+            self.revision += 1
             self._replace(key, None, writer, kind)
 
     def clear(self, writer: WriterId) -> None:
@@ -191,15 +209,17 @@ class Table:
         if self.before is not None:
             self.before(self.columns.values)
         self.revision += 1
-        old, self.columns = self.columns, Columns()
+        old, self.columns, self._index = self.columns, Columns(), None
         if self.observer is not None:
             for key in old:
-                self.observer(ChangeKind.ERASE, key, old.entry(key), None, writer)
+                self.observer(ChangeKind.CLEAR, key, old.entry(key), None, writer, self.revision)
 
     def change(self, result: BatchResultCommand) -> None:
         """Do what a batch did, as one mutation."""
         if self.before is not None:
             self.before([change.key for change in result.changes])
+        if self._index is not None:
+            self._note([change.key for change in result.changes])
         self.revision += 1
         for change in result.changes:
             entry = None
@@ -210,16 +230,23 @@ class Table:
     def load(self, columns: Columns, revision: int) -> None:
         """Replace everything by a snapshot; an observer hears of the differences."""
         old, self.columns, self.revision = self.columns, columns, revision
+        self._index = None
         if self.observer is None:
             return
         for key in old:
             if key not in columns.values:
-                self.observer(ChangeKind.ERASE, key, old.entry(key), None, None)
+                self.observer(ChangeKind.ERASE, key, old.entry(key), None, None, revision)
         for key in columns:
             before, after = old.entry(key), columns.entry(key)
             if before != after:
                 kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
-                self.observer(kind, key, before, after, None)
+                self.observer(kind, key, before, after, None, revision)
+
+    def _note(self, keys: Sequence[bytes]) -> None:
+        assert self._index is not None, "there is an index to note it"
+        self._index.note(keys)
+        if self._index.is_outdated:
+            self._index = None
 
     def _put_observed(
         self,
@@ -244,6 +271,6 @@ class Table:
         self.columns.set(key, entry)
         if entry is not None:
             kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
-            observer(kind, key, before, entry, writer)
+            observer(kind, key, before, entry, writer, self.revision)
         elif before is not None:
-            observer(removal, key, before, None, writer)
+            observer(removal, key, before, None, writer, self.revision)

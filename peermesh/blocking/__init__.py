@@ -8,16 +8,20 @@ from endpoint.attaching import Backend
 from endpoint.receipts import Receipt
 from peermesh.blocking.endpoint import Endpoint
 from peermesh.blocking.publisher import Publisher
+from peermesh.blocking.reading import Reader
 from peermesh.blocking.status import StatusSubscriber
-from peermesh.blocking.store import Store, Watch
+from peermesh.blocking.store import Store
 from peermesh.blocking.subscriber import Subscriber
+from peermesh.blocking.watching import Events, Watch
 from stores.batch import Batch
 
 __all__ = [
     "Backend",
     "Batch",
     "Endpoint",
+    "Events",
     "Publisher",
+    "Reader",
     "Receipt",
     "StatusSubscriber",
     "Store",

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Final, Self
 
+from endpoint.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store import AWAIT_IDLE_SECONDS, Expiry, Store as Core
-from endpoint.watching import Change, Watch as CoreWatch
 from peermesh.blocking.portal import Portal
+from peermesh.blocking.reading import Reader
+from peermesh.blocking.watching import Events, Watch
 from stores.actions import Initial
-from stores.batch import Batch, insertion, span_ns
+from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import RequestTimeout, StoreClosed
+from wire.errors import StoreClosed
 from wire.values import Value
 
 MARK_COUNT: Final = 1_024
@@ -32,7 +34,7 @@ PUT_UNIQUE_SECONDS: Final = 10.0
 Request = tuple[Receipt, Callable[[], int]]
 
 
-class Store:
+class Store(Reader):
     """A replicated table of typed keys and values; see ``peermesh.Store``.
 
     All methods may be called from any thread. Mutations of one thread keep their order.
@@ -40,7 +42,7 @@ class Store:
 
     def __init__(self, portal: Portal, core: Core) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
-        self._portal = portal
+        super().__init__(portal, core)
         self._core = core
         self._runner = core.runner
         self._table = core.runner.core
@@ -71,13 +73,13 @@ class Store:
             return self._table.get(encode(key)) is not None
         return self._portal.call(self._core.exists, key)
 
-    def keys(self) -> list[Value]:
-        """Give all keys, in no order."""
-        return self._portal.call(self._core.keys)
+    def not_before(self, since: Receipt | int) -> Reader:
+        """Read what is not older than a write; see ``peermesh.Store.not_before``."""
+        return Reader(self._portal, self._core.not_before(since))
 
-    def items(self) -> list[tuple[Value, Value]]:
-        """Give all keys with their values, as of one moment, in no order."""
-        return self._portal.call(self._core.items)
+    def at_master(self) -> Reader:
+        """Read what is as fresh as at the master; see ``peermesh.Store.at_master``."""
+        return Reader(self._portal, self._core.at_master())
 
     def _is_readable(self) -> bool:
         """Tell whether the table can be read from this thread: nothing of ours is on its way."""
@@ -150,12 +152,26 @@ class Store:
         return self._add(key, encode(value), Initial.VECTOR, expiry)
 
     def pop(self, key: Value, expiry: Expiry = None) -> Receipt:
-        """Remove the last element of a vector."""
-        return self._subtract(key, None, expiry)  # A vector loses its last one.
+        """Remove the last element of a vector; from a set or a table, what equals the key."""
+        return self._subtract(key, key, expiry)  # A vector does not look at it.
 
     def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""
-        return self._ask(lambda: self._requests.batch(batch.guards, batch.steps))
+        guards, steps, others = batch.guards, batch.steps, batch.others
+        return self._ask(lambda: self._requests.batch(guards, steps, others))
+
+    def compare_and_set(
+        self, key: Value, value: Value, revision: int | None, expiry: Expiry = None
+    ) -> Receipt:
+        """Set a key if its ``entry`` has this revision still; ``None`` stands for a missing key.
+
+        Otherwise the receipt raises ``GuardFailed``, and nothing happened.
+        """
+        return self.batch(compare_and_set(key, value, revision, expiry))
+
+    def compare_and_erase(self, key: Value, revision: int) -> Receipt:
+        """Remove a key if nobody changed it since this revision; see ``compare_and_set``."""
+        return self.batch(compare_and_erase(key, revision))
 
     def _add(self, key: Value, operand: bytes, initial: Initial, expiry: Expiry) -> Receipt:
         encoded, span = encode(key), span_ns(expiry)
@@ -203,7 +219,7 @@ class Store:
                 receipt.fail(error)
         runner.urge()
 
-    # Barriers and changes.
+    # Barriers, events and watches.
 
     def await_idle(
         self,
@@ -222,9 +238,24 @@ class Store:
         self._take()
         return await self._core.await_idle(callback, timeout)
 
-    def watch(self) -> Watch:
-        """Follow the changes of the table from now on, in the order of the master."""
-        return Watch(self._portal, self._portal.call_sync(self._core.watch))
+    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
+        """Follow what happens to each key from now on; see ``peermesh.Store.events``."""
+
+        def begin() -> CoreEvents:
+            return self._core.events(prefix=prefix, queue_size=queue_size)
+
+        return Events(self._portal, self._portal.call_sync(begin))
+
+    def watch(
+        self,
+        *,
+        prefix: Value = None,
+        keys: Iterable[Value] | None = None,
+        from_revision: int | None = None,
+    ) -> Watch:
+        """Give what there is, a mark, and then every commit; see ``peermesh.Store.watch``."""
+        core = self._core.watch(prefix=prefix, keys=keys, from_revision=from_revision)
+        return Watch(self._portal, core)
 
     def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""
@@ -247,49 +278,4 @@ class Store:
         traceback: TracebackType | None,
     ) -> None:
         """Close it."""
-        self.close()
-
-
-class Watch:
-    """The changes of a store since the watch began, for threads."""
-
-    def __init__(self, portal: Portal, core: CoreWatch) -> None:
-        """Use ``Store.watch``."""
-        self._portal = portal
-        self._core = core
-
-    def get(self, timeout: float | None = None) -> Change:
-        """Wait for the next change, for ``timeout`` seconds at most; then ``RequestTimeout``."""
-        try:
-            return self._portal.call(self._core.get, timeout)
-        except TimeoutError as error:
-            raise RequestTimeout(str(error)) from None
-
-    def poll(self) -> list[Change]:
-        """Take all changes that are there."""
-        return self._portal.call_sync(self._core.poll)
-
-    def close(self) -> None:
-        """Follow no longer."""
-        self._portal.call_sync(self._core.close)
-
-    def __iter__(self) -> Iterator[Change]:
-        """Iterate until the store is closed."""
-        while True:
-            try:
-                yield self.get()
-            except StoreClosed:
-                return
-
-    def __enter__(self) -> Self:
-        """Follow within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Follow no longer."""
         self.close()

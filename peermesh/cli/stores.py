@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 import trio
 
-from peermesh import Store, Value
+from peermesh import Value
+from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.following import events, require_peer, scan, watch
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone
 from peermesh.cli.messages import read_argument
 from peermesh.cli.running import run
-from peermesh.cli.values import format_value, to_json
+from peermesh.cli.values import format_value
 
 RAW_HELP = "KEY and VALUE are plain text rather than JSON."
 
@@ -26,11 +26,6 @@ def store() -> None:
     """
 
 
-def _require_peer(mesh: Mesh) -> None:
-    if not mesh.peers:
-        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
-
-
 @store.command()
 @click.argument("name")
 @click.argument("key")
@@ -38,7 +33,7 @@ def _require_peer(mesh: Mesh) -> None:
 @mesh_options(listens=False)
 def get(name: str, key: str, mesh: Mesh, *, raw: bool) -> None:
     """Write the value of a KEY; the code is 1 if the key is missing."""
-    _require_peer(mesh)
+    require_peer(mesh)
     value = run(_get, mesh, name, read_argument(key, raw=raw))
     click.echo(value if raw and isinstance(value, str) else format_value(value))
 
@@ -65,7 +60,7 @@ def put(name: str, key: str, value: str, expiry: float | None, mesh: Mesh, *, ra
 
     When it ends with code 0, the master has applied it: durably, if its store is on disk.
     """
-    _require_peer(mesh)
+    require_peer(mesh)
     pair = (read_argument(key, raw=raw), read_argument(value, raw=raw))
     click.echo(run(_put, mesh, name, pair, expiry))
 
@@ -87,7 +82,7 @@ async def _put(mesh: Mesh, name: str, pair: tuple[Value, Value], expiry: float |
 @mesh_options(listens=False)
 def keys(name: str, mesh: Mesh) -> None:
     """Write all keys, one a line, in no order."""
-    _require_peer(mesh)
+    require_peer(mesh)
     for key in run(_keys, mesh, name):
         click.echo(format_value(key))
 
@@ -97,46 +92,5 @@ async def _keys(mesh: Mesh, name: str) -> list[Value]:
         return await clone.keys()
 
 
-@store.command()
-@click.argument("name")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many changes.")
-@click.option(
-    "--json", "as_json", is_flag=True,
-    help='Write {"key": …, "before": …, "after": …, "revision": …} on each line.',
-)  # fmt: skip
-@mesh_options(listens=False)
-def watch(name: str, count: int | None, mesh: Mesh, *, as_json: bool) -> None:
-    """Write every change of a store from now on, until Ctrl-C.
-
-    A line is the key and its new value, or the key alone when it is gone.
-    """
-    _require_peer(mesh)
-    run(_watch, mesh, name, count, as_json)
-
-
-async def _watch(mesh: Mesh, name: str, count: int | None, as_json: bool) -> None:  # noqa: FBT001 - trio.run takes no keywords
-    async with open_clone(mesh, name) as clone:
-        await _write_changes(clone, count, as_json=as_json)
-
-
-async def _write_changes(clone: Store, count: int | None, *, as_json: bool) -> None:
-    with clone.watch() as changes:
-        click.echo(f"watching {clone.name()}", err=True)
-        written = 0
-        async for change in changes:
-            if as_json:
-                line = {
-                    "kind": change.kind.name.lower(),
-                    "key": to_json(change.key),
-                    "before": to_json(change.before),
-                    "after": to_json(change.after),
-                    "revision": change.revision,
-                }
-                click.echo(json.dumps(line, ensure_ascii=False))
-            elif change.revision is None:
-                click.echo(format_value(change.key))
-            else:
-                click.echo(f"{format_value(change.key)} {format_value(change.after)}")
-            written += 1
-            if written == count:
-                return
+for command in (scan, events, watch, dump, load):
+    store.add_command(command)

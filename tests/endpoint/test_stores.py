@@ -131,10 +131,10 @@ async def test_what_expires_is_gone_everywhere() -> None:
         async with line(2) as (left, right), left.attach_master("s"):
             async with right.attach_clone("s") as clone:
                 assert await clone.await_idle()
-                with clone.watch() as watch:
+                with clone.events() as events:
                     await clone.put("short", 1, expiry=0.05)
                     await clone.put("long", 1, expiry=3600)
-                    kinds = [(await watch.get()).kind.value for _ in range(3)]
+                    kinds = [(await events.get()).kind.value for _ in range(3)]
                 assert kinds == ["insert", "insert", "expire"]
                 assert await clone.keys() == ["long"]
 

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from peermesh import blocking as broker
+from peermesh import Batch, Bookmark, blocking as broker
 from peermesh.blocking.portal import Portal
-from wire.errors import EndpointClosed, MasterExists, NoSuchMaster, StoreClosed, TypeClash
+from wire.errors import (
+    EndpointClosed,
+    GuardFailed,
+    MasterExists,
+    NoSuchMaster,
+    RequestTimeout,
+    StoreClosed,
+    TypeClash,
+)
 from wire.identifiers import EndpointId
 
 WAIT = 20.0  # Far more than anything here takes: what fails, fails with a text.
@@ -171,7 +179,46 @@ def test_a_store_follows_its_master_through_a_thread(pair) -> None:
     left, right = pair
     with left.attach_master("s") as master, right.attach_clone("s") as clone:
         assert clone.await_idle()
-        with clone.watch() as watch:
+        with clone.events() as events, clone.watch(prefix="k") as watch:
+            assert watch.get(WAIT) == Bookmark(0)
             master.put("k", 1)
-            change = watch.get(WAIT)
-            assert (change.key, change.after) == ("k", 1)
+            event = events.get(WAIT)
+            assert (event.key, event.after, event.writer) == ("k", 1, left.node_id())
+            (change,) = watch.get(WAIT).changes
+            assert (change.key, change.entry.value, watch.revision) == ("k", 1, 1)
+            with pytest.raises(RequestTimeout):
+                watch.get(0)
+            assert (watch.poll(), events.poll()) == ([], [])
+        with pytest.raises(StoreClosed):
+            watch.get(WAIT)
+
+
+def test_a_store_is_read_and_changed_with_care_through_a_thread(pair) -> None:
+    left, right = pair
+    with left.attach_master("s") as master, right.attach_clone("s") as clone:
+        assert clone.await_idle()
+        revision = clone.compare_and_set("k", 1, None).result(WAIT)
+        entry = clone.not_before(revision).entry("k")
+        assert (entry.value, entry.revision, entry.expires_at) == (1, revision, None)
+        with pytest.raises(GuardFailed):
+            clone.compare_and_set("k", 2, None).result(WAIT)
+        second = clone.compare_and_set("k", (5, 6), revision)
+        assert clone.not_before(second).get_index_from_value("k", 1) == 6
+        assert master.at_master().get("k") == (5, 6)
+        for number in range(5):
+            master.put(("n", number), number)
+        fresh = clone.at_master()
+        assert [entry.value for entry in fresh.entries(prefix=("n",))] == [0, 1, 2, 3, 4]
+        page = fresh.scan(("n", 1), ("n", 4), limit=2)
+        assert [entry.key for entry in page] == [("n", 1), ("n", 2)]
+        rest = clone.scan(("n", 1), ("n", 4), limit=2, after=page.continuation)
+        assert ([entry.value for entry in rest], rest.continuation) == ([3], None)
+        assert fresh.exists("k")
+        assert len(fresh.keys()) == len(fresh.items()) == 6
+        assert fresh.get("missing", 7) == 7
+        receipt = clone.batch(Batch().if_absent("k").erase("k").otherwise().put("k", "there"))
+        receipt.result(WAIT)
+        assert not receipt.has_held()
+        assert clone.get("k") == "there"
+        assert clone.compare_and_erase("k", receipt.result()).result(WAIT)
+        assert not clone.exists("k")

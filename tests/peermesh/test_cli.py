@@ -93,7 +93,8 @@ def test_the_version_is_told():
 
 
 @pytest.mark.parametrize("command", ["demo", "link", "node", "pub", "sub", "store get", "store put",
-                                     "store keys", "store watch"])  # fmt: skip
+                                     "store keys", "store scan", "store events", "store watch",
+                                     "store dump", "store load"])  # fmt: skip
 def test_every_command_explains_itself(command):
     shown = run(*command.split(), "--help")
     assert shown.returncode == 0
@@ -286,22 +287,53 @@ def test_a_store_can_be_written_read_and_listed(tmp_path):
         assert "no key 1.0" in missing.stderr
 
 
-def test_a_watch_tells_every_change():
-    with (
-        node("--master", "table") as (_, address),
-        started("store", "watch", "table", "--json", "--count", "2", "--peer", address) as watcher,
-    ):
-        until(watcher, "watching")
-        assert run("store", "put", "table", '"a"', "1", "--peer", address).returncode == 0
-        assert run("store", "put", "table", '"a"', "2", "--peer", address).returncode == 0
-        output, _ = watcher.communicate()
-        assert watcher.returncode == 0
-    changes = [json.loads(line) for line in output.splitlines()]
-    assert [(each["key"], each["before"], each["after"]) for each in changes] == [
-        ("a", None, 1),
-        ("a", 1, 2),
+def test_events_and_a_watch_tell_every_change():
+    with node("--master", "table") as (_, address):
+        at = ("--peer", address)
+        assert run("store", "put", "table", '"job/0"', "1", *at).returncode == 0
+        with (
+            started("store", "events", "table", "--json", "--count", "2", *at) as follower,
+            started("store", "watch", "table", "--count", "2", *at) as watcher,
+        ):
+            until(follower, "following")
+            until(watcher, "watching")
+            assert run("store", "put", "table", '"job/0"', "2", *at).returncode == 0
+            assert run("store", "put", "table", '"other"', "3", *at).returncode == 0
+            events = [json.loads(line) for line in follower.communicate()[0].splitlines()]
+            output, _ = watcher.communicate()
+        assert follower.returncode == watcher.returncode == 0
+        found = run("store", "scan", "table", "--prefix", '"job/"', "--json", *at)
+        resumed = run("store", "watch", "table", "--from-revision", "2", "--count", "1", *at)
+    assert resumed.stdout == '"job/0" 2\n'
+    assert [(each["kind"], each["key"], each["before"], each["after"]) for each in events] == [
+        ("update", "job/0", 1, 2),
+        ("insert", "other", None, 3),
     ]
-    assert changes[0]["revision"] < changes[1]["revision"]
+    assert events[0]["revision"] < events[1]["revision"]
+    assert output.splitlines() == ['"job/0" 1', '"job/0" 2', '"other" 3']
+    assert json.loads(found.stdout) == {"key": "job/0", "value": 2, "revision": 2}
+
+
+def test_a_dump_is_loaded_into_another_store_and_a_damaged_one_into_none(tmp_path):
+    path, short = tmp_path / "table.dump", tmp_path / "short.dump"
+    with node("--master", "table", "--master", "copy") as (_, address):
+        at = ("--peer", address)
+        assert run("store", "put", "table", '"a"', '{"n": [1, 2]}', *at).returncode == 0
+        assert run("store", "put", "table", "7", "8", "--expiry", "3600", *at).returncode == 0
+        assert "2 entries" in run("store", "dump", "table", str(path), *at).stderr
+        short.write_bytes(path.read_bytes()[:-1])
+        failed = run("store", "load", "copy", str(short), *at)
+        assert failed.returncode == ExitCode.FAILED
+        assert "breaks off" in failed.stderr
+        assert run("store", "keys", "copy", *at).stdout == ""
+        assert "2 entries" in run("store", "load", "copy", str(path), *at).stderr
+        found = run("store", "scan", "copy", "--json", *at).stdout.splitlines()
+        again = run("store", "load", "copy", str(path), *at)
+        assert (again.returncode, "--over" in again.stderr) == (ExitCode.FAILED, True)
+        assert run("store", "load", "copy", str(path), "--over", *at).returncode == 0
+    entries = [json.loads(line) for line in found]
+    assert [(each["key"], each["value"]) for each in entries] == [(7, 8), ("a", {"n": [1, 2]})]
+    assert "expires_at" in entries[0]
 
 
 def test_a_store_without_master_is_a_timeout():

@@ -191,7 +191,8 @@ class World:
         entity = EntityId(EndpointId(number.to_bytes(16, "big")), 1)
         backend = MemoryBackend() if backend is None else backend
         loaded = backend.load(epoch_min=number)
-        core = Master(entity, loaded, is_durable=backend.is_durable, **options)
+        durable, now_ns = backend.is_durable, self.now_ns
+        core = Master(entity, loaded, is_durable=durable, now_ns=now_ns, **options)
         node = Node(self, core, backend)
         self.nodes.append(node)
         return node
@@ -255,7 +256,7 @@ def world() -> World:
     return World()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_world() -> type[World]:
     """For properties, which need a new world for every example."""
     return World

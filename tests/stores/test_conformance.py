@@ -67,11 +67,11 @@ def test_keys_that_are_equal_in_python_are_different_keys(store):
 
 
 def test_put_unique_wins_once(store):
-    assert store.ask(store.put_unique("key", 1)) == Applied(1, is_inserted=True)
-    assert store.ask(store.put_unique("key", 2)) == Applied(1, is_inserted=False)
+    assert store.ask(store.put_unique("key", 1)) == Applied(1, answer=True)
+    assert store.ask(store.put_unique("key", 2)) == Applied(1, answer=False)
     assert store.get("key") == 1
     store.ask(store.erase("key"))
-    assert store.ask(store.put_unique("key", 3)) == Applied(3, is_inserted=True)
+    assert store.ask(store.put_unique("key", 3)) == Applied(3, answer=True)
 
 
 def test_erase_of_a_key_that_is_there_and_of_one_that_is_not(store):
@@ -113,7 +113,7 @@ def test_append(store):
 def test_a_failed_operation_on_a_missing_key_leaves_nothing_behind(store):
     assert refused(store.ask(store.add("s", 1, Initial.TEXT)), ErrorCode.TYPE_CLASH)
     assert store.contents() == {}
-    assert store.ask(store.put_unique("s", 1)) == Applied(1, is_inserted=True)
+    assert store.ask(store.put_unique("s", 1)) == Applied(1, answer=True)
 
 
 def test_insert_into_and_remove_from_a_set(store):
@@ -150,7 +150,7 @@ def test_a_batch_is_one_mutation_and_all_or_nothing(store):
         Step(StepKind.ERASE, encode("missing")),
     ]
     batch = store.core.requests.batch
-    assert store.ask(batch([Guard(GuardKind.ABSENT, encode("b"))], steps)) == Applied(2)
+    assert store.ask(batch([Guard(GuardKind.ABSENT, encode("b"))], steps)) == Applied(2, True)
     assert store.contents() == {"a": 11, "b": 2}
     guarded = batch([Guard(GuardKind.ABSENT, encode("b"))], steps)
     assert refused(store.ask(guarded), ErrorCode.GUARD_FAILED)
@@ -165,7 +165,7 @@ def test_compare_and_set_by_revision(store):
     revision = store.core.entry(encode("a")).revision
     guard = Guard(GuardKind.REVISION, encode("a"), revision=revision)
     steps = [Step(StepKind.PUT, encode("a"), encode(2))]
-    assert store.ask(store.core.requests.batch([guard], steps)) == Applied(2)
+    assert store.ask(store.core.requests.batch([guard], steps)) == Applied(2, True)
     assert refused(store.ask(store.core.requests.batch([guard], steps)), ErrorCode.GUARD_FAILED)
 
 

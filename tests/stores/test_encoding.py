@@ -69,16 +69,28 @@ ACTIONS = {
                 Step(StepKind.ERASE, b"ak"),
                 Step(StepKind.ADD, b"ak", b"\x01", Initial.NUMBER, 7),
             ),
+            None,
         ),
-        f"851821{WRITER_HEX}05"
+        f"861821{WRITER_HEX}05"
         "83840042616bf6f6840242616b426176f6840342616bf609"
-        "83850142616b426176f6f6850442616bf6f6f6850642616b41010007",
+        "83850142616b426176f6f6850442616bf6f6f6850642616b41010007"
+        "f6",
+    ),
+    "batch_or_else": (
+        actions.BatchCommand(
+            WRITER,
+            5,
+            (Guard(GuardKind.EXISTS, b"ak"),),
+            (Step(StepKind.ERASE, b"ak"),),
+            (Step(StepKind.PUT, b"ak", b"av"),),
+        ),
+        f"861821{WRITER_HEX}0581840142616bf6f681850442616bf6f6f681850142616b426176f6f6",
     ),
     "batch_result": (
         actions.BatchResultCommand(
-            WRITER, 5, (actions.Change(b"ak", b"av", 7), actions.Change(b"al", None, None))
+            WRITER, 5, True, (actions.Change(b"ak", b"av", 7), actions.Change(b"al", None, None))
         ),
-        f"841822{WRITER_HEX}05828342616b426176078342616cf6f6",
+        f"851822{WRITER_HEX}05f5828342616b426176078342616cf6f6",
     ),
     "refusal": (
         actions.RefusalCommand(WRITER, 5, ErrorCode.TYPE_CLASH, "no"),
@@ -102,7 +114,7 @@ CONTENTS = {
             (
                 Outcome(1, 1, Applied(3)),
                 Outcome(2, 2, Refused(ErrorCode.NO_SUCH_KEY, "gone")),
-                Outcome(3, 3, Applied(3, is_inserted=False)),
+                Outcome(3, 3, Applied(3, answer=False)),
             ),
             CHUNK,
         ),
@@ -122,6 +134,8 @@ CONTENTS = {
     "barrier_request": (commands.BarrierRequestCommand(8), "871828", "08"),
     "barrier_answer": (commands.BarrierAnswerCommand(8), "871829", "08"),
     "detach": (commands.DetachCommand(), "86182a", ""),
+    "history_request": (commands.HistoryRequestCommand(3, 9), "881850", "0309"),
+    "history_answer": (commands.HistoryAnswerCommand(3, 9, b"ab"), "891851", "0309426162"),
     "master_closed": (
         commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
         "88182b",

@@ -95,8 +95,10 @@ def test_a_value_does_not_grow_beyond_what_can_travel(table):
     assert refused.code == ErrorCode.INVALID_DATA
 
 
-def batch(*steps: Step, guards: tuple[Guard, ...] = ()) -> BatchCommand:
-    return BatchCommand(W, 5, guards, steps)
+def batch(
+    *steps: Step, guards: tuple[Guard, ...] = (), otherwise: tuple[Step, ...] | None = None
+) -> BatchCommand:
+    return BatchCommand(W, 5, guards, steps, otherwise)
 
 
 PUT_M = Step(StepKind.PUT, M, ONE)
@@ -114,13 +116,13 @@ def test_a_batch_does_all_its_steps_each_seeing_the_ones_before(table):
         NOW,
     )
     changes = (Change(M, TWO, 1050), Change(K, encode(0), None), Change(L, None, None))
-    assert answer == (BatchResultCommand(W, 5, changes),)
+    assert answer == (BatchResultCommand(W, 5, True, changes),)
 
 
 def test_a_step_after_an_erasure_finds_the_key_missing(table):
     begin_anew = Step(StepKind.ADD, L, encode(7), Initial.SET)
     (answer,) = judge(batch(Step(StepKind.ERASE, L), begin_anew), table, NOW)
-    assert answer == BatchResultCommand(W, 5, (Change(L, encode(Set([7])), None),))
+    assert answer == BatchResultCommand(W, 5, True, (Change(L, encode(Set([7])), None),))
 
 
 def test_a_step_that_fails_refuses_the_whole_batch_and_is_named(table):
@@ -149,7 +151,7 @@ GUARDS = [
 def test_a_batch_happens_only_if_its_guards_hold(table, guard, holds):
     (answer,) = judge(batch(PUT_M, guards=(guard,)), table, NOW)
     if holds:
-        assert answer == BatchResultCommand(W, 5, (Change(M, ONE, None),))
+        assert answer == BatchResultCommand(W, 5, True, (Change(M, ONE, None),))
     else:
         assert answer.code == ErrorCode.GUARD_FAILED
         assert "guard 0" in answer.text

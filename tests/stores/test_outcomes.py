@@ -34,9 +34,9 @@ def test_actions_tell_what_became_of_which_requests():
     )
     assert outcome_of(EraseCommand(W, 5, [b"a", b"b", b"c"]), 12) == Outcome(5, 7, Applied(10))
     assert outcome_of(ClearCommand(W, 5), 12) == Outcome(5, 5, Applied(12))
-    assert outcome_of(BatchResultCommand(W, 5, ()), 12) == Outcome(5, 5, Applied(12))
+    assert outcome_of(BatchResultCommand(W, 5, True, ()), 12) == Outcome(5, 5, Applied(12, True))
     assert outcome_of(PutUniqueResultCommand(W, 5, is_inserted=False), 12) == Outcome(
-        5, 5, Applied(12, is_inserted=False)
+        5, 5, Applied(12, answer=False)
     )
     assert outcome_of(RefusalCommand(W, 5, REFUSED.code, "no"), 12) == Outcome(5, 5, REFUSED)
 
@@ -67,7 +67,7 @@ def test_outcomes_join_where_requests_and_revisions_go_on():
     assert one.joined(Outcome(3, 5, Applied(13))) == Outcome(1, 5, Applied(11))
     assert one.joined(Outcome(4, 5, Applied(13))) is None
     assert one.joined(Outcome(3, 5, Applied(14))) is None
-    assert one.joined(Outcome(3, 3, Applied(13, is_inserted=True))) is None
+    assert one.joined(Outcome(3, 3, Applied(13, answer=True))) is None
     assert one.joined(Outcome(3, 3, REFUSED)) is None
 
 

@@ -146,4 +146,4 @@ def test_what_is_too_large_or_makes_no_sense_gets_no_number(requests, performed,
 def test_a_batch_is_one_request(requests, performed):
     guard = Guard(GuardKind.ABSENT, b"k")
     assert requests.batch([guard], [STEP, STEP]) == 1
-    assert performed == [BatchCommand(W, 1, (guard,), (STEP, STEP))]
+    assert performed == [BatchCommand(W, 1, (guard,), (STEP, STEP), None)]

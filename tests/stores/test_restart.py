@@ -125,7 +125,7 @@ def test_outcomes_survive_with_the_master(world, tmp_path):
     again = world.master(SQLiteBackend(tmp_path / "store.db"))
     world.tick(40)
     assert clone.outcomes[applied] == Applied(1)
-    assert clone.outcomes[unique] == Applied(1, is_inserted=False)
+    assert clone.outcomes[unique] == Applied(1, answer=False)
     assert isinstance(clone.outcomes[refused], Refused)
     assert again.core.revision == 1
     again.crash()

@@ -71,7 +71,7 @@ def test_clearing_is_one_mutation(table):
 def test_a_batch_is_one_mutation_of_several_keys(table):
     table.apply(put(b"a", b"1", b"b", b"2"))
     changes = (Change(b"a", None, None), Change(b"b", b"3", 9), Change(b"c", b"4", None))
-    table.apply(BatchResultCommand(W, 3, changes))
+    table.apply(BatchResultCommand(W, 3, True, changes))
     assert table.columns.entry(b"a") is None
     assert table.columns.entry(b"b") == Entry(b"3", 3, 9)
     assert table.columns.entry(b"c") == Entry(b"4", 3, None)
@@ -103,7 +103,7 @@ def test_whoever_has_to_remember_the_past_is_asked_before_each_change(table):
     table.apply(put(b"a", b"1"))
     table.apply(put(b"a", b"2"))
     table.apply(EraseCommand(W, 3, [b"a"]))
-    table.apply(BatchResultCommand(W, 4, (Change(b"b", b"1", None),)))
+    table.apply(BatchResultCommand(W, 4, True, (Change(b"b", b"1", None),)))
     table.apply(ClearCommand(W, 5))
     assert seen == [[(b"a", None)], [(b"a", b"1")], [(b"a", b"2")], [(b"b", None)], [(b"b", b"1")]]
 
@@ -111,7 +111,7 @@ def test_whoever_has_to_remember_the_past_is_asked_before_each_change(table):
 def observed(table: Table) -> list[tuple[ChangeKind, bytes, bytes | None, bytes | None]]:
     changes = []
 
-    def observer(kind, key, before, after, writer):
+    def observer(kind, key, before, after, writer, revision):
         changes.append((kind, key, before and before.value, after and after.value))
 
     table.observer = observer
@@ -137,7 +137,7 @@ def test_observers_hear_of_each_key_that_a_clear_removes(table):
     table.apply(put(b"a", b"1", b"b", b"2"))
     changes = observed(table)
     table.apply(ClearCommand(W, 3))
-    assert changes == [(ChangeKind.ERASE, b"a", b"1", None), (ChangeKind.ERASE, b"b", b"2", None)]
+    assert changes == [(ChangeKind.CLEAR, b"a", b"1", None), (ChangeKind.CLEAR, b"b", b"2", None)]
 
 
 def test_observers_hear_the_differences_that_a_snapshot_makes(table):
@@ -161,7 +161,7 @@ def test_an_observed_table_ends_up_like_one_that_is_not(table):
         put(b"a", b"1", b"b", b"2", expiry_ns=5),
         put(b"b", b"3", b"c", b"4"),
         EraseCommand(W, 5, [b"a"]),
-        BatchResultCommand(W, 6, (Change(b"d", b"5", 7), Change(b"c", None, None))),
+        BatchResultCommand(W, 6, True, (Change(b"d", b"5", 7), Change(b"c", None, None))),
     ):
         table.apply(action)
         other.apply(action)

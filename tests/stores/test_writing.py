@@ -81,7 +81,7 @@ def test_a_write_whose_answer_was_missed_is_answered_from_the_ledger(pair, world
     assert clone.outcomes[counted] == Applied(1)
     assert isinstance(clone.outcomes[refused], Refused)
     assert clone.outcomes[refused].code == ErrorCode.NO_SUCH_KEY
-    assert clone.outcomes[unique] == Applied(1, is_inserted=False)
+    assert clone.outcomes[unique] == Applied(1, answer=False)
     assert clone.get("n") == other.get("n") == 1
 
 
@@ -124,6 +124,6 @@ def test_one_winner_of_many_unique_puts(world):
     world.settle()
     numbers = [(node, node.put_unique("leader", index)) for index, node in enumerate(nodes)]
     world.settle()
-    winners = [node for node, number in numbers if node.outcomes[number].is_inserted]
+    winners = [node for node, number in numbers if node.outcomes[number].answer]
     assert len(winners) == 1
     assert master.get("leader") == nodes.index(winners[0])

@@ -58,7 +58,7 @@ def test_what_is_committed_is_loaded(open_backend):
     outcomes = (
         Outcome(1, 5, Applied(1)),
         Outcome(6, 6, Refused(ErrorCode.TYPE_CLASH, "no")),
-        Outcome(7, 7, Applied(5, is_inserted=False)),
+        Outcome(7, 7, Applied(5, answer=False)),
     )
     row = WriterRow(writer(1), 7, outcomes)
     rows = [(b"a", b"1", 1, None), (b"b", b"", 2, 2**63 - 1)]

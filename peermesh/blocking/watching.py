@@ -1,0 +1,93 @@
+"""Store events and watches, for threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Generic, Protocol, Self, TypeVar
+
+from endpoint.events import StoreEvent
+from endpoint.mailbox import Missed
+from endpoint.watching import Watch as CoreWatch, WatchItem
+from peermesh.blocking.portal import Portal
+from wire.errors import RequestTimeout, StoreClosed
+
+ItemT = TypeVar("ItemT")
+
+
+class Source(Protocol[ItemT]):
+    """A stream of a store in the portal's thread."""
+
+    async def get(self, timeout: float | None = None) -> ItemT:
+        """Wait for the next item."""
+
+    def poll(self) -> list[ItemT]:
+        """Take what is there."""
+
+    def close(self) -> None:
+        """Follow no longer."""
+
+
+class _Stream(Generic[ItemT]):
+    """What events and watches have in common."""
+
+    def __init__(self, portal: Portal, core: Source[ItemT]) -> None:
+        self._portal = portal
+        self._core = core
+
+    def get(self, timeout: float | None = None) -> ItemT:
+        """Wait for the next one, for ``timeout`` seconds at most; then ``RequestTimeout``.
+
+        Raises ``StoreClosed`` when no more can come.
+        """
+        try:
+            return self._portal.call(self._core.get, timeout)
+        except TimeoutError as error:
+            raise RequestTimeout(str(error)) from None
+
+    def poll(self) -> list[ItemT]:
+        """Take what is there, without waiting."""
+        return self._portal.call_sync(self._core.poll)
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._portal.call_sync(self._core.close)
+
+    def __iter__(self) -> Iterator[ItemT]:
+        """Iterate until it, or the store, is closed."""
+        while True:
+            try:
+                yield self.get()
+            except StoreClosed:
+                return
+
+    def __enter__(self) -> Self:
+        """Follow within the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Follow no longer."""
+        self.close()
+
+
+class Events(_Stream[StoreEvent | Missed]):
+    """What happens to the keys of a store from now on; see ``Store.events``."""
+
+
+class Watch(_Stream[WatchItem]):
+    """What there is, a mark, and then every commit; see ``Store.watch``."""
+
+    def __init__(self, portal: Portal, core: CoreWatch) -> None:
+        """Use ``Store.watch``."""
+        super().__init__(portal, core)
+        self._watch = core
+
+    @property
+    def revision(self) -> int:
+        """Everything up to it was given: ``watch(…, from_revision=revision + 1)`` goes on there."""
+        return self._watch.revision

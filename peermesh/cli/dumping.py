@@ -1,0 +1,111 @@
+"""``peermesh store dump`` and ``load``: a store into a file, and back."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import click
+import trio
+
+from peermesh import Store
+from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.following import require_peer
+from peermesh.cli.mesh import Mesh, mesh_options, open_clone
+from peermesh.cli.running import run
+from stores.dumps import DumpReader, Header, dumped
+from stores.table import Entry
+from wire.decoding import decode
+
+PIECE_SIZE: Final = 1 << 20
+"""Bytes read at once."""
+
+WRITE_COUNT: Final = 1_000
+"""Entries written before others have their turn: the endpoint lives in the same thread."""
+
+_NANOSECONDS: Final = 1_000_000_000
+
+
+@click.command()
+@click.argument("name")
+@click.argument("file", type=click.File("wb"))
+@mesh_options(listens=False)
+def dump(name: str, file: BinaryIO, mesh: Mesh) -> None:
+    """Write all entries of a store to a FILE ("-" is stdout), as of one moment.
+
+    The end of the file is a checksum. Without it the file cannot be loaded.
+    """
+    require_peer(mesh)
+    count = run(_dump, mesh, name, file)
+    click.echo(f"{count} entries", err=True)
+
+
+async def _dump(mesh: Mesh, name: str, file: BinaryIO) -> int:
+    async with open_clone(mesh, name) as clone:
+        await clone.at_master().exists(None)  # from now on it has all that the master had
+        core = clone.runner.core
+        revision, columns = core.revision, core.snapshot()
+        entries = ((key, entry) for key in columns if (entry := columns.entry(key)) is not None)
+        for number, record in enumerate(dumped(Header(name, revision), entries)):
+            file.write(record)
+            if number % WRITE_COUNT == 0:
+                await trio.lowlevel.checkpoint()
+        return len(columns)
+
+
+@click.command()
+@click.argument("name")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--over", is_flag=True, help="Put the entries over what is there already.")
+@mesh_options(listens=False)
+def load(name: str, file: Path, mesh: Mesh, *, over: bool) -> None:
+    """Put all entries of a FILE, which "dump" wrote, into a store that is empty.
+
+    The whole file is looked at before anything is put: one that breaks off, or was altered,
+    changes nothing. If the command ends with code 0, the master has applied all of it; if it is
+    interrupted, a part may be there, and loading again with --over completes it. What has expired
+    in the meantime is left out. Revisions are new ones.
+    """
+    require_peer(mesh)
+    with file.open("rb") as opened:
+        for _ in _entries(opened):
+            pass
+    count = run(_load, mesh, name, file, over)
+    click.echo(f"{count} entries", err=True)
+
+
+def _entries(file: BinaryIO) -> Iterator[tuple[bytes, Entry]]:
+    """Give all entries; raises ``InvalidData``, at the end if some are missing."""
+    reader = DumpReader()
+    while piece := file.read(PIECE_SIZE):
+        yield from reader.feed(piece)
+    reader.finish()
+
+
+async def _load(mesh: Mesh, name: str, path: Path, over: bool) -> int:  # noqa: FBT001 - trio.run takes no keywords
+    async with open_clone(mesh, name) as clone:
+        if not over and (await clone.at_master().scan(limit=1)).entries:
+            raise CommandFailed(f"store {name} is not empty: --over puts the entries over it")
+        with path.open("rb") as file:
+            return await _put_all(clone, file, mesh.wait)
+
+
+async def _put_all(clone: Store, file: BinaryIO, wait: float) -> int:
+    count, receipt = 0, None
+    for key, entry in _entries(file):
+        expiry: float | None = None
+        if entry.expires_at_ns is not None:
+            expiry = (entry.expires_at_ns - time.time_ns()) / _NANOSECONDS
+            if expiry <= 0:
+                continue
+        receipt = await clone.put(decode(key), decode(entry.value), expiry)
+        count += 1
+    if receipt is not None:
+        with trio.move_on_after(wait) as scope:
+            await receipt.applied()
+        if scope.cancelled_caught:
+            text = f"the master did not answer within {wait:g} s: load again with --over"
+            raise CommandFailed(text, ExitCode.TIMEOUT)
+    return count

@@ -1,0 +1,241 @@
+"""``peermesh store watch``, ``events`` and ``scan``: many entries, and what becomes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import click
+
+from endpoint.events import StoreEvent
+from endpoint.mailbox import Missed
+from endpoint.watching import WatchItem
+from peermesh import Bookmark, Commit, Entry, Gap, Store, Value
+from peermesh.cli.mesh import Mesh, mesh_options, open_clone
+from peermesh.cli.messages import read_argument
+from peermesh.cli.running import run
+from peermesh.cli.values import format_value, to_json
+
+PREFIX_HELP: Final = "Only keys that begin so: JSON text, or a list that begins lists."
+COUNT_OPTION: Final = click.option(
+    "--count", type=click.IntRange(min=1), help="End after so many changes."
+)
+
+
+def require_peer(mesh: Mesh) -> None:
+    """Raise ``UsageError`` if nobody said where the mesh is."""
+    if not mesh.peers:
+        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+
+
+def _value(text: str | None) -> Value:
+    return None if text is None else read_argument(text, raw=False)
+
+
+def _write(line: dict[str, Any]) -> None:
+    click.echo(json.dumps(line, ensure_ascii=False))
+
+
+def _entry_to_json(entry: Entry) -> dict[str, Any]:
+    shown = {"key": to_json(entry.key), "value": to_json(entry.value), "revision": entry.revision}
+    if entry.expires_at is not None:
+        shown["expires_at"] = to_json(entry.expires_at)
+    return shown
+
+
+@click.command()
+@click.argument("name")
+@click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
+@click.option(
+    "--range", "bounds", nargs=2, metavar="START STOP",
+    help="Only keys from the first on, up to the second and without it.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(min=1), help="Write so many entries at most.")
+@click.option("--json", "as_json", is_flag=True, help="Write an object with the revision each.")
+@mesh_options(listens=False)
+def scan(
+    name: str,
+    prefix: str | None,
+    bounds: tuple[str, str] | None,
+    limit: int | None,
+    mesh: Mesh,
+    *,
+    as_json: bool,
+) -> None:
+    """Write keys and values in the order of keys.
+
+    Types go one after the other, numbers by value, text by its characters.
+    """
+    require_peer(mesh)
+    wanted = tuple(map(_value, (*(bounds or (None, None)), prefix)))
+    run(_scan, mesh, name, wanted, limit, as_json)
+
+
+async def _scan(
+    mesh: Mesh,
+    name: str,
+    bounds: tuple[Value, Value, Value],
+    limit: int | None,
+    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+) -> None:
+    start, stop, prefix = bounds
+    async with open_clone(mesh, name) as clone:
+        written = 0
+        async for entry in clone.entries(start, stop, prefix=prefix):
+            if as_json:
+                _write(_entry_to_json(entry))
+            else:
+                click.echo(f"{format_value(entry.key)} {format_value(entry.value)}")
+            written += 1
+            if written == limit:
+                return
+
+
+@click.command()
+@click.argument("name")
+@click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
+@COUNT_OPTION
+@click.option("--json", "as_json", is_flag=True, help="Write an object on each line.")
+@mesh_options(listens=False)
+def events(name: str, prefix: str | None, count: int | None, mesh: Mesh, *, as_json: bool) -> None:
+    """Write what happens to each key from now on, until Ctrl-C.
+
+    A line is the kind (insert, update, erase, expire, clear), the key, and the value: of an update
+    the old one and the new one, of what is gone the old one. It may miss what happens while nobody
+    can write it, and says so; "watch" misses nothing.
+    """
+    require_peer(mesh)
+    run(_events, mesh, name, _value(prefix), count, as_json)
+
+
+async def _events(mesh: Mesh, name: str, prefix: Value, count: int | None, as_json: bool) -> None:  # noqa: FBT001 - trio.run takes no keywords
+    async with open_clone(mesh, name) as clone:
+        with clone.events(prefix=prefix) as found:
+            click.echo(f"following {name}", err=True)
+            written = 0
+            async for event in found:
+                _write_event(event, as_json=as_json)
+                written += 1
+                if written == count:
+                    return
+
+
+def _write_event(event: StoreEvent | Missed, *, as_json: bool) -> None:
+    if isinstance(event, Missed):
+        click.echo(f"missed {event.count} events", err=True)
+    elif as_json:
+        _write(
+            {
+                "kind": event.kind.value,
+                "key": to_json(event.key),
+                "before": to_json(event.before),
+                "after": to_json(event.after),
+                "revision": event.revision,
+                "writer": None if event.writer is None else str(event.writer),
+            }
+        )
+    else:
+        values = {"insert": (event.after,), "update": (event.before, event.after)}
+        shown = values.get(event.kind.value, (event.before,))
+        click.echo(" ".join([event.kind.value, *map(format_value, (event.key, *shown))]))
+
+
+@click.command()
+@click.argument("name")
+@click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
+@click.option("--key", "keys", multiple=True, metavar="JSON", help="Only this key; repeatable.")
+@click.option(
+    "--from-revision", type=click.IntRange(min=1), metavar="N",
+    help="Begin with the first change of at least this revision instead of with what there is.",
+)  # fmt: skip
+@COUNT_OPTION
+@click.option("--json", "as_json", is_flag=True, help="Write an object on each line.")
+@mesh_options(listens=False)
+def watch(  # noqa: PLR0913 - the options of a command are its parameters
+    name: str,
+    prefix: str | None,
+    keys: tuple[str, ...],
+    from_revision: int | None,
+    count: int | None,
+    mesh: Mesh,
+    *,
+    as_json: bool,
+) -> None:
+    """Write what there is, and then every change, until Ctrl-C; nothing is left out unsaid.
+
+    A line is the key and its value, or the key alone when it is gone. When all that there is was
+    written, and from time to time, stderr tells the revision up to which nothing is missing.
+    """
+    require_peer(mesh)
+    if prefix is not None and keys:
+        raise click.UsageError("give --prefix or --key: not both at once")
+    wanted = [_value(key) for key in keys] or None
+    run(_watch, mesh, name, (_value(prefix), wanted, from_revision), count, as_json)
+
+
+async def _watch(
+    mesh: Mesh,
+    name: str,
+    selection: tuple[Value, list[Value] | None, int | None],
+    count: int | None,
+    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+) -> None:
+    async with open_clone(mesh, name) as clone:
+        async for item in _until(count, clone, *selection):
+            if as_json:
+                _write(_item_to_json(item))
+            else:
+                _write_item(item)
+
+
+async def _until(
+    count: int | None,
+    clone: Store,
+    prefix: Value,
+    keys: list[Value] | None,
+    from_revision: int | None,
+) -> AsyncIterator[WatchItem]:
+    """Give items up to so many commits."""
+    with clone.watch(prefix=prefix, keys=keys, from_revision=from_revision) as items:
+        told = 0
+        async for item in items:
+            yield item
+            told += isinstance(item, Commit)
+            if told == count:
+                return
+
+
+def _write_item(item: WatchItem) -> None:
+    match item:
+        case Entry(key, value):
+            click.echo(f"{format_value(key)} {format_value(value)}")
+        case Bookmark(revision):
+            click.echo(f"watching: nothing is missing up to revision {revision}", err=True)
+        case Gap(after):
+            click.echo(f"what happened after revision {after} is not known: begun anew", err=True)
+        case Commit(_, _, changes):
+            for change in changes:
+                value = "" if change.entry is None else f" {format_value(change.entry.value)}"
+                click.echo(f"{format_value(change.key)}{value}")
+
+
+def _item_to_json(item: WatchItem) -> dict[str, Any]:
+    match item:
+        case Entry():
+            return {"type": "entry", **_entry_to_json(item)}
+        case Bookmark(revision):
+            return {"type": "bookmark", "revision": revision}
+        case Gap(after):
+            return {"type": "gap", "after": after}
+        case Commit(revision, writer, changes):
+            shown = [
+                {
+                    "kind": change.kind.value,
+                    "key": to_json(change.key),
+                    **({} if change.entry is None else _entry_to_json(change.entry)),
+                }
+                for change in changes
+            ]
+            author = None if writer is None else str(writer)
+            return {"type": "commit", "revision": revision, "writer": author, "changes": shown}

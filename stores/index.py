@@ -1,0 +1,103 @@
+"""The keys of a table in their order: sorted when somebody first asks, kept so at little cost.
+
+Whoever writes only notes which keys came or went; the next reader puts them in their places. Once
+more has been noted than sorting anew would cost, the index is given up: a store that nobody scans
+any more pays nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from stores.order import order_of
+
+BLOCK_COUNT: Final = 512
+"""Keys in a block after it was split: moving so many costs as much as finding the block."""
+
+SLACK_COUNT: Final = 1_024
+"""Keys that may have come or gone, on top of half of those there are, before sorting is cheaper."""
+
+
+class KeyIndex:
+    """Sorted places in blocks of some hundreds, and the key of each place."""
+
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        """Sort the encoded keys."""
+        self._keys = {order_of(key): key for key in keys}
+        places = sorted(self._keys)
+        step = BLOCK_COUNT
+        self._blocks = [places[at : at + step] for at in range(0, len(places), step)]
+        self._firsts = [block[0] for block in self._blocks]
+        self._noted: dict[bytes, None] = {}
+
+    def __len__(self) -> int:
+        """Count the keys, as of the last time that they were put in their places."""
+        return len(self._keys)
+
+    @property
+    def is_outdated(self) -> bool:
+        """True when sorting anew is cheaper than catching up."""
+        return len(self._noted) > len(self._keys) // 2 + SLACK_COUNT
+
+    def note(self, keys: Iterable[bytes]) -> None:
+        """Take note of keys that may have come or gone."""
+        self._noted.update(dict.fromkeys(keys))
+
+    def catch_up(self, present: Mapping[bytes, object]) -> None:
+        """Put what was noted in its place, or take it out; ``present`` holds the keys there are."""
+        for key in self._noted:
+            place = order_of(key)
+            is_known = place in self._keys
+            if key in present and not is_known:
+                self._insert(place, key)
+            elif is_known and key not in present:
+                self._remove(place)
+        self._noted.clear()
+
+    def places(self, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Go through places and keys from ``start`` on, up to ``stop`` without it."""
+        if not self._blocks:
+            return
+        number = self._find(start)
+        at = bisect_left(self._blocks[number], start)
+        for block in self._blocks[number:]:
+            for place in block[at:]:
+                if stop is not None and place >= stop:
+                    return
+                yield place, self._keys[place]
+            at = 0
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _find(self, place: bytes) -> int:
+        """Say in which block a place is, or would be."""
+        at = bisect_left(self._firsts, place)
+        is_first = at < len(self._firsts) and self._firsts[at] == place
+        return at if is_first else max(at - 1, 0)
+
+    def _insert(self, place: bytes, key: bytes) -> None:
+        self._keys[place] = key
+        if not self._blocks:
+            self._blocks, self._firsts = [[place]], [place]
+            return
+        number = self._find(place)
+        block = self._blocks[number]
+        block.insert(bisect_left(block, place), place)
+        self._firsts[number] = block[0]
+        if len(block) > 2 * BLOCK_COUNT:
+            rest = block[BLOCK_COUNT:]
+            del block[BLOCK_COUNT:]
+            self._blocks.insert(number + 1, rest)
+            self._firsts.insert(number + 1, rest[0])
+
+    def _remove(self, place: bytes) -> None:
+        del self._keys[place]
+        number = self._find(place)
+        block = self._blocks[number]
+        del block[bisect_left(block, place)]
+        if block:
+            self._firsts[number] = block[0]
+        else:
+            del self._blocks[number], self._firsts[number]

@@ -1,0 +1,116 @@
+"""Stretches of the key order, and the pages that they are read in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from heapq import merge
+from typing import TYPE_CHECKING, Final, Protocol
+
+from stores.index import KeyIndex
+from stores.order import order_of, prefix_range
+from wire.errors import InvalidData
+
+if TYPE_CHECKING:
+    from stores.table import Entry
+
+PAGE_COUNT_MAX: Final = 4_096
+"""Entries in a page: some milliseconds' work, so that nobody else waits for longer."""
+
+PAGE_COUNT: Final = 1_000
+"""Entries in a page unless somebody wants another number: what a page costs of its own is lost
+among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of the key order, as places (``stores.order``)."""
+
+    start: bytes = b""
+    stop: bytes | None = None
+    """The first place that does not belong to it; ``None`` if it goes on to the end."""
+
+    @property
+    def is_everything(self) -> bool:
+        """True if every key belongs to it."""
+        return not self.start and self.stop is None
+
+    def __contains__(self, key: bytes) -> bool:
+        """Tell whether an encoded key belongs to it."""
+        if self.is_everything:
+            return True
+        place = order_of(key)
+        return self.start <= place and (self.stop is None or place < self.stop)
+
+    def after(self, continuation: bytes) -> Span:
+        """Give what is left after a page; raises ``InvalidData`` if it is not of this span."""
+        is_beyond = self.stop is not None and continuation > self.stop
+        if continuation < self.start or is_beyond:
+            raise InvalidData("the continuation belongs to another scan: keep start, stop, prefix")
+        return Span(continuation, self.stop)
+
+
+EVERYTHING: Final = Span()
+
+
+def make_span(
+    start: bytes | None = None, stop: bytes | None = None, prefix: bytes | None = None
+) -> Span:
+    """Make a span of encoded values; what is ``None`` bounds nothing."""
+    first = b"" if start is None else order_of(start)
+    end = None if stop is None else order_of(stop)
+    if prefix is not None:
+        prefix_first, prefix_end = prefix_range(prefix)
+        first = max(first, prefix_first)
+        end = prefix_end if end is None else min(end, prefix_end)
+    return Span(first, end)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Neighbours in the key order, all as of one revision."""
+
+    entries: list[tuple[bytes, Entry]]
+    revision: int
+    continuation: bytes | None
+    """Where the next page starts; ``None`` if this is the last one."""
+
+
+class Entries(Protocol):
+    """Whose entries are read: a clone, or what a master shows."""
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the whole entry of a key."""
+
+
+def scan(
+    index: KeyIndex,
+    entries: Entries,
+    revision: int,
+    span: Span,
+    limit: int,
+    hidden: Iterable[bytes] = (),
+) -> Page:
+    """Give the first entries of a span, all that there are as of the revision.
+
+    ``hidden`` are keys that readers still see, though the index no longer has them.
+    """
+    if not 1 <= limit <= PAGE_COUNT_MAX:
+        raise InvalidData(f"a page of {limit} entries: 1 to {PAGE_COUNT_MAX} are possible")
+    found: list[tuple[bytes, Entry]] = []
+    for place, key in _candidates(index, span, hidden):
+        entry = entries.entry(key)
+        if entry is None:
+            continue
+        if len(found) == limit:
+            return Page(found, revision, place)
+        found.append((key, entry))
+    return Page(found, revision, None)
+
+
+def _candidates(
+    index: KeyIndex, span: Span, hidden: Iterable[bytes]
+) -> Iterator[tuple[bytes, bytes]]:
+    places = index.places(span.start, span.stop)
+    others = sorted((order_of(key), key) for key in hidden if key in span)
+    return merge(places, others) if others else places

@@ -1,0 +1,109 @@
+"""The index of keys: always what sorting anew would give, and given up when that is cheaper."""
+
+from __future__ import annotations
+
+from hypothesis import given, strategies as st
+
+from stores.actions import (
+    BatchResultCommand,
+    Change,
+    ClearCommand,
+    EraseCommand,
+    ExpireCommand,
+    PutCommand,
+    WriterId,
+)
+from stores.index import BLOCK_COUNT, SLACK_COUNT, KeyIndex
+from stores.order import order_of
+from stores.table import Columns, Table
+from wire.encoding import encode
+from wire.identifiers import EndpointId, EntityId
+
+W = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
+KEYS = [encode(number) for number in range(40)]
+
+
+def listed(index, start=b"", stop=None):
+    return [key for _, key in index.places(start, stop)]
+
+
+def in_order(keys):
+    return sorted(keys, key=order_of)
+
+
+KEY = st.sampled_from(KEYS)
+ACTIONS = st.one_of(
+    st.lists(KEY, min_size=1, max_size=5).map(
+        lambda keys: PutCommand(W, 1, None, [part for key in keys for part in (key, b"\x01")])
+    ),
+    st.lists(KEY, min_size=1, max_size=5).map(lambda keys: EraseCommand(W, 1, keys)),
+    st.lists(KEY, min_size=1, max_size=5).map(ExpireCommand),
+    st.just(ClearCommand(W, 1)),
+    st.tuples(KEY, KEY).map(
+        lambda pair: BatchResultCommand(
+            W, 1, True, (Change(pair[0], b"\x01", None), Change(pair[1], None, None))
+        )
+    ),
+)
+
+
+@given(st.lists(ACTIONS), st.sets(st.integers(0, 50)))
+def test_the_index_of_a_table_is_what_sorting_would_give(actions, looks):
+    table = Table()
+    table.index()
+    for number, action in enumerate(actions):
+        table.apply(action)
+        if number in looks:
+            assert listed(table.index()) == in_order(table.columns)
+    assert listed(table.index()) == in_order(table.columns)
+
+
+def test_many_keys_come_and_go_in_any_order():
+    keys = [encode(f"key{number * 7_919 % 5_000}") for number in range(5_000)]
+    present: dict[bytes, None] = dict.fromkeys(keys[: BLOCK_COUNT // 2])
+    index = KeyIndex(present)
+    for start in range(0, 5_000, 300):
+        some = keys[start : start + 300]
+        present.update(dict.fromkeys(some))
+        index.note(some)
+        index.catch_up(present)
+        assert listed(index) == in_order(present)
+    for start in range(0, 5_000, 400):
+        some = keys[start : start + 400]
+        for key in some:
+            del present[key]
+        index.note(some)
+        index.catch_up(present)
+        assert listed(index) == in_order(present)
+    assert listed(index) == []
+
+
+def test_a_stretch_begins_and_ends_where_it_should():
+    index = KeyIndex(KEYS)
+    places = [order_of(key) for key in KEYS]
+    assert listed(index, places[3], places[7]) == KEYS[3:7]
+    assert listed(index, places[3] + b"\0", places[7] + b"\0") == KEYS[4:8]
+    assert listed(index, places[7], places[3]) == []
+    assert listed(index, places[-1] + b"\0") == []
+
+
+def test_overwriting_costs_the_index_nothing_and_too_many_new_keys_end_it():
+    table = Table()
+    table.apply(PutCommand(W, 1, None, [part for key in KEYS for part in (key, b"\x01")]))
+    index = table.index()
+    for _ in range(SLACK_COUNT):
+        table.apply(PutCommand(W, 1, None, [KEYS[0], b"\x02"]))
+    assert table.index() is index
+    for number in range(SLACK_COUNT + len(KEYS)):
+        table.apply(PutCommand(W, 1, None, [encode(f"new{number}"), b"\x01"]))
+    assert table.index() is not index
+    assert listed(table.index()) == in_order(table.columns)
+
+
+def test_a_snapshot_brings_its_own_order():
+    table, columns = Table(), Columns()
+    table.apply(PutCommand(W, 1, None, [KEYS[5], b"\x01"]))
+    table.index()
+    columns.values, columns.revisions = {KEYS[3]: b"\x01"}, {KEYS[3]: 1}
+    table.load(columns, 9)
+    assert listed(table.index()) == [KEYS[3]]
