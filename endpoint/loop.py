@@ -249,8 +249,14 @@ class EndpointLoop:
         with trio.move_on_after(grace):
             await store.finish()
         await store.close()
-        if self.stores.pop(topic, None) is not None:
-            self.apply(self.core.detach_store(topic))
+        if self.stores.pop(store.hears, None) is not None:
+            self.apply(self.core.detach_store(store.hears))
+
+    def move_store(self, store: StoreRunner, hears_before: str) -> None:
+        """Have a store hear another topic than before, because it changed its role."""
+        self.add_store(store.hears, store)
+        if self.stores.pop(hears_before, None) is not None:
+            self.apply(self.core.detach_store(hears_before))
 
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's command."""
@@ -266,6 +272,9 @@ class EndpointLoop:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:
             for store in list(self.stores.values()):
                 store.unreachable(event.endpoint)
+        elif event.status is StatusCode.ENDPOINT_DISCOVERED and event.endpoint is not None:
+            for store in list(self.stores.values()):
+                store.discovered(event.endpoint)
 
     # Frames.
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
 import trio
 
+from endpoint.attaching import Backend
 from endpoint.outcome import Outcome
+from endpoint.promoting import Promotion, promote
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
 from endpoint.watching import Watch
@@ -41,10 +44,15 @@ class Store:
     def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         self.runner = runner
-        self._core = runner.core
+        self._use_core()
+        runner.on_swap.append(self._use_core)
         self._requests = runner.core.requests
         self._close = close
         self._since_yield = 0
+
+    def _use_core(self) -> None:
+        """Take the core that the store has now; the requests stay the same ones."""
+        self._core = self.runner.core
 
     def name(self) -> str:
         """Give the store's name."""
@@ -175,6 +183,33 @@ class Store:
             while not self._core.has_room() and runner.error is None:
                 await runner.changed.park()
         return receipt
+
+    # The role.
+
+    def is_master(self) -> bool:
+        """Tell whether the store's master is here now: promotions change it."""
+        return self.runner.is_master
+
+    async def promote(
+        self,
+        backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **options: object,
+    ) -> Promotion:
+        """Make this clone the master of its store; the handle stays as it is.
+
+        The last master is fenced: when it returns it becomes a clone. ``backend``, ``replicas`` and
+        ``options`` are those of ``attach_master``; a file has to be a new one. Raises
+        ``PromotionRefused`` if the master is alive or something of it is known to be missing here:
+        with ``force`` that is lost. Raises ``MasterExists`` at a master, and ``BackendFailure``.
+        """
+        from endpoint.attachments import check_replicas, make_backend
+
+        check_replicas(replicas)
+        make = partial(make_backend, backend, dict(options))
+        return await promote(self.runner, make, replicas, force=force)
 
     # Barriers and changes.
 

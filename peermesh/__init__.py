@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from endpoint.mailbox import Message, Missed
     from endpoint.outbox import OutboxStatistics, OverflowPolicy
     from endpoint.outcome import Outcome
+    from endpoint.promoting import Promotion
     from endpoint.publisher import Publisher
     from endpoint.receipts import Receipt
     from endpoint.settings import Settings, SettingsError
@@ -48,6 +49,7 @@ __all__ = [
     "OverflowPolicy",
     "PeerInfo",
     "Port",
+    "Promotion",
     "Publisher",
     "Receipt",
     "Set",
@@ -84,6 +86,7 @@ _HOMES = {
     "OverflowPolicy": "endpoint.outbox",
     "PeerInfo": "endpoint.statistics",
     "Port": "wire.values",
+    "Promotion": "endpoint.promoting",
     "Publisher": "endpoint.publisher",
     "Receipt": "endpoint.receipts",
     "Set": "wire.values",

@@ -73,6 +73,8 @@ class AckCloneCommand:
     """Everything up to this number that the clone's writer asked for is in the snapshot."""
     outcomes: tuple[Outcome, ...]
     """What became of it, as far as the clone has not said that it knows."""
+    replicas: int
+    """So many clones have to have what a receipt is about; only then it is given."""
     chunk: Chunk | None
     """The first part of the snapshot, unless it is large; the clone asks for the others."""
 
@@ -138,6 +140,16 @@ class MasterClosedCommand:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProclaimCommand:
+    """A master to all masters of its store: I lead, unless your epoch is higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedCommand:
+    """A master to all: as many clones as it waits for have everything up to the sequence number."""
+
+
 ProducerControl = (
     AttachWriterCommand
     | KeepaliveCommand
@@ -147,6 +159,8 @@ ProducerControl = (
     | SnapshotChunkCommand
     | BarrierAnswerCommand
     | MasterClosedCommand
+    | ProclaimCommand
+    | ReplicatedCommand
 )
 
 ConsumerControl = (

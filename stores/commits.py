@@ -76,6 +76,10 @@ class GroupCommit:
         """Give the durable keys."""
         return self.copy() if self._in_flight or self._gathering else self._table.columns
 
+    def past(self) -> dict[bytes, Entry | None]:
+        """Give what readers see instead of what the table holds."""
+        return {**self._gathering, **self._in_flight}
+
     def copy(self) -> Columns:
         """Copy the durable table."""
         columns = self._table.columns.copy()

@@ -31,6 +31,15 @@ class Multicast:
 
 
 @dataclass(frozen=True, slots=True)
+class ToOwnKind:
+    """Send a command to those of the same role, on the topic that the sender itself hears."""
+
+    to: EndpointId | None
+    """``None`` is all of them."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Persist:
     """Hand the changes to the backend's ``commit``, outside of the loop.
 
@@ -94,6 +103,19 @@ class SecondMaster:
 
 
 @dataclass(frozen=True, slots=True)
+class Deposed:
+    """Another master leads in a later term: this one is fenced, and of no more use.
+
+    What it told its clones before may be lost. A clone in its place will follow the other one.
+    """
+
+    master: EntityId
+    epoch: int
+    revision: int
+    """How far this one was."""
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The store is of no more use; every request without an outcome was refused before."""
 
@@ -104,6 +126,7 @@ class Closed:
 Effect = (
     Unicast
     | Multicast
+    | ToOwnKind
     | Persist
     | Resolve
     | IdleReached
@@ -111,5 +134,6 @@ Effect = (
     | MasterFound
     | MasterLost
     | SecondMaster
+    | Deposed
     | Closed
 )

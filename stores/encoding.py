@@ -78,6 +78,7 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
             fields.count,
             fields.count,
             fields.list_of(fields.outcome, OUTCOMES_MAX),
+            fields.count,
             fields.optional_chunk,
         ),
     ),
@@ -94,6 +95,8 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     41: (commands.BarrierAnswerCommand, (fields.count,)),
     42: (commands.DetachCommand, ()),
     43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
+    64: (commands.ProclaimCommand, ()),
+    65: (commands.ReplicatedCommand, ()),
 }
 
 _KINDS: Final[dict[type, int]] = {
@@ -238,8 +241,8 @@ _DENIED_TAGS: Final = dict.fromkeys(
 )
 """Every tag that cbor2 would act upon: some compile patterns, build cycles or huge numbers."""
 
-_DEPTH_MAX: Final = 4
-"""Nesting of the deepest command: a list in a list in its array. One to spare."""
+_DEPTH_MAX: Final = 7
+"""Nesting of the deepest command: an outcome in a record in a chunk. One to spare."""
 
 
 def _load(data: bytes, size_min: int) -> list[Any]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
+from endpoint.attaching import Backend
 from endpoint.outcome import Outcome
+from endpoint.promoting import Promotion
 from endpoint.receipts import Receipt
 from endpoint.store import AWAIT_IDLE_SECONDS, Expiry, Store as Core
 from endpoint.watching import Change, Watch as CoreWatch
@@ -43,7 +46,8 @@ class Store:
         self._portal = portal
         self._core = core
         self._runner = core.runner
-        self._table = core.runner.core
+        self._use_core()
+        core.runner.on_swap.append(self._use_core)
         self._requests = core.runner.core.requests
         self._pending: deque[Request] = deque()
         self._marks: deque[Receipt] = deque()
@@ -51,6 +55,10 @@ class Store:
         self._is_armed = False
         self._lock = threading.Lock()
         self._is_closed = False
+
+    def _use_core(self) -> None:
+        """Read from the core that the store has now."""
+        self._table = self._runner.core
 
     def name(self) -> str:
         """Give the store's name."""
@@ -202,6 +210,28 @@ class Store:
             except Exception as error:
                 receipt.fail(error)
         runner.urge()
+
+    # The role.
+
+    def is_master(self) -> bool:
+        """Tell whether the store's master is here now: promotions change it."""
+        return self._core.is_master()
+
+    def promote(
+        self,
+        backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **options: object,
+    ) -> Promotion:
+        """Make this clone the master of its store; see ``peermesh.Store.promote``."""
+        ask = partial(self._core.promote, backend, replicas=replicas, force=force, **options)
+        return self._portal.call(self._promote, ask)
+
+    async def _promote(self, ask: Callable[[], Awaitable[Promotion]]) -> Promotion:
+        self._take()
+        return await ask()
 
     # Barriers and changes.
 

@@ -16,6 +16,7 @@ import cbor2
 
 from stores import fields
 from stores.actions import WriterId
+from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
 from stores.persistence import Changes, Loaded
 from stores.table import Columns
@@ -142,7 +143,7 @@ class SQLiteBackend:
 
     def _next_epoch(self, connection: sqlite3.Connection, epoch_min: int) -> int:
         meta = dict(connection.execute("SELECT name, value FROM meta"))
-        epoch: int = max(meta.get("epoch", 0) + 1, epoch_min)
+        epoch: int = next_epoch(meta.get("epoch", 0), epoch_min)
         connection.execute("REPLACE INTO meta VALUES ('epoch', ?)", (epoch,))
         return epoch
 

@@ -15,6 +15,7 @@ from stores.clone import Clone
 from stores.commands import InternalCommand
 from stores.effects import Effect
 from stores.encoding import decode_command, encode_command
+from stores.epochs import next_epoch
 from stores.master import Master
 from stores.outcomes import Applied, Refused, WriterRow
 from stores.persistence import Changes, Loaded, StoreBackend
@@ -39,7 +40,7 @@ class KeptBackend:
         self.writers: dict[WriterId, WriterRow] = {}
 
     def load(self, epoch_min: int) -> Loaded:
-        self.epoch = max(self.epoch + 1, epoch_min)
+        self.epoch = next_epoch(self.epoch, epoch_min)
         rows = tuple(self.writers.values())
         return Loaded(self.epoch, self.revision, self.columns.copy(), rows)
 
@@ -213,6 +214,13 @@ class World:
                 case fx.Multicast(payload):
                     others = [other for other in self.nodes if other.is_master != node.is_master]
                     self.packets += [Packet(node.id, other.id, payload) for other in others]
+                case fx.ToOwnKind(to, payload):
+                    alike = [other for other in self.nodes if other.is_master == node.is_master]
+                    self.packets += [
+                        Packet(node.id, other.id, payload)
+                        for other in alike
+                        if other is not node and to in (None, other.id)
+                    ]
                 case fx.Persist():
                     assert not node.commits, "one commit at a time"
                     node.commits.append(effect)

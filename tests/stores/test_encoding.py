@@ -17,7 +17,7 @@ from stores.encoding import (
     encode_command,
 )
 from stores.limits import BATCH_COUNT_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
-from stores.outcomes import Applied, Outcome, Refused
+from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -86,8 +86,9 @@ ACTIONS = {
     ),
 }
 
-CHUNK = Chunk(0, True, [b"ak", b"av"], [3], [0, 99])
-CHUNK_HEX = "8500f58242616b4261768103820" + "01863"
+ROW = WriterRow(WRITER, 4, (Outcome(4, 4, Applied(9)),))
+CHUNK = Chunk(0, True, [b"ak", b"av"], [3], [0, 99], [ROW])
+CHUNK_HEX = "8600f58242616b42617681038200186381" + f"83{WRITER_HEX}0481" + "84040409f6"
 
 CONTENTS = {
     "attach_writer": (commands.AttachWriterCommand(5), "8709", "05"),
@@ -104,10 +105,19 @@ CONTENTS = {
                 Outcome(2, 2, Refused(ErrorCode.NO_SUCH_KEY, "gone")),
                 Outcome(3, 3, Applied(3, is_inserted=False)),
             ),
+            1,
             CHUNK,
         ),
-        "8b0d",
-        "050302" + "83" + "84010103f6" + "840202" + "09" + "64676f6e65" + "84030303f4" + CHUNK_HEX,
+        "8c0d",
+        "050302"
+        + "83"
+        + "84010103f6"
+        + "840202"
+        + "09"
+        + "64676f6e65"
+        + "84030303f4"
+        + "01"
+        + CHUNK_HEX,
     ),
     "retransmit_failed": (commands.RetransmitFailedCommand(), "860e", ""),
     "actions": (Actions([b"one", b"two"]), "871820", "82436f6e654374776f"),
@@ -127,6 +137,8 @@ CONTENTS = {
         "88182b",
         "181c63627965",
     ),
+    "proclaim": (commands.ProclaimCommand(), "861840", ""),
+    "replicated": (commands.ReplicatedCommand(), "861841", ""),
 }
 
 
