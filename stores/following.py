@@ -100,6 +100,7 @@ class Following:
         self._entity = writer.entity
         self._effects = effects
         self._session = session
+        self._master_session = session
         self.known_epoch = 0
         """The highest that any master is known to have. One of an earlier term is not followed."""
         self._state_of: MasterId | None = None
@@ -235,7 +236,7 @@ class Following:
             self._acknowledge()  # the first acknowledgement got lost
         elif is_ours:
             pass  # overtaken by a later one
-        elif self.is_lost or self._is_outranked_by(sender):
+        elif self._is_preferred(sender):
             self._load(command, sender)
         else:
             self._send(sender, commands.DetachCommand())  # it shall not wait for us
@@ -283,8 +284,11 @@ class Following:
         if self._consumer.is_connected or sender != self.master:
             self._renew_consumer()
         if self.master is not None and sender != self.master:
-            self._send(self.master, commands.DetachCommand())
-        self.master = sender
+            # It may have answered this session too: that answer has to stay good.
+            epoch = self.master.epoch
+            payload = self._encoded(commands.DetachCommand(), 0, epoch, self._master_session)
+            self._effects.append(Unicast(self.master.entity.endpoint, payload))
+        self.master, self._master_session = sender, self._session
         self.phase = Phase.LOADING
         self._welcome = command
         self._offset = command.sequence
@@ -332,7 +336,7 @@ class Following:
         if self.phase is Phase.SEARCHING or self.master is None:
             if not self._has_searched:
                 self._search()
-        elif self.is_lost or self._is_outranked_by(other):
+        elif self._is_preferred(other):
             self._attach(f"the master at {other.entity} took over")
         else:
             self._count_rival(other)
@@ -345,10 +349,16 @@ class Following:
             if count == RIVAL_COUNT:
                 self._effects.append(SecondMaster(other.entity, other.epoch))
 
-    def _is_outranked_by(self, other: MasterId) -> bool:
-        """Decide between two masters, at every clone in the same way: the later one leads."""
+    def _is_preferred(self, other: MasterId) -> bool:
+        """Decide between two masters, at every clone in the same way: the later one leads.
+
+        An earlier one of the same term is better than none; but not better than one that is giving
+        us its snapshot.
+        """
         master = self.master
-        return master is None or (other.epoch, other.entity) > (master.epoch, master.entity)
+        if master is None or (other.epoch, other.entity) > (master.epoch, master.entity):
+            return True
+        return self.is_lost and self.phase is not Phase.LOADING
 
     def _miss(self, reason: str) -> None:
         """Keep the place in the master's stream, as it may come back; a half snapshot is no use."""
@@ -398,9 +408,11 @@ class Following:
         if self._consumer.is_connected:
             self.send_to_master(commands.CumulativeAckCommand(), self.position)
 
-    def _encoded(self, content: Content, sequence: int, epoch: int | None) -> bytes:
-        entity = self._entity
-        return encode_command(InternalCommand(sequence, entity, self._session, epoch, content))
+    def _encoded(
+        self, content: Content, sequence: int, epoch: int | None, session: int | None = None
+    ) -> bytes:
+        number = self._session if session is None else session
+        return encode_command(InternalCommand(sequence, self._entity, number, epoch, content))
 
     # -- the channel's backend -------------------------------------------------------------------
 

@@ -271,6 +271,8 @@ class Master:
     def explain_idle(self) -> str:
         """Say what is missing for the store to be idle; empty if nothing is."""
         missing = [*self._clones.lagging(self._clones.sequence), *self._inputs.lagging()]
+        if self._gate:
+            missing.append(f"{len(self._gate)} receipts wait for {self._gate.replicas} clones")
         if self._in_flight is not None:
             missing.append(f"{len(self._in_flight.actions)} actions are on their way to the disk")
         if self._stage.actions or not self.requests.is_sealed:
@@ -505,7 +507,7 @@ class Master:
 
     def _check_idle(self) -> None:
         for waiter in list(self._waiters):
-            if waiter.action_count > self._published_count:
+            if waiter.action_count > self._published_count or self._gate:
                 continue
             if waiter.sequence is None:
                 waiter.sequence = self._clones.sequence
