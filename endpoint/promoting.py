@@ -13,7 +13,7 @@ from stores.clone import Clone
 from stores.effects import Deposed
 from stores.epochs import promoted, started_at, term_of
 from stores.master import Master
-from stores.persistence import Changes, Loaded, StoreBackend
+from stores.persistence import Census, Changes, Loaded, StoreBackend
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ def _settle_in(keeper: StoreBackend, legacy: Loaded) -> Loaded:
             (key, value, columns.revisions[key], expiry(key))
             for key, value in columns.values.items()
         ]
-        keeper.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers))
+        census = Census.of(columns)
+        keeper.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers, census=census))
     return Loaded(found.epoch, legacy.revision, legacy.columns, legacy.writers)
 
 

@@ -156,6 +156,7 @@ class StoreRunner:
         self._tokens = 0
         self._turn = -1
         self._is_committing = False
+        self._is_letting_go = False
         self._is_urged = False
         self._work = trio.lowlevel.ParkingLot()
 
@@ -338,6 +339,7 @@ class StoreRunner:
         for rebind in self.on_swap:
             rebind()
         if before is not None:
+            self._is_letting_go = True
             self._host.start_task(self._let_go, before)
         for token in list(self._idle):
             self.carry_out(core.begin_idle(token))
@@ -357,12 +359,15 @@ class StoreRunner:
         step_down(self, effect, self.make_clone)
 
     async def _let_go(self, backend: StoreBackend) -> None:
-        while self._is_committing:
-            await self.changed.park()
-        try:
-            await trio.to_thread.run_sync(backend.close)
-        except BackendFailure as error:
-            logger.error("store %s: %s", self.name, error)
+        with trio.CancelScope(shield=True):
+            while self._is_committing:
+                await self.changed.park()
+            try:
+                await trio.to_thread.run_sync(backend.close)
+            except BackendFailure as error:
+                logger.error("store %s: %s", self.name, error)
+        self._is_letting_go = False
+        self.changed.unpark_all()
 
     def _on_closed(self, error: StoreError) -> None:
         self.error = error
@@ -403,7 +408,7 @@ class StoreRunner:
         if self.error is None:
             self.settle()
             with trio.CancelScope(shield=True):
-                while self._is_committing:
+                while self._is_committing or self._is_letting_go:
                     await self.changed.park()
             self.carry_out(self.core.close())
         if self._backend is not None:
