@@ -15,6 +15,7 @@ from endpoint.outcome import Outcome
 from endpoint.promoting import Promotion, promote
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
+from endpoint.verifying import Verification
 from endpoint.watching import Watch
 from stores.actions import Initial
 from stores.batch import Batch, insertion, span_ns
@@ -28,6 +29,9 @@ AWAIT_IDLE_SECONDS: Final = 15.0
 
 FIRST_READ_SECONDS: Final = 5.0
 """How long a read waits for a clone's first snapshot: Broker's ``max_get_delay``."""
+
+VERIFY_SECONDS: Final = 10.0
+"""How long a comparison of all replicas may take: clones are waited for for five seconds."""
 
 Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
@@ -210,6 +214,14 @@ class Store:
         check_replicas(replicas)
         make = partial(make_backend, backend, dict(options))
         return await promote(self.runner, make, replicas, force=force)
+
+    async def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+        """Compare what all replicas hold at one moment of the master's stream.
+
+        A clone that differs begins anew by itself. Raises ``RequestTimeout`` without a master.
+        """
+        await self._readable()
+        return await self.runner.verify(timeout)
 
     # Barriers and changes.
 

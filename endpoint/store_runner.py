@@ -12,6 +12,8 @@ import trio
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
 from endpoint.status import StatusCode, StatusEvent
+from endpoint.verifying import Verification
+from stores.digests import ReplicaDigest
 from stores.effects import (
     Changed,
     Closed,
@@ -26,12 +28,20 @@ from stores.effects import (
     SecondMaster,
     ToOwnKind,
     Unicast,
+    Verified,
 )
 from stores.master import Master
 from stores.outcomes import Outcome as Outcomes
 from stores.persistence import StoreBackend
 from stores.requests import Requests
-from wire.errors import BackendFailure, DecodeError, ErrorCode, StaleData, StoreError
+from wire.errors import (
+    BackendFailure,
+    DecodeError,
+    ErrorCode,
+    RequestTimeout,
+    StaleData,
+    StoreError,
+)
 from wire.identifiers import EndpointId, EntityId
 from wire.topics import store_topics
 
@@ -66,6 +76,9 @@ class StoreCore(Protocol):
 
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
+
+    def begin_verify(self, token: int) -> list[Effect]:
+        """Compare all replicas."""
 
     def explain_idle(self) -> str:
         """Say what is missing."""
@@ -117,7 +130,9 @@ class Observer(Protocol):
         """Nothing comes any more."""
 
 
-_Told = Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Deposed | Closed
+_Told = (
+    Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Deposed | Verified | Closed
+)
 
 
 class StoreRunner:
@@ -153,6 +168,7 @@ class StoreRunner:
         self._backend = backend
         self._receipts: dict[int, Receipt] = {}
         self._idle: dict[int, trio.Event] = {}
+        self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
         self._tokens = 0
         self._turn = -1
         self._is_committing = False
@@ -261,6 +277,22 @@ class StoreRunner:
             if self._idle.pop(token, None) is not None and not event.is_set():
                 self.core.cancel_idle(token)
 
+    async def verify(self, timeout: float) -> Verification:
+        """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
+        self._tokens += 1
+        token = self._tokens
+        with trio.move_on_after(timeout):
+            self._verifying[token] = None
+            self.carry_out(self.core.begin_verify(token))
+            while self._verifying[token] is None and self.error is None:
+                await self.changed.park()
+        rows = self._verifying.pop(token)
+        if rows is None:
+            raise self.error or RequestTimeout(
+                f"store {self.name}: the master did not compare the replicas within {timeout:g} s"
+            )
+        return Verification(rows)
+
     # Effects.
 
     def carry_out(self, effects: list[Effect]) -> None:
@@ -294,6 +326,10 @@ class StoreRunner:
                 self._on_master(effect)
             case Deposed():
                 self._on_deposed(effect)
+            case Verified(token, rows):
+                if token in self._verifying:
+                    self._verifying[token] = rows
+                    self.changed.unpark_all()
             case Closed(code, text):
                 self._on_closed(store_error(code, text))
             case _:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from endpoint.store import Store
     from endpoint.stream import StatusSubscriber
     from endpoint.subscriber import Subscriber
+    from endpoint.verifying import Verification
     from endpoint.watching import Change, Watch
     from handshake.credentials import Credentials
     from handshake.secret import ClusterSecret
@@ -64,6 +65,7 @@ __all__ = [
     "Timespan",
     "Timestamp",
     "Value",
+    "Verification",
     "Watch",
 ]
 
@@ -101,6 +103,7 @@ _HOMES = {
     "Timespan": "wire.values",
     "Timestamp": "wire.values",
     "Value": "wire.values",
+    "Verification": "endpoint.verifying",
     "Watch": "endpoint.watching",
 }
 """Where each name is defined. It is imported when it is first used: a program that only wants the

@@ -235,6 +235,17 @@ class RefusalCommand:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class DigestCommand:
+    """Has every clone look whether it has what the master has, here. Raises no revision."""
+
+    number: int
+    """Of the comparison."""
+    revision: int
+    entry_count: int
+    total: int
+
+
 Action = (
     PutCommand
     | PutUniqueCommand
@@ -247,6 +258,7 @@ Action = (
     | BatchCommand
     | BatchResultCommand
     | RefusalCommand
+    | DigestCommand
 )
 """What travels as a payload."""
 
@@ -261,7 +273,9 @@ def request_range(action: Action) -> tuple[int, int] | None:
         return None if first is None else (first, first + len(action.pairs) // 2 - 1)
     if isinstance(action, EraseCommand):
         return action.request, action.request + len(action.keys) - 1
-    return None if isinstance(action, ExpireCommand) else (action.request, action.request)
+    if isinstance(action, (ExpireCommand, DigestCommand)):
+        return None
+    return action.request, action.request
 
 
 def rest_of(action: Action, last_request: int) -> Action:

@@ -238,6 +238,10 @@ class Broadcaster:
         """The number of the latest event, sent or skipped."""
         return self._producer.sequence + self._skipped_count
 
+    def loaded(self) -> Iterator[CloneId]:
+        """Give the clones that have loaded their snapshot."""
+        return (clone for clone, welcome in self._clones.items() if welcome is None)
+
     def acknowledged(self) -> Iterator[int]:
         """Say up to which event each clone has everything, as far as it has said so."""
         for clone, welcome in self._clones.items():

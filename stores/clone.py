@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from stores import commands
-from stores.actions import Action, ExpireCommand, PutCommand, WriterId
+from stores.actions import Action, DigestCommand, ExpireCommand, PutCommand, WriterId
 from stores.commands import AckCloneCommand, InternalCommand
-from stores.effects import Changed, Closed, Effect, IdleReached
+from stores.digests import Digest, digest
+from stores.effects import Changed, Closed, Effect, IdleReached, Verified
 from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
 from stores.outcomes import Ledger, outcome_of
@@ -159,8 +160,7 @@ class Clone:
         if (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
         elif self._following.receive(command, now_ns):
-            assert isinstance(command.content, commands.BarrierAnswerCommand), command
-            self._on_barrier_answer(command.content.number, command.sequence)
+            self._on_answer(command)
         self._check_idle()
         return self._take_effects()
 
@@ -247,6 +247,12 @@ class Clone:
         """The actions that the handle asked for and that have no outcome, oldest first."""
         return self._writing.unanswered()
 
+    def begin_verify(self, token: int) -> list[Effect]:
+        """Have the master compare all replicas; ``Verified`` tells, if the answer comes."""
+        if self._following.phase is Phase.SYNCED:
+            self._following.send_to_master(commands.VerifyRequestCommand(token))
+        return self._take_effects()
+
     # -- idleness --------------------------------------------------------------------------------
 
     def begin_idle(self, token: int) -> list[Effect]:
@@ -320,6 +326,9 @@ class Clone:
         self._table.apply(action)
         if isinstance(action, ExpireCommand):
             return
+        if isinstance(action, DigestCommand):
+            self._compare(action)
+            return
         outcome = outcome_of(action, self._table.revision)
         if outcome is None:
             return
@@ -338,6 +347,13 @@ class Clone:
 
     # -- steps -----------------------------------------------------------------------------------
 
+    def _compare(self, theirs: DigestCommand) -> None:
+        """Tell the master what is here; raises ``DecodeError`` if it is not what is there."""
+        own = digest(self._table.columns, self._table.revision)
+        self._following.send_to_master(commands.DigestAnswerCommand(theirs.number, own))
+        if own != Digest(theirs.revision, theirs.entry_count, theirs.total):
+            raise DecodeError(f"the state here ({own}) is not the master's: it is loaded anew")
+
     def _answer(self, sequence: int, answer: Answer) -> None:
         if self._replicas:
             self._held.hold(sequence, answer)
@@ -349,6 +365,12 @@ class Clone:
         self._writing.resume(self._following.master.entity)
         if any(waiter.sequence is None for waiter in self._waiters):
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
+
+    def _on_answer(self, command: InternalCommand) -> None:
+        if isinstance(command.content, commands.VerifyAnswerCommand):
+            self._effects.append(Verified(command.content.token, command.content.rows))
+        elif isinstance(command.content, commands.BarrierAnswerCommand):
+            self._on_barrier_answer(command.content.number, command.sequence)
 
     def _on_barrier_answer(self, number: int, sequence: int) -> None:
         for waiter in self._waiters:

@@ -10,6 +10,7 @@ from typing import Final
 import channels
 from channels import ConsumerMessage, ProducerMessage
 from stores.actions import Action, WriterId
+from stores.digests import Digest, ReplicaDigest
 from stores.outcomes import Outcome
 from stores.snapshots import Chunk
 from wire.errors import ErrorCode
@@ -150,6 +151,29 @@ class ReplicatedCommand:
     """A master to all: as many clones as it waits for have everything up to the sequence number."""
 
 
+@dataclass(frozen=True, slots=True)
+class DigestAnswerCommand:
+    """A clone to the master: what I have at the event of that comparison."""
+
+    number: int
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequestCommand:
+    """A clone to the master: compare all replicas."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyAnswerCommand:
+    """The master to a clone: so the comparison went, that it asked for."""
+
+    token: int
+    rows: tuple[ReplicaDigest, ...]
+
+
 ProducerControl = (
     AttachWriterCommand
     | KeepaliveCommand
@@ -161,6 +185,7 @@ ProducerControl = (
     | MasterClosedCommand
     | ProclaimCommand
     | ReplicatedCommand
+    | VerifyAnswerCommand
 )
 
 ConsumerControl = (
@@ -170,6 +195,8 @@ ConsumerControl = (
     | SnapshotRequestCommand
     | BarrierRequestCommand
     | DetachCommand
+    | DigestAnswerCommand
+    | VerifyRequestCommand
 )
 
 Content = Actions | ProducerControl | ConsumerControl

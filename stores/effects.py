@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
+from stores.digests import ReplicaDigest
 from stores.outcomes import Outcome
 from stores.persistence import Changes
 from stores.table import ChangeKind, Entry
@@ -116,6 +117,15 @@ class Deposed:
 
 
 @dataclass(frozen=True, slots=True)
+class Verified:
+    """The comparison of all replicas is at its end that ``begin_verify(token)`` has begun."""
+
+    token: int
+    rows: tuple[ReplicaDigest, ...]
+    """The master's first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The store is of no more use; every request without an outcome was refused before."""
 
@@ -135,5 +145,6 @@ Effect = (
     | MasterLost
     | SecondMaster
     | Deposed
+    | Verified
     | Closed
 )

@@ -17,7 +17,7 @@ from channels.config import NACK_COUNT_MAX
 from stores import actions, commands, fields
 from stores.actions import Action, WriterId
 from stores.commands import Actions, Content, InternalCommand
-from stores.limits import BATCH_COUNT_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
+from stores.limits import BATCH_COUNT_MAX, CLONES_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
 from wire import cbor
 from wire.errors import DecodeError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
@@ -64,6 +64,10 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
         actions.RefusalCommand,
         (fields.writer, fields.count, fields.error_code, fields.text),
     ),
+    66: (
+        actions.DigestCommand,
+        (fields.count, fields.count, fields.count, fields.count),
+    ),
 }
 
 _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
@@ -97,6 +101,12 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
     64: (commands.ProclaimCommand, ()),
     65: (commands.ReplicatedCommand, ()),
+    67: (commands.DigestAnswerCommand, (fields.count, fields.digest)),
+    68: (commands.VerifyRequestCommand, (fields.count,)),
+    69: (
+        commands.VerifyAnswerCommand,
+        (fields.count, fields.list_of(fields.replica, CLONES_MAX + 1)),
+    ),
 }
 
 _KINDS: Final[dict[type, int]] = {

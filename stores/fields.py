@@ -15,6 +15,7 @@ from stores.actions import (
     StepKind,
     WriterId,
 )
+from stores.digests import Digest, ReplicaDigest
 from stores.limits import (
     CHUNK_COUNT_MAX,
     ERROR_TEXT_SIZE_MAX,
@@ -25,6 +26,7 @@ from stores.limits import (
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
 
 _ItemT = TypeVar("_ItemT")
 _COUNT_END: Final = 1 << 64
@@ -220,6 +222,25 @@ def writer_row(value: object) -> WriterRow:
             raise _refusal("the record of a writer", value)
 
 
+def digest(value: object) -> Digest:
+    """Accept what a replica has."""
+    match _items(value, 3):
+        case [revision, entry_count, total]:
+            return Digest(count(revision), count(entry_count), count(total))
+        case _:
+            raise _refusal("a digest", value)
+
+
+def replica(value: object) -> ReplicaDigest:
+    """Accept what became of a replica in a comparison."""
+    match _items(value, 3):
+        case [bytes() as endpoint, number, found] if len(endpoint) == ENDPOINT_ID_SIZE:
+            entity = EntityId(EndpointId(endpoint), count(number))
+            return ReplicaDigest(entity, None if found is None else digest(found))
+        case _:
+            raise _refusal("a replica", value)
+
+
 def chunk(value: object) -> Chunk:
     """Accept a part of a snapshot."""
     match _items(value, 6):
@@ -274,10 +295,16 @@ _PACKERS: Final[dict[type, Callable[[Any], object]]] = {
         value.expiries,
         [pack(row) for row in value.writers],
     ],
+    Digest: lambda value: [value.revision, value.entry_count, value.total],
     ErrorCode: int,
     Guard: lambda value: [int(value.kind), value.key, value.value, value.revision],
     Initial: int,
     Outcome: _pack_outcome,
+    ReplicaDigest: lambda value: [
+        value.replica.endpoint,
+        value.replica.object,
+        pack(value.digest),
+    ],
     Step: _pack_step,
     WriterRow: lambda value: [value.writer, value.last_request, pack(value.outcomes)],
     tuple: lambda value: [pack(item) for item in value],

@@ -148,7 +148,7 @@ class Following:
                 self._on_chunk(chunk, command.sequence)
             case commands.MasterClosedCommand(_, text):
                 self._attach(f"it closed: {text}")
-            case commands.BarrierAnswerCommand():
+            case commands.BarrierAnswerCommand() | commands.VerifyAnswerCommand():
                 return True
             case commands.ReplicatedCommand():
                 self._follower.on_replicated(command.sequence)

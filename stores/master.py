@@ -10,6 +10,7 @@ from stores.actions import (
     Action,
     BatchResultCommand,
     ClearCommand,
+    DigestCommand,
     ExpireCommand,
     PutCommand,
     WriterId,
@@ -19,6 +20,7 @@ from stores.actions import (
 from stores.broadcasting import Broadcaster, CloneId, Welcome
 from stores.commands import InternalCommand
 from stores.commits import GroupCommit
+from stores.digests import digest
 from stores.effects import (
     Changed,
     Closed,
@@ -28,6 +30,7 @@ from stores.effects import (
     Persist,
     Resolve,
     SecondMaster,
+    Verified,
 )
 from stores.encoding import decode_action, decode_command, encode_action
 from stores.expiry import ExpiryQueue
@@ -49,6 +52,7 @@ from stores.snapshots import SnapshotSource
 from stores.stages import Barrier, IdleWaiter, Stage
 from stores.succession import Inheritance, Rivals
 from stores.table import ChangeKind, Entry, Table
+from stores.verification import Verifier
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
@@ -98,6 +102,7 @@ class Master:
         self._clones = Broadcaster(entity, loaded.epoch, self._effects, self._on_acknowledged)
         self._rivals = Rivals(entity, loaded.epoch, self._effects)
         self._gate = ReplicaGate(replicas)
+        self._verifier = Verifier(entity)
         self._inputs = Inputs(entity, self._effects, self._on_action)
         self.requests = Requests(WriterId.of(entity, loaded.epoch), self._on_request)
         """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
@@ -172,6 +177,8 @@ class Master:
             self._clones.tick()
             self._inputs.tick()
             self._repeat_replicated()
+            self._verifier.tick()
+            self._tell_verified()
             self._expire()
             if self._waiters:
                 self._clones.ask_for_acknowledgements()
@@ -250,6 +257,11 @@ class Master:
                 columns.set(key, entry)
         return Inheritance(deposed.epoch, self.requests, columns, deposed.revision)
 
+    def begin_verify(self, token: int) -> list[Effect]:
+        """Compare all replicas as they are at this moment of the stream; ``Verified`` tells."""
+        self._verify(None, token)
+        return self._take_effects()
+
     # -- idleness --------------------------------------------------------------------------------
 
     def begin_idle(self, token: int) -> list[Effect]:
@@ -290,19 +302,22 @@ class Master:
         sender = command.sender
         if isinstance(command.content, commands.ProclaimCommand):
             self._on_proclaim(sender, command.epoch)
-            return
-        if (event := commands.producer_message(command)) is not None:
+        elif (event := commands.producer_message(command)) is not None:
             self._inputs.receive(sender, event)
-            return
-        if command.session is None:
+        elif command.session is None:
             raise DecodeError(f"{type(command.content).__name__} names no session of a clone")
-        clone = CloneId(sender, command.session)
-        if isinstance(
-            command.content, commands.HandshakeRequestCommand | commands.DetachCommand
-        ) and self._rivals.is_fenced(command.epoch):
+        elif self._is_fencing(command):
             assert command.epoch is not None, command
             self._depose(sender, command.epoch)
-            return
+        else:
+            self._on_clone(CloneId(sender, command.session), command)
+
+    def _is_fencing(self, command: InternalCommand) -> bool:
+        """Tell whether a clone speaks of a later term, in those commands that name a master."""
+        kinds = commands.HandshakeRequestCommand | commands.DetachCommand
+        return isinstance(command.content, kinds) and self._rivals.is_fenced(command.epoch)
+
+    def _on_clone(self, clone: CloneId, command: InternalCommand) -> None:
         match command.content:
             case commands.HandshakeRequestCommand(writer, resolved_request):
                 self._on_handshake_request(clone, writer, resolved_request)
@@ -310,9 +325,14 @@ class Master:
                 self._clones.send_chunks(clone, indexes)
             case commands.BarrierRequestCommand(number):
                 self._on_barrier_request(clone, number)
+            case commands.VerifyRequestCommand(token):
+                self._verify(clone, token)
+            case commands.DigestAnswerCommand(number, found):
+                self._verifier.answer(clone, number, found)
+                self._tell_verified()
             case commands.DetachCommand():
                 self._clones.detach(clone)
-                self._inputs.discard(sender)
+                self._inputs.discard(clone.entity)
             case _:
                 if (message := commands.consumer_message(command)) is not None:
                     self._clones.receive(clone, message)
@@ -342,6 +362,23 @@ class Master:
             welcome.request = record.published_request
             welcome.outcomes = record.published(after=resolved_request)
         self._clones.admit(clone, welcome)
+
+    def _verify(self, asker: CloneId | None, token: int) -> None:
+        self.requests.seal()
+        own = digest(self._table.columns, self._table.revision)
+        number = self._verifier.begin(asker, token, own, self._clones.loaded())
+        action = DigestCommand(number, own.revision, own.entry_count, own.total)
+        self._apply(action, None, None)
+        self._proceed()
+        self._tell_verified()
+
+    def _tell_verified(self) -> None:
+        for finished in self._verifier.take_finished():
+            if finished.asker is None:
+                self._effects.append(Verified(finished.token, finished.rows))
+            elif finished.asker in self._clones:
+                answer = commands.VerifyAnswerCommand(finished.token, finished.rows)
+                self._clones.tell(finished.asker, answer)
 
     def _on_barrier_request(self, clone: CloneId, number: int) -> None:
         """Answer when everything that is under way now has been told."""

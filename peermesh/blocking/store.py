@@ -13,7 +13,8 @@ from endpoint.attaching import Backend
 from endpoint.outcome import Outcome
 from endpoint.promoting import Promotion
 from endpoint.receipts import Receipt
-from endpoint.store import AWAIT_IDLE_SECONDS, Expiry, Store as Core
+from endpoint.store import AWAIT_IDLE_SECONDS, VERIFY_SECONDS, Expiry, Store as Core
+from endpoint.verifying import Verification
 from endpoint.watching import Change, Watch as CoreWatch
 from peermesh.blocking.portal import Portal
 from stores.actions import Initial
@@ -232,6 +233,10 @@ class Store:
     async def _promote(self, ask: Callable[[], Awaitable[Promotion]]) -> Promotion:
         self._take()
         return await ask()
+
+    def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+        """Compare what all replicas hold; see ``peermesh.Store.verify``."""
+        return self._portal.call(self._core.verify, timeout)
 
     # Barriers and changes.
 

@@ -17,7 +17,7 @@ import cbor2
 from stores import fields
 from stores.actions import WriterId
 from stores.backends.wal import LogWitness, read_witness
-from stores.digests import checksum, record_checksum
+from stores.digests import checksum, checksums, record_checksum
 from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
 from stores.persistence import Census, Changes, Loaded
@@ -242,8 +242,12 @@ class SQLiteBackend:
     def _write(self, connection: sqlite3.Connection, changes: Changes) -> None:
         if changes.is_cleared:
             connection.execute("DELETE FROM store")
-        rows = [(*row, checksum(*row)) for row in changes.rows]
-        connection.executemany("REPLACE INTO store VALUES (?, ?, ?, ?, ?)", rows)
+        if changes.rows:
+            keys, values, revisions, expiries = zip(*changes.rows, strict=True)
+            is_lasting = expiries.count(None) == len(expiries)
+            checks = checksums(keys, values, revisions, () if is_lasting else expiries)
+            rows = zip(keys, values, revisions, expiries, checks, strict=True)
+            connection.executemany("REPLACE INTO store VALUES (?, ?, ?, ?, ?)", rows)
         if changes.erased:
             erased = [(key,) for key in changes.erased]
             connection.executemany("DELETE FROM store WHERE key = ?", erased)

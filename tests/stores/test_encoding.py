@@ -9,6 +9,7 @@ from hypothesis import example, given, strategies as st
 from stores import actions, commands
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind, WriterId
 from stores.commands import Actions, InternalCommand
+from stores.digests import Digest, ReplicaDigest
 from stores.encoding import (
     ActionsEncoder,
     decode_action,
@@ -84,6 +85,7 @@ ACTIONS = {
         actions.RefusalCommand(WRITER, 5, ErrorCode.TYPE_CLASH, "no"),
         f"851823{WRITER_HEX}050b626e6f",
     ),
+    "digest": (actions.DigestCommand(2, 7, 3, 5), "85184202070305"),
 }
 
 ROW = WriterRow(WRITER, 4, (Outcome(4, 4, Applied(9)),))
@@ -139,6 +141,23 @@ CONTENTS = {
     ),
     "proclaim": (commands.ProclaimCommand(), "861840", ""),
     "replicated": (commands.ReplicatedCommand(), "861841", ""),
+    "digest_answer": (
+        commands.DigestAnswerCommand(2, Digest(7, 3, 2**32)),
+        "881843",
+        "02" + "8307031b0000000100000000",
+    ),
+    "verify_request": (commands.VerifyRequestCommand(9), "871844", "09"),
+    "verify_answer": (
+        commands.VerifyAnswerCommand(
+            9,
+            (
+                ReplicaDigest(SENDER, Digest(7, 3, 5)),
+                ReplicaDigest(SENDER, None),
+            ),
+        ),
+        "881845",
+        "09" + "82" + f"83{SENDER_HEX}83070305" + f"83{SENDER_HEX}f6",
+    ),
 }
 
 
