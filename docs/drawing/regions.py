@@ -94,6 +94,12 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "store-effects": lambda: effects_table(effects.Effect),
     "store-backend": lambda: methods_table(persistence.StoreBackend, "call"),
     "store-limits": lambda: limits_table(
-        "stores.limits", "stores.following", "stores.broadcasting", "stores.clone"
+        "stores.limits",
+        "stores.following",
+        "stores.broadcasting",
+        "stores.clone",
+        "stores.succession",
+        "stores.verification",
+        "stores.epochs",
     ),
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given, settings, strategies as st
 
 from stores import effects as fx
 from stores.clone import Clone
@@ -203,13 +204,20 @@ def pause_the_master(story: Story) -> None:
 
 
 def restart_a_clone(story: Story) -> None:
-    story.first.crash()
-    story.gone.append(story.first)
+    gone = story.first
+    if not gone.is_alive or not isinstance(gone.core, Clone):
+        return
+    gone.crash()
+    story.gone.append(gone)
+    # What an endpoint had sent comes before the news that it is unreachable, or not at all.
+    story.world.packets = [each for each in story.world.packets if each.sender != gone.id]
     story.master.run(story.master.core.peer_unreachable(story.first.id))
     story.first = story.world.clone()
 
 
 def restart_the_master(story: Story) -> None:
+    if story.master.backend is None:
+        return  # It was promoted, and keeps nothing.
     story.gone.append(story.master)
     story.master.crash()
     story.master = story.start_master()
@@ -230,19 +238,20 @@ def start_a_second_master(story: Story) -> None:
 
 
 def _promote(story: Story, node: Any) -> bool:
-    if not node.core.has_data:
+    if not node.is_alive or not isinstance(node.core, Clone) or not node.core.has_data:
         return False
     story.may_go_back = True
     node.promote(story.replicas)
     story.record(node)
+    story.master, story.first = node, story.master
+    story.backend = None
     return True
 
 
 def promote_a_clone_of_a_dead_master(story: Story) -> None:
-    dead = story.master
     if _promote(story, story.first):
-        dead.crash()
-        story.gone.append(dead)
+        story.first.crash()
+        story.gone.append(story.first)
 
 
 def promote_a_clone_while_the_master_is_away(story: Story) -> None:
@@ -356,6 +365,25 @@ def test_with_all_clones_as_replicas_a_promotion_loses_nothing_acknowledged(
     make_story = lambda: ReplicatedStory(make_world(), make_backend())  # noqa: E731 - as above
     for story in try_everywhere(make_story, fault, every=2):
         story.check_counter()
+
+
+@pytest.mark.parametrize("is_durable", [False, True], ids=["memory", "durable"])
+def test_any_few_faults_heal(make_world: Any, make_kept_backend: Any, is_durable: bool) -> None:
+    faults = [*HARMLESS, *PROMOTIONS, *([restart_the_master] if is_durable else [])]
+
+    @settings(max_examples=100, deadline=None)
+    @given(st.dictionaries(st.integers(0, 60), st.sampled_from(faults), max_size=4))
+    def heal(plan: dict[int, Callable[[Story], None]]) -> None:
+        story = Story(make_world(), make_kept_backend() if is_durable else None)
+        for step, _ in enumerate(story.steps()):
+            if step in plan and isinstance(story.master.core, Master):
+                plan[step](story)
+        story.heal()
+        story.check_end()
+        found = next(node for node in story.nodes if isinstance(node.core, Master)).get("n") or 0
+        assert found <= len(story.increments), "an increment counted twice"
+
+    heal()
 
 
 class ReplicatedStory(Story):
