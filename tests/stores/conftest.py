@@ -190,7 +190,10 @@ class Node:
         self.commits.clear()
         inheritance = master.bequeath(deposed)
         incarnation = self.world.next_incarnation()
-        self.core = Clone(master.entity, incarnation, inheritance=inheritance)
+        is_observed = master._table.observer is not None
+        self.core = Clone(
+            master.entity, incarnation, inheritance=inheritance, is_observed=is_observed
+        )
         self.run(self.core.start())
 
     def crash(self) -> None:
