@@ -91,6 +91,7 @@ class EndpointLoop:
         self.peerings: dict[EndpointId, Peering] = {}
         self.mailboxes: dict[Mailbox, Reader] = {}
         self.stores: dict[str, StoreRunner] = {}
+        self._discovered: list[EndpointId] = []
         self.status = StatusHub()
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
@@ -273,8 +274,14 @@ class EndpointLoop:
             for store in list(self.stores.values()):
                 store.unreachable(event.endpoint)
         elif event.status is StatusCode.ENDPOINT_DISCOVERED and event.endpoint is not None:
+            self._discovered.append(event.endpoint)
+
+    def _tell_stores_of_discoveries(self) -> None:
+        """Let stores call whoever is new, now that there are routes."""
+        discovered, self._discovered = self._discovered, []
+        for endpoint in discovered:
             for store in list(self.stores.values()):
-                store.discovered(event.endpoint)
+                store.discovered(endpoint)
 
     # Frames.
 
@@ -406,6 +413,8 @@ class EndpointLoop:
                     self.changed.unpark_all()
                 case _:
                     assert_never(effect)
+        if self._discovered:
+            self._tell_stores_of_discoveries()
 
     def emit(self, event: StatusEvent) -> None:
         """Tell the status subscribers, and the log."""

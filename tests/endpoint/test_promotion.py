@@ -214,3 +214,14 @@ async def test_a_write_that_finds_no_master_fails_after_the_buffer_interval() ->
         assert await clone.await_idle()
         await (await clone.put("b", 2)).applied()
         assert await master.items() == [("b", 2)]
+
+
+async def test_a_clone_that_came_first_finds_its_master_without_waiting_for_a_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("endpoint.loop.TICK_SECONDS", 10 * LIMIT)
+    async with two_endpoints() as pair:
+        master, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        await (await master.put("a", 1)).applied()
+        await pair.join()
+        assert await clone.get("a") == 1
