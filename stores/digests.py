@@ -33,11 +33,6 @@ def checksums(
     return found
 
 
-def record_checksum(parts: Iterable[object]) -> int:
-    """Give the checksum of a small record."""
-    return crc32(repr(tuple(parts)).encode())
-
-
 @dataclass(frozen=True, slots=True)
 class Digest:
     """What two equal tables have in common; the order in which entries came does not count."""
