@@ -443,9 +443,10 @@ class StoreRunner:
         """Say goodbye, and let go of the backend."""
         if self.error is None:
             self.settle()
-            with trio.CancelScope(shield=True):
-                while self._is_committing or self._is_letting_go:
-                    await self.changed.park()
+        with trio.CancelScope(shield=True):
+            while self._is_committing or self._is_letting_go:
+                await self.changed.park()
+        if self.error is None:
             self.carry_out(self.core.close())
         if self._backend is not None:
             with trio.CancelScope(shield=True):
