@@ -213,6 +213,11 @@ class Consumer(Generic[PayloadT]):
         return self._next
 
     @property
+    def missing_count(self) -> int:
+        """How many events are known to exist, and are not consumed."""
+        return max(0, self._end - self._next)
+
+    @property
     def is_connected(self) -> bool:
         """True from the handshake on, even after the end."""
         return self._is_connected

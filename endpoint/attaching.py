@@ -14,6 +14,10 @@ STALE_SECONDS: Final = 300.0
 """How long a clone serves what it has without its master, before reads raise ``StaleData``: the
 interval of Broker."""
 
+BUFFER_SECONDS: Final = 120.0
+"""How long a clone keeps a mutation for a master that is not there, before it fails: the
+``mutation_buffer_interval`` of Broker."""
+
 
 class Backend(Enum):
     """Where a master keeps its store; the names are the seed's."""

@@ -6,19 +6,23 @@ Imported when the first store is attached: an endpoint without stores does witho
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
-from endpoint.attaching import Backend
+from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend
 from endpoint.store import Store
 from endpoint.store_runner import StoreCore, StoreRunner
 from endpoint.surroundings import BackendOpener, Surroundings
 from stores.backends import MemoryBackend
 from stores.clone import Clone
+from stores.effects import Deposed
+from stores.epochs import started_at
+from stores.limits import CLONES_MAX
 from stores.master import Master
 from stores.persistence import StoreBackend
-from wire.errors import BackendFailure, MasterExists, NoSuchMaster, StoreError
+from wire.errors import BackendFailure, InvalidData, MasterExists, NoSuchMaster, StoreError
 from wire.identifiers import EntityId
 from wire.topics import store_topics
 
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
     from endpoint.loop import EndpointLoop
 
 _NANOSECONDS: Final = 1_000_000_000
+
+TICK_SECONDS: Final = 0.1
+"""The loop's ticks, which clones count."""
 
 
 def make_backend(
@@ -51,6 +58,48 @@ def make_backend(
         raise BackendFailure(f"an SQLite store cannot be set up like this: {error}") from None
 
 
+def check_replicas(replicas: int) -> None:
+    """Raise ``InvalidData`` for a number of replicas that no store can have."""
+    if not 0 <= replicas <= CLONES_MAX:
+        raise InvalidData(f"replicas={replicas}: a receipt waits for 0 to {CLONES_MAX} clones")
+
+
+@dataclass(frozen=True, slots=True)
+class CloneOptions:
+    """How patient a clone is; a deposed master becomes one with the usual patience."""
+
+    stale_interval: float | None = STALE_SECONDS
+    mutation_buffer_interval: float = BUFFER_SECONDS
+
+    def clone(self, entity: EntityId, now_ns: int) -> Clone:
+        """Make a clone without data."""
+        return Clone(
+            entity,
+            now_ns,
+            stale_interval_ns=self._stale_ns,
+            buffer_ticks=self._buffer_ticks,
+        )
+
+    def successor(self, master: Master, deposed: Deposed, now_ns: int) -> Clone:
+        """Make the clone that a deposed master becomes."""
+        return Clone(
+            master.entity,
+            now_ns,
+            stale_interval_ns=self._stale_ns,
+            buffer_ticks=self._buffer_ticks,
+            inheritance=master.bequeath(deposed),
+        )
+
+    @property
+    def _stale_ns(self) -> int | None:
+        interval = self.stale_interval
+        return None if interval is None else round(interval * _NANOSECONDS)
+
+    @property
+    def _buffer_ticks(self) -> int:
+        return max(0, round(self.mutation_buffer_interval / TICK_SECONDS))
+
+
 class Attachments:
     """The stores of one endpoint."""
 
@@ -60,20 +109,26 @@ class Attachments:
         self._around = around
         self._objects = 0
 
-    async def attach_master(self, name: str, backend: Backend, options: dict[str, object]) -> Store:
+    async def attach_master(
+        self, name: str, backend: Backend, options: dict[str, object], replicas: int = 0
+    ) -> Store:
         """Start the master of a store; raises ``MasterExists`` and ``BackendFailure``."""
+        check_replicas(replicas)
         hears, speaks = store_topics(name)
         self._check(name, hears, speaks)
         keeper = make_backend(backend, dict(options), self._around.open_file)
-        loaded = await trio.to_thread.run_sync(keeper.load, self._around.now_ns())
+        epoch_min = started_at(self._around.now_ns())
+        loaded = await trio.to_thread.run_sync(keeper.load, epoch_min)
         try:
             self._check(name, hears, speaks)
         except StoreError:
             await trio.to_thread.run_sync(keeper.close)
             raise
-        now_ns = time.time_ns()
-        core = Master(self._entity(), loaded, is_durable=keeper.is_durable, now_ns=now_ns)
-        return self._run(core, name, hears, speaks, keeper)
+        now_ns = self._around.now_ns()
+        core = Master(
+            self._entity(), loaded, is_durable=keeper.is_durable, replicas=replicas, now_ns=now_ns
+        )
+        return self._run(core, name, keeper, CloneOptions())
 
     def _check(self, name: str, hears: str, speaks: str) -> None:
         where = self._loop.core.find_store(hears)
@@ -84,8 +139,11 @@ class Attachments:
         if speaks in self._loop.stores:
             raise MasterExists(f"store {name} has a clone at this endpoint: close it first")
 
-    async def attach_clone(self, name: str, stale_interval: float | None) -> Store:
+    async def attach_clone(
+        self, name: str, stale_interval: float | None, mutation_buffer_interval: float
+    ) -> Store:
         """Start a clone of a store, whether its master is known or not."""
+        options = CloneOptions(stale_interval, mutation_buffer_interval)
         speaks, hears = store_topics(name)
         if speaks in self._loop.stores:
             raise NoSuchMaster(
@@ -94,9 +152,8 @@ class Attachments:
             )
         if hears in self._loop.stores:
             raise StoreError(f"store {name} has a clone at this endpoint: use its handle")
-        interval = None if stale_interval is None else round(stale_interval * _NANOSECONDS)
-        core = Clone(self._entity(), self._around.now_ns(), stale_interval_ns=interval)
-        store = self._run(core, name, hears, speaks, None)
+        core = options.clone(self._entity(), self._around.now_ns())
+        store = self._run(core, name, None, options)
         store.runner.carry_out(core.start())
         return store
 
@@ -105,25 +162,21 @@ class Attachments:
         return EntityId(self._loop.core.local, self._objects)
 
     def _run(
-        self,
-        core: Master | Clone,
-        name: str,
-        hears: str,
-        speaks: str,
-        backend: StoreBackend | None,
+        self, core: Master | Clone, name: str, backend: StoreBackend | None, options: CloneOptions
     ) -> Store:
         runner = StoreRunner(
             self._loop,
             cast("StoreCore", core),
             name=name,
-            speaks_on=speaks,
             backend=backend,
             now_ns=self._around.now_ns,
         )
-        self._loop.add_store(hears, runner)
+        runner.make_clone = options.successor
+        runner.open_file = self._around.open_file
+        self._loop.add_store(runner.hears, runner)
         self._loop.start_task(runner.flush_forever)
 
         async def close() -> None:
-            await self._loop.close_store(hears)
+            await self._loop.close_store(runner.hears)
 
         return Store(runner, close)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import trio
 
-from endpoint.attaching import STALE_SECONDS, Attaching, Backend
+from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Attaching, Backend
 from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
@@ -394,25 +394,40 @@ class Endpoint:
     # Stores.
 
     def attach_master(
-        self, name: str, backend: Backend = Backend.Memory, **options: object
+        self,
+        name: str,
+        backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
+        **options: object,
     ) -> Attaching:
         """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
 
-        ``Backend.SQLite`` needs ``path``, and takes ``synchronous``. Raises ``MasterExists`` if a
+        ``Backend.SQLite`` needs ``path``, and takes ``synchronous``. A receipt is given when so
+        many ``replicas`` have the mutation, besides this master. Raises ``MasterExists`` if a
         master of that name is known, and ``BackendFailure``.
         """
         self._check_open()
-        return Attaching(partial(self._stores().attach_master, name, backend, options))
+        attach = self._stores().attach_master
+        return Attaching(partial(attach, name, backend, options, replicas))
 
-    def attach_clone(self, name: str, *, stale_interval: float | None = STALE_SECONDS) -> Attaching:
+    def attach_clone(
+        self,
+        name: str,
+        *,
+        stale_interval: float | None = STALE_SECONDS,
+        mutation_buffer_interval: float = BUFFER_SECONDS,
+    ) -> Attaching:
         """Attach a clone of a store: ``async with endpoint.attach_clone("name") as store``.
 
         Its master need not be known yet, nor be a direct peer. After ``stale_interval`` seconds
-        without it reads raise ``StaleData``; ``None`` means never. Raises ``NoSuchMaster`` where
-        the master itself lives.
+        without it reads raise ``StaleData``; ``None`` means never. Mutations wait for a master for
+        ``mutation_buffer_interval`` seconds, and then fail. Raises ``NoSuchMaster`` where the
+        master itself lives.
         """
         self._check_open()
-        return Attaching(partial(self._stores().attach_clone, name, stale_interval))
+        attach = self._stores().attach_clone
+        return Attaching(partial(attach, name, stale_interval, mutation_buffer_interval))
 
     def _stores(self) -> Attachments:
         if self._attachments is None:

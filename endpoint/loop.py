@@ -92,6 +92,7 @@ class EndpointLoop:
         self.peerings: dict[EndpointId, Peering] = {}
         self.mailboxes: dict[Mailbox, Reader] = {}
         self.stores: dict[str, StoreRunner] = {}
+        self._discovered: list[EndpointId] = []
         self.status = StatusHub()
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
@@ -251,8 +252,14 @@ class EndpointLoop:
         with trio.move_on_after(grace):
             await store.finish()
         await store.close()
-        if self.stores.pop(topic, None) is not None:
-            self.apply(self.core.detach_store(topic))
+        if self.stores.pop(store.hears, None) is not None:
+            self.apply(self.core.detach_store(store.hears))
+
+    def move_store(self, store: StoreRunner, hears_before: str) -> None:
+        """Have a store hear another topic than before, because it changed its role."""
+        self.add_store(store.hears, store)
+        if self.stores.pop(hears_before, None) is not None:
+            self.apply(self.core.detach_store(hears_before))
 
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's command."""
@@ -271,6 +278,15 @@ class EndpointLoop:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:
             for store in list(self.stores.values()):
                 store.unreachable(event.endpoint)
+        elif event.status is StatusCode.ENDPOINT_DISCOVERED and event.endpoint is not None:
+            self._discovered.append(event.endpoint)
+
+    def _tell_stores_of_discoveries(self) -> None:
+        """Let stores call whoever is new, now that there are routes."""
+        discovered, self._discovered = self._discovered, []
+        for endpoint in discovered:
+            for store in list(self.stores.values()):
+                store.discovered(endpoint)
 
     # Frames.
 
@@ -402,6 +418,8 @@ class EndpointLoop:
                     self.changed.unpark_all()
                 case _:
                     assert_never(effect)
+        if self._discovered:
+            self._tell_stores_of_discoveries()
 
     def emit(self, event: StatusEvent) -> None:
         """Tell the status subscribers, and the log."""

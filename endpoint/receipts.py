@@ -11,6 +11,7 @@ from stores.outcomes import Applied, Refused
 from wire.errors import (
     BackendFailure,
     ErrorCode,
+    Fenced,
     GuardFailed,
     InvalidData,
     MasterExists,
@@ -27,6 +28,7 @@ _ERRORS: Final[dict[ErrorCode, type[StoreError]]] = {
     error.code: error
     for error in (
         BackendFailure,
+        Fenced,
         GuardFailed,
         InvalidData,
         MasterExists,

@@ -10,7 +10,7 @@ from wire.identifiers import EndpointId
 
 
 class StatusCode(StrEnum):
-    """The kinds of events. For one endpoint they come in the order in which they stand here."""
+    """The kinds of events. For one endpoint the first five come in the order of this list."""
 
     ENDPOINT_DISCOVERED = "endpoint_discovered"
     """A first path to the endpoint is known."""
@@ -26,6 +26,14 @@ class StatusCode(StrEnum):
     """An attempt to peer failed: nobody answers, or the handshake did not succeed."""
     CANNOT_REMOVE_PEER = "cannot_remove_peer"
     """``unpeer`` named a peer that is not there."""
+    STORE_MASTER_FOUND = "store_master_found"
+    """A clone of this endpoint is in touch with its master, and has its state."""
+    STORE_MASTER_LOST = "store_master_lost"
+    """A clone of this endpoint is out of touch: it serves what it has, until that is stale."""
+    STORE_SECOND_MASTER = "store_second_master"
+    """A store of this endpoint has heard a second master of its name."""
+    STORE_DEPOSED = "store_deposed"
+    """A master of this endpoint is a clone now, since another one was promoted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,8 @@ class StatusEvent:
     code: ErrorCode
     reason: str
     """A sentence for people."""
+    store: str | None = None
+    """The name of the store that it is about, if it is about one."""
 
     @property
     def is_error(self) -> bool:

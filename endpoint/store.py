@@ -10,11 +10,14 @@ from typing import Final, Self
 
 import trio
 
+from endpoint.attaching import Backend
 from endpoint.events import QUEUE_SIZE, Events
 from endpoint.outcome import Outcome
+from endpoint.promoting import Promotion, promote
 from endpoint.reading import Reader, check_revision, span_of
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
+from endpoint.verifying import Verification
 from endpoint.watching import Watch, selection_of
 from stores.actions import Initial
 from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
@@ -23,6 +26,9 @@ from wire.values import Value
 
 AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""
+
+VERIFY_SECONDS: Final = 10.0
+"""How long a comparison of all replicas may take: clones are waited for for five seconds."""
 
 Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
@@ -39,10 +45,15 @@ class Store(Reader):
     def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         super().__init__(runner, self._readable)
-        self._core = runner.core
+        self._use_core()
+        runner.on_swap.append(self._use_core)
         self._requests = runner.core.requests
         self._close = close
         self._since_yield = 0
+
+    def _use_core(self) -> None:
+        """Take the core that the store has now; the requests stay the same ones."""
+        self._core = self.runner.core
 
     def name(self) -> str:
         """Give the store's name."""
@@ -158,6 +169,41 @@ class Store(Reader):
             while not self._core.has_room() and runner.error is None:
                 await runner.changed.park()
         return receipt
+
+    # The role.
+
+    def is_master(self) -> bool:
+        """Tell whether the store's master is here now: promotions change it."""
+        return self.runner.is_master
+
+    async def promote(
+        self,
+        backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **options: object,
+    ) -> Promotion:
+        """Make this clone the master of its store; the handle stays as it is.
+
+        The last master is fenced: when it returns it becomes a clone. ``backend``, ``replicas`` and
+        ``options`` are those of ``attach_master``; a file has to be a new one. Raises
+        ``PromotionRefused`` if the master is alive or something of it is known to be missing here:
+        with ``force`` that is lost. Raises ``MasterExists`` at a master, and ``BackendFailure``.
+        """
+        from endpoint.attachments import check_replicas, make_backend
+
+        check_replicas(replicas)
+        make = partial(make_backend, backend, dict(options), self.runner.open_file)
+        return await promote(self.runner, make, replicas, force=force)
+
+    async def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+        """Compare what all replicas hold at one moment of the master's stream.
+
+        A clone that differs begins anew by itself. Raises ``RequestTimeout`` without a master.
+        """
+        await self._readable()
+        return await self.runner.verify(timeout)
 
     # Barriers, events and watches.
 

@@ -8,10 +8,16 @@ from typing import Any, Final, Protocol, assert_never
 
 import trio
 
+from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.surroundings import BackendOpener
+from endpoint.verifying import Verification
+from stores.digests import ReplicaDigest
 from stores.effects import (
     Changed,
     Closed,
+    Deposed,
     Effect,
     IdleReached,
     MasterFound,
@@ -20,16 +26,27 @@ from stores.effects import (
     Persist,
     Resolve,
     SecondMaster,
+    ToOwnKind,
     Unicast,
+    Verified,
 )
 from stores.history import History
+from stores.master import Master
 from stores.outcomes import Outcome as Outcomes
-from stores.persistence import Changes, StoreBackend
+from stores.persistence import StoreBackend
 from stores.requests import Requests
 from stores.scanning import Page, Span
 from stores.table import Columns, Entry
-from wire.errors import BackendFailure, DecodeError, StaleData, StoreError
-from wire.identifiers import EndpointId
+from wire.errors import (
+    BackendFailure,
+    DecodeError,
+    ErrorCode,
+    RequestTimeout,
+    StaleData,
+    StoreError,
+)
+from wire.identifiers import EndpointId, EntityId
+from wire.topics import store_topics
 
 logger = logging.getLogger("peermesh.store")
 
@@ -77,6 +94,9 @@ class StoreCore(Protocol):
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
 
+    def begin_verify(self, token: int) -> list[Effect]:
+        """Compare all replicas."""
+
     def explain_idle(self) -> str:
         """Say what is missing."""
 
@@ -91,6 +111,9 @@ class StoreCore(Protocol):
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
         """An endpoint is gone."""
+
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[Effect]:
+        """There is a path to an endpoint."""
 
     def close(self) -> list[Effect]:
         """Say goodbye."""
@@ -107,6 +130,12 @@ class StoreHost(Protocol):
     def start_task(self, function: Callable[..., object], *arguments: object) -> None:
         """Start a task of the endpoint's."""
 
+    def emit(self, event: StatusEvent) -> None:
+        """Tell those who follow what happens."""
+
+    def move_store(self, store: StoreRunner, hears_before: str) -> None:
+        """Have a store hear another topic than before."""
+
 
 class Observer(Protocol):
     """Somebody who follows the changes of a store."""
@@ -118,6 +147,11 @@ class Observer(Protocol):
         """Nothing comes any more."""
 
 
+_Told = (
+    Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Deposed | Verified | Closed
+)
+
+
 class StoreRunner:
     """One store of an endpoint at work."""
 
@@ -127,14 +161,10 @@ class StoreRunner:
         core: StoreCore,
         *,
         name: str,
-        speaks_on: str,
         now_ns: Callable[[], int],
         backend: StoreBackend | None = None,
     ) -> None:
-        """Run ``core``; ``speaks_on`` is the topic that the other side hears.
-
-        A master has a ``backend``, a clone has none. ``now_ns`` gives the time of day.
-        """
+        """Run ``core``. A master has a ``backend``, a clone has none. ``now_ns`` is a clock."""
         self.core = core
         self.name = name
         self.error: StoreError | None = None
@@ -152,14 +182,23 @@ class StoreRunner:
         """Commits that watches have decoded, by revision; for ``endpoint.watching``."""
         self._observers: dict[Observer, None] = {}
         self._host = host
-        self._now_ns = now_ns
-        self._topic = speaks_on
+        self.now_ns = now_ns
+        """Gives the time of day."""
+        self._use_topics()
+        self.open_file: BackendOpener | None = None
+        """Makes backends that keep a store in a file; ``None`` is SQLite."""
+        self.make_clone: MakeClone | None = None
+        """Makes the clone that a deposed master becomes."""
+        self.on_swap: list[Callable[[], None]] = []
+        """Told when the store has another core: it has changed its role."""
         self._backend = backend
         self._receipts: dict[int, Receipt] = {}
         self._idle: dict[int, trio.Event] = {}
+        self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
         self._tokens = 0
         self._turn = -1
         self._is_committing = False
+        self._is_letting_go = False
         self._is_urged = False
         self._work = trio.lowlevel.ParkingLot()
 
@@ -167,20 +206,23 @@ class StoreRunner:
 
     def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
         """Take in commands; bad ones are the sender's fault, and cost nothing else."""
+        core = self.core
         for payload in payloads:
+            if self.core is not core:
+                break  # It changed its role: what comes now was meant for the other one.
             try:
-                self.carry_out(self.core.receive(sender, payload, self._now_ns()))
+                self.carry_out(self.core.receive(sender, payload, self.now_ns()))
             except DecodeError as error:
                 logger.warning("store %s: bad command from %s: %s", self.name, sender, error)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
-        self.carry_out(self.core.flush(self._now_ns()))
+        self.carry_out(self.core.flush(self.now_ns()))
 
     def tick(self) -> None:
         """Let a tenth of a second pass."""
         if self.error is None:
-            self.carry_out(self.core.tick(self._now_ns()))
+            self.carry_out(self.core.tick(self.now_ns()))
             self.settle()
 
     def unreachable(self, endpoint: EndpointId) -> None:
@@ -196,6 +238,11 @@ class StoreRunner:
                 await self._work.park()
             self._is_urged = False
             self.settle()
+
+    def discovered(self, endpoint: EndpointId) -> None:
+        """There is a path to an endpoint, and maybe to a master or a clone there."""
+        if self.error is None:
+            self.carry_out(self.core.endpoint_discovered(endpoint))
 
     # The handle's side.
 
@@ -223,7 +270,7 @@ class StoreRunner:
         """Raise what keeps readers from reading: ``StoreClosed``, ``StaleData``."""
         if self.error is not None:
             raise self.error
-        if not self.is_master and self.core.is_stale(self._now_ns()):
+        if not self.is_master and self.core.is_stale(self.now_ns()):
             raise StaleData(
                 f"store {self.name}: its master has been out of touch for longer than the stale "
                 "interval; give attach_clone a longer stale_interval to read on"
@@ -277,6 +324,22 @@ class StoreRunner:
             if self._idle.pop(token, None) is not None and not event.is_set():
                 self.core.cancel_idle(token)
 
+    async def verify(self, timeout: float) -> Verification:
+        """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
+        self._tokens += 1
+        token = self._tokens
+        with trio.move_on_after(timeout):
+            self._verifying[token] = None
+            self.carry_out(self.core.begin_verify(token))
+            while self._verifying[token] is None and self.error is None:
+                await self.changed.park()
+        rows = self._verifying.pop(token)
+        if rows is None:
+            raise self.error or RequestTimeout(
+                f"store {self.name}: the master did not compare the replicas within {timeout:g} s"
+            )
+        return Verification(rows)
+
     # Effects.
 
     def carry_out(self, effects: list[Effect]) -> None:
@@ -289,17 +352,17 @@ class StoreRunner:
                     self._host.send_command(self._topic, None, payload)
                 case Unicast(to, payload):
                     self._host.send_command(self._topic, to, payload)
-                case Persist(token, changes):
+                case ToOwnKind(to, payload):
+                    self._host.send_command(self.hears, to, payload)
+                case Persist():
                     self._is_committing = True
-                    self._host.start_task(self._commit, token, changes)
+                    self._host.start_task(self._commit, self.core, self._backend, effect)
                 case _:
                     self._tell(effect)
         if self.moved:
             self.moved.unpark_all()
 
-    def _tell(
-        self, effect: Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Closed
-    ) -> None:
+    def _tell(self, effect: _Told) -> None:
         match effect:
             case Changed():
                 for observer in list(self._observers):
@@ -310,6 +373,12 @@ class StoreRunner:
                     event.set()
             case MasterFound() | MasterLost() | SecondMaster():
                 self._on_master(effect)
+            case Deposed():
+                self._on_deposed(effect)
+            case Verified(token, rows):
+                if token in self._verifying:
+                    self._verifying[token] = rows
+                    self.changed.unpark_all()
             case Closed(code, text):
                 self._on_closed(store_error(code, text))
             case _:
@@ -326,13 +395,63 @@ class StoreRunner:
             self.changed.unpark_all()
 
     def _on_master(self, effect: MasterFound | MasterLost | SecondMaster) -> None:
+        where = effect.master
         if isinstance(effect, MasterFound):
             self.is_synced = True
-            logger.info("store %s: in touch with its master %s", self.name, effect.master)
+            self._emit(StatusCode.STORE_MASTER_FOUND, where, f"in touch with its master {where}")
         elif isinstance(effect, MasterLost):
-            logger.warning("store %s: out of touch: %s", self.name, effect.reason)
+            self._emit(StatusCode.STORE_MASTER_LOST, where, f"out of touch: {effect.reason}")
         else:
-            logger.error("store %s: %s is a second master", self.name, effect.master)
+            self._emit(StatusCode.STORE_SECOND_MASTER, where, f"{where} is a second master")
+        self.changed.unpark_all()
+
+    def _emit(self, status: StatusCode, where: EntityId, reason: str) -> None:
+        level = logging.INFO if status is StatusCode.STORE_MASTER_FOUND else logging.WARNING
+        logger.log(level, "store %s: %s", self.name, reason)
+        text = f"store {self.name}: {reason}"
+        self._host.emit(StatusEvent(status, where.endpoint, None, ErrorCode.NONE, text, self.name))
+
+    # The role.
+
+    def swap(self, core: StoreCore, backend: StoreBackend | None) -> None:
+        """Go on with a core of the other role, and let go of the backend that there was."""
+        before, hears = self._backend, self.hears
+        self.core, self._backend = core, backend
+        self.is_master = self.is_synced = backend is not None
+        self._use_topics()
+        self._host.move_store(self, hears)
+        core.observe(is_observed=bool(self._observers))
+        for rebind in self.on_swap:
+            rebind()
+        if before is not None:
+            self._is_letting_go = True
+            self._host.start_task(self._let_go, before)
+        for token in list(self._idle):
+            self.carry_out(core.begin_idle(token))
+        self.changed.unpark_all()
+
+    def _use_topics(self) -> None:
+        masters, clones = store_topics(self.name)
+        self.hears, self._topic = (masters, clones) if self.is_master else (clones, masters)
+
+    def _on_deposed(self, effect: Deposed) -> None:
+        reason = (
+            f"deposed at revision {effect.revision}: {effect.master} leads; what it did not hear of"
+            " is lost, and this store is a clone now"
+        )
+        self._emit(StatusCode.STORE_DEPOSED, effect.master, reason)
+        assert self.make_clone is not None, "every master can become a clone"
+        step_down(self, effect, self.make_clone)
+
+    async def _let_go(self, backend: StoreBackend) -> None:
+        with trio.CancelScope(shield=True):
+            while self._is_committing:
+                await self.changed.park()
+            try:
+                await trio.to_thread.run_sync(backend.close)
+            except BackendFailure as error:
+                logger.error("store %s: %s", self.name, error)
+        self._is_letting_go = False
         self.changed.unpark_all()
 
     def _on_closed(self, error: StoreError) -> None:
@@ -345,19 +464,18 @@ class StoreRunner:
         for observer in self._observers:
             observer.end()
 
-    async def _commit(self, token: int, changes: Changes) -> None:
-        assert self._backend is not None
+    async def _commit(self, core: Master, backend: StoreBackend, effect: Persist) -> None:
         try:
             # Shielded: a commit that is under way is finished, whatever ends around it.
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._backend.commit, changes)
+                await trio.to_thread.run_sync(backend.commit, effect.changes)
         except BackendFailure as error:
             logger.error("store %s: %s", self.name, error)
             self._is_committing = False
-            self.carry_out(self.core.commit_failed(token, str(error)))  # type: ignore[attr-defined]  # only masters persist
+            self.carry_out(core.commit_failed(effect.token, str(error)))
         else:
             self._is_committing = False
-            self.carry_out(self.core.persisted(token))  # type: ignore[attr-defined]  # only masters persist
+            self.carry_out(core.persisted(effect.token))
             self.settle()
         self.changed.unpark_all()
 
@@ -375,9 +493,10 @@ class StoreRunner:
         """Say goodbye, and let go of the backend."""
         if self.error is None:
             self.settle()
-            with trio.CancelScope(shield=True):
-                while self._is_committing:
-                    await self.changed.park()
+        with trio.CancelScope(shield=True):
+            while self._is_committing or self._is_letting_go:
+                await self.changed.park()
+        if self.error is None:
             self.carry_out(self.core.close())
         if self._backend is not None:
             with trio.CancelScope(shield=True):

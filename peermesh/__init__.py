@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from endpoint.mailbox import Message, Missed
     from endpoint.outbox import OutboxStatistics, OverflowPolicy
     from endpoint.outcome import Outcome
+    from endpoint.promoting import Promotion
     from endpoint.publisher import Publisher
     from endpoint.reading import Entry
     from endpoint.receipts import Receipt
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from endpoint.store import Store
     from endpoint.stream import StatusSubscriber
     from endpoint.subscriber import Subscriber
+    from endpoint.verifying import Verification
     from endpoint.watching import Change, Commit, Watch
     from handshake.credentials import Credentials
     from handshake.secret import ClusterSecret
@@ -54,6 +56,7 @@ __all__ = [
     "OverflowPolicy",
     "PeerInfo",
     "Port",
+    "Promotion",
     "Publisher",
     "Receipt",
     "Set",
@@ -68,6 +71,7 @@ __all__ = [
     "Timespan",
     "Timestamp",
     "Value",
+    "Verification",
     "Watch",
 ]
 
@@ -94,6 +98,7 @@ _HOMES = {
     "OverflowPolicy": "endpoint.outbox",
     "PeerInfo": "endpoint.statistics",
     "Port": "wire.values",
+    "Promotion": "endpoint.promoting",
     "Publisher": "endpoint.publisher",
     "Receipt": "endpoint.receipts",
     "Set": "wire.values",
@@ -108,6 +113,7 @@ _HOMES = {
     "Timespan": "wire.values",
     "Timestamp": "wire.values",
     "Value": "wire.values",
+    "Verification": "endpoint.verifying",
     "Watch": "endpoint.watching",
 }
 """Where each name is defined. It is imported when it is first used: a program that only wants the

@@ -7,7 +7,7 @@ equal bytes are equal typed values (``wire.encoding``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final
 
@@ -239,6 +239,17 @@ class RefusalCommand:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class DigestCommand:
+    """Has every clone look whether it has what the master has, here. Raises no revision."""
+
+    number: int
+    """Of the comparison."""
+    revision: int
+    entry_count: int
+    total: int
+
+
 Action = (
     PutCommand
     | PutUniqueCommand
@@ -251,6 +262,7 @@ Action = (
     | BatchCommand
     | BatchResultCommand
     | RefusalCommand
+    | DigestCommand
 )
 """What travels as a payload."""
 
@@ -265,4 +277,21 @@ def request_range(action: Action) -> tuple[int, int] | None:
         return None if first is None else (first, first + len(action.pairs) // 2 - 1)
     if isinstance(action, EraseCommand):
         return action.request, action.request + len(action.keys) - 1
-    return None if isinstance(action, ExpireCommand) else (action.request, action.request)
+    if isinstance(action, (ExpireCommand, DigestCommand)):
+        return None
+    return action.request, action.request
+
+
+def rest_of(action: Action, last_request: int) -> Action:
+    """Give what is left of a run of requests when those up to ``last_request`` are done.
+
+    A promoted clone may know a part of what its master made of a run.
+    """
+    asked = request_range(action)
+    assert asked is not None, action
+    assert asked[0] <= last_request < asked[1], (action, last_request)
+    done, first = last_request + 1 - asked[0], last_request + 1
+    if isinstance(action, (PutCommand, AddCommand, SubtractCommand)):
+        return replace(action, request=first, pairs=action.pairs[2 * done :])
+    assert isinstance(action, EraseCommand), action
+    return replace(action, request=first, keys=action.keys[done:])

@@ -66,6 +66,8 @@ class Welcome:
     request: int
     """Everything up to it that the clone's writer asked for is in the snapshot."""
     outcomes: tuple[Outcome, ...]
+    replicas: int = 0
+    """So many clones have to have what a receipt is about."""
     is_sent: bool = False
 
     def take_first_chunk(self) -> Chunk | None:
@@ -202,9 +204,10 @@ class Broadcaster:
         """Send somebody away who thinks to be a clone of this master: it has to begin anew."""
         self._send(clone, 0, UnknownConsumerCommand())
 
-    def tell_all(self, content: Content) -> None:
-        """Send a command of the master's own to all clones."""
-        command = InternalCommand(self.sequence, self._entity, None, self._epoch, content)
+    def tell_all(self, content: Content, sequence: int | None = None) -> None:
+        """Send a command of the master's own to all clones; about the latest event, or another."""
+        number = self.sequence if sequence is None else sequence
+        command = InternalCommand(number, self._entity, None, self._epoch, content)
         self._effects.append(Multicast(encode_command(command)))
 
     def ask_for_acknowledgements(self) -> None:
@@ -234,6 +237,16 @@ class Broadcaster:
     def sequence(self) -> int:
         """The number of the latest event, sent or skipped."""
         return self._producer.sequence + self._skipped_count
+
+    def loaded(self) -> Iterator[CloneId]:
+        """Give the clones that have loaded their snapshot."""
+        return (clone for clone, welcome in self._clones.items() if welcome is None)
+
+    def acknowledged(self) -> Iterator[int]:
+        """Say up to which event each clone has everything, as far as it has said so."""
+        for clone, welcome in self._clones.items():
+            if welcome is None and (found := self._producer.acknowledged(clone)) is not None:
+                yield found
 
     def __len__(self) -> int:
         """Count the clones, loading or loaded."""
@@ -316,7 +329,12 @@ class Broadcaster:
         assert source.sequence == offset, (source.sequence, offset)
         chunk = welcome.take_first_chunk()
         content = AckCloneCommand(
-            interval_ticks, source.revision, welcome.request, welcome.outcomes, chunk
+            interval_ticks,
+            source.revision,
+            welcome.request,
+            welcome.outcomes,
+            welcome.replicas,
+            chunk,
         )
         self._send(clone, offset, content)
 

@@ -6,16 +6,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from stores import commands
-from stores.actions import Action, ExpireCommand, WriterId
-from stores.commands import AckCloneCommand
-from stores.effects import Changed, Closed, Effect, IdleReached
+from stores.actions import Action, DigestCommand, ExpireCommand, PutCommand, WriterId
+from stores.commands import AckCloneCommand, InternalCommand
+from stores.digests import Digest, digest
+from stores.effects import Changed, Closed, Effect, IdleReached, Verified
 from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
 from stores.history import History
-from stores.outcomes import outcome_of
+from stores.outcomes import Ledger, outcome_of
+from stores.persistence import Loaded
 from stores.recalling import Recall
+from stores.replication import Answer, HeldAnswers
 from stores.requests import Requests
 from stores.scanning import Page, Span, scan
+from stores.snapshots import SnapshotSink
+from stores.stages import size_of
+from stores.succession import Assessment, Inheritance
 from stores.table import ChangeKind, Columns, Entry, Table
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
@@ -23,6 +29,9 @@ from wire.identifiers import EndpointId, EntityId
 
 STALE_INTERVAL_NS: Final = 300 * 10**9
 """How long a clone that is out of touch calls its data good enough: Broker's five minutes."""
+
+BUFFER_TICKS: Final = 1_200
+"""Ticks for which a mutation waits for a master before it fails: Broker's two minutes."""
 
 
 @dataclass(slots=True)
@@ -53,31 +62,53 @@ class Clone:
         incarnation: int,
         *,
         stale_interval_ns: int | None = STALE_INTERVAL_NS,
+        buffer_ticks: int = BUFFER_TICKS,
         is_observed: bool = False,
+        inheritance: Inheritance | None = None,
     ) -> None:
         """Be without data; call ``start`` next.
 
         No earlier clone of this entity may have had the ``incarnation``: a clock in nanoseconds
-        will do. Data is never called stale if the interval is ``None``.
+        will do. Data is never called stale if the interval is ``None``. Mutations that find no
+        master for ``buffer_ticks`` fail. A deposed master leaves an ``inheritance``.
         """
+        requests = None if inheritance is None else inheritance.requests
         self.entity = entity
         self.has_data = False
         """True since the first snapshot was there; until then reads find nothing."""
         self._effects: list[Effect] = []
-        self._writer = WriterId.of(entity, incarnation)
+        self._writer = WriterId.of(entity, incarnation) if requests is None else requests.writer
         self._stale_interval_ns = stale_interval_ns
         self._table = Table()
         self.history = History(0)
         """The latest of the master's mutations, for watches."""
         self.observe(is_observed=is_observed)
         self._following = Following(self, self._writer, self._effects, incarnation)
-        self._writing = Writing(self._writer, self._effects)
+        self._ledger = Ledger()
+        self._replicas = 0
+        self._held = HeldAnswers()
+        self._unique: PutCommand | None = None
+        self._buffer_ticks = buffer_ticks
         self._barrier = 0
         self._recall: Recall | None = None
         self._waiters: list[_Waiter] = []
         self._is_closed = False
-        self.requests = Requests(self._writer, self._on_request)
+        self._is_paused = False
+        self.requests = Requests(self._writer, self._on_request) if requests is None else requests
         """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
+        if requests is not None:
+            requests.serve(self._on_request)
+        self._writing = Writing(
+            self._writer,
+            self._effects,
+            incarnation=incarnation,
+            last_request=self.requests.last_request,
+        )
+        if inheritance is not None:
+            self._following.known_epoch = inheritance.known_epoch
+            self._table.columns = inheritance.columns
+            self._table.revision = inheritance.revision
+            self.history.restart(inheritance.revision)
 
     def __repr__(self) -> str:
         """Show in one line what matters when something hangs."""
@@ -141,7 +172,7 @@ class Clone:
         command = decode_command(payload)
         if command.sender.endpoint != sender:
             raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
-        if self._is_closed:
+        if self._is_closed or self._is_paused:
             return []
         if (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
@@ -152,7 +183,7 @@ class Clone:
 
     def flush(self, now_ns: int) -> list[Effect]:
         """Send what was asked since the last flush: once per turn of the loop."""
-        if not self._is_closed:
+        if not self._is_closed and not self._is_paused:
             self.requests.seal()
             if self._following.phase is Phase.SYNCED and self._following.master is not None:
                 self._writing.flush(self._following.master.entity)
@@ -160,18 +191,28 @@ class Clone:
 
     def tick(self, now_ns: int) -> list[Effect]:
         """Let one tick (100 ms) pass."""
-        if not self._is_closed:
+        if not self._is_closed and not self._is_paused:
             self._following.tick()
             self._writing.tick()
             if self._following.is_in_touch:
                 self._resume()
                 if self._recall is not None and self._recall.tick():
                     self._following.send_to_master(self._recall.request())
+            else:
+                self.requests.seal()
+                self._writing.give_up(self._buffer_ticks)
         return self._take_effects()
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
         """Take note that there is no path to an endpoint any more."""
-        self._following.endpoint_unreachable(endpoint)
+        if not self._is_paused:
+            self._following.endpoint_unreachable(endpoint)
+        return self._take_effects()
+
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[Effect]:
+        """Take note that there is a path to an endpoint: the master may be there."""
+        if not self._is_closed and not self._is_paused:
+            self._following.endpoint_discovered()
         return self._take_effects()
 
     def close(self) -> list[Effect]:
@@ -184,6 +225,51 @@ class Clone:
                 ErrorCode.SHUTTING_DOWN, "the clone closed: whether it was applied is unknown"
             )
             self._effects.append(Closed(ErrorCode.SHUTTING_DOWN, "the store's clone closed"))
+        return self._take_effects()
+
+    # -- promotion -------------------------------------------------------------------------------
+
+    def assess(self, now_ns: int) -> Assessment:
+        """Say how good a successor of its master the clone is."""
+        following = self._following
+        return Assessment(
+            has_data=self.has_data,
+            is_in_touch=following.is_in_touch,
+            is_loading=following.phase is Phase.LOADING,
+            missing_count=following.missing_count if following.phase is Phase.SYNCED else 0,
+            silent_ns=max(0, now_ns - following.heard_ns) if self.has_data else 0,
+            revision=self._table.revision,
+            known_epoch=following.known_epoch,
+        )
+
+    def pause(self) -> list[Effect]:
+        """Stand still, to be promoted: follow nobody, and ask nobody for anything."""
+        self.requests.seal()
+        self._is_paused = True
+        self._following.stop()
+        return self._take_effects()
+
+    def go_on(self) -> list[Effect]:
+        """Follow again, because it was not promoted."""
+        if not self._is_closed:
+            self._is_paused = False
+            self._following.restart()
+        return self._take_effects()
+
+    def legacy(self, epoch: int) -> Loaded:
+        """Give all that a master needs to lead from here; the clone is of no more use."""
+        writers = self._ledger.rows(is_published=False)
+        return Loaded(epoch, self._table.revision, self._table.columns, writers)
+
+    @property
+    def unanswered(self) -> list[bytes]:
+        """The actions that the handle asked for and that have no outcome, oldest first."""
+        return self._writing.unanswered()
+
+    def begin_verify(self, token: int) -> list[Effect]:
+        """Have the master compare all replicas; ``Verified`` tells, if the answer comes."""
+        if self._following.phase is Phase.SYNCED:
+            self._following.send_to_master(commands.VerifyRequestCommand(token))
         return self._take_effects()
 
     # -- idleness --------------------------------------------------------------------------------
@@ -250,36 +336,63 @@ class Clone:
         """The last request whose outcome is known, with all before it."""
         return self._writing.resolved_request
 
-    def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
+    def install(self, snapshot: SnapshotSink, welcome: InternalCommand, *, is_new: bool) -> None:
         """Replace the state by a snapshot; what is consumed next comes after it."""
+        content = welcome.content
+        assert isinstance(content, AckCloneCommand), welcome
         self.has_data = True
         self._recall = None  # the history begins elsewhere now, and the master may be another one
-        table = self._table
-        if welcome.revision != table.revision or columns != table.columns:
-            self.history.restart(welcome.revision)
-        table.load(columns, welcome.revision)
-        if is_new_master:
+        self._unique = None
+        table, columns = self._table, snapshot.take()
+        if content.revision != table.revision or columns != table.columns:
+            self.history.restart(content.revision)
+        table.load(columns, content.revision)
+        self._ledger = Ledger(snapshot.writers)
+        self._replicas = content.replicas
+        if is_new:
             self._writing.hang_up()
-        self._writing.catch_up(welcome.request, welcome.outcomes)
+            self._held.clear()
+        self._answer(welcome.sequence, (content.request, content.outcomes))
         for waiter in self._waiters:
             waiter.sequence = None  # the answer may have been another master's
 
-    def consume(self, payload: bytes) -> None:
+    def consume(self, payload: bytes, sequence: int) -> None:
         """Do what the master did; raises ``DecodeError`` if it makes no sense."""
         action = decode_action(payload)
-        table = self._table
-        self.history.add(action, payload, len(payload), table.revision, table.columns.values)
-        table.apply(action)
-        if not isinstance(action, ExpireCommand) and action.writer == self._writer:
-            outcome = outcome_of(action, table.revision)
-            if outcome is not None:
-                self._writing.resolve(outcome)
+        if isinstance(action, PutCommand) and action.request is None:
+            self._unique = action  # One step with its answer, so that no promotion parts them.
+            return
+        if self._unique is not None:
+            self._apply(self._unique, None)
+            self._unique = None
+        self._apply(action, payload)
+        if isinstance(action, ExpireCommand):
+            return
+        if isinstance(action, DigestCommand):
+            self._compare(action)
+            return
+        outcome = outcome_of(action, self._table.revision)
+        if outcome is None:
+            return
+        self._ledger.follow(action.writer, outcome)
+        if action.writer == self._writer:
+            self._answer(sequence, (outcome.last_request, (outcome,)))
+
+    def on_replicated(self, sequence: int) -> None:
+        """Believe the answers about what enough clones have."""
+        for request, outcomes in self._held.release(sequence):
+            self._writing.catch_up(request, outcomes)
 
     def on_synced(self) -> None:
         """Send what the master does not know of, and ask what it has."""
         self._resume()
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _apply(self, action: Action, payload: bytes | None) -> None:
+        table, size = self._table, size_of(action) if payload is None else len(payload)
+        self.history.add(action, payload, size, table.revision, table.columns.values)
+        table.apply(action)
 
     def _begin(self, token: int, request: int) -> list[Effect]:
         self._barrier += 1
@@ -288,19 +401,39 @@ class Clone:
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
         return self._take_effects()
 
+    def _compare(self, theirs: DigestCommand) -> None:
+        """Tell the master what is here; raises ``DecodeError`` if it is not what is there."""
+        own = digest(self._table.columns, self._table.revision)
+        self._following.send_to_master(commands.DigestAnswerCommand(theirs.number, own))
+        if own != Digest(theirs.revision, theirs.entry_count, theirs.total):
+            raise DecodeError(f"the state here ({own}) is not the master's: it is loaded anew")
+
+    def _answer(self, sequence: int, answer: Answer) -> None:
+        if self._replicas:
+            self._held.hold(sequence, answer)
+        else:
+            self._writing.catch_up(*answer)
+
     def _resume(self) -> None:
         assert self._following.master is not None, self._following
         self._writing.resume(self._following.master.entity)
         if any(waiter.sequence is None for waiter in self._waiters):
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
 
-    def _on_answer(self, command: commands.InternalCommand) -> None:
-        if isinstance(command.content, commands.BarrierAnswerCommand):
-            self._on_barrier_answer(command.content.number, command.sequence)
-            return
-        assert isinstance(command.content, commands.HistoryAnswerCommand), command
+    def _on_answer(self, command: InternalCommand) -> None:
+        match command.content:
+            case commands.VerifyAnswerCommand(token, rows):
+                self._effects.append(Verified(token, rows))
+            case commands.BarrierAnswerCommand(number):
+                self._on_barrier_answer(number, command.sequence)
+            case commands.HistoryAnswerCommand() as answer:
+                self._on_history_answer(answer)
+            case _:
+                pass
+
+    def _on_history_answer(self, answer: commands.HistoryAnswerCommand) -> None:
         recall = self._recall
-        if recall is None or not recall.receive(command.content):
+        if recall is None or not recall.receive(answer):
             return
         if not recall.is_done:
             self._following.send_to_master(recall.request())

@@ -10,6 +10,7 @@ from typing import Final
 import channels
 from channels import ConsumerMessage, ProducerMessage
 from stores.actions import Action, WriterId
+from stores.digests import Digest, ReplicaDigest
 from stores.outcomes import Outcome
 from stores.snapshots import Chunk
 from wire.errors import ErrorCode
@@ -73,6 +74,8 @@ class AckCloneCommand:
     """Everything up to this number that the clone's writer asked for is in the snapshot."""
     outcomes: tuple[Outcome, ...]
     """What became of it, as far as the clone has not said that it knows."""
+    replicas: int
+    """So many clones have to have what a receipt is about; only then it is given."""
     chunk: Chunk | None
     """The first part of the snapshot, unless it is large; the clone asks for the others."""
 
@@ -156,6 +159,39 @@ class MasterClosedCommand:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class ProclaimCommand:
+    """A master to all masters of its store: I lead, unless your epoch is higher."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicatedCommand:
+    """A master to all: as many clones as it waits for have everything up to the sequence number."""
+
+
+@dataclass(frozen=True, slots=True)
+class DigestAnswerCommand:
+    """A clone to the master: what I have at the event of that comparison."""
+
+    number: int
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyRequestCommand:
+    """A clone to the master: compare all replicas."""
+
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyAnswerCommand:
+    """The master to a clone: so the comparison went, that it asked for."""
+
+    token: int
+    rows: tuple[ReplicaDigest, ...]
+
+
 ProducerControl = (
     AttachWriterCommand
     | KeepaliveCommand
@@ -166,6 +202,9 @@ ProducerControl = (
     | BarrierAnswerCommand
     | HistoryAnswerCommand
     | MasterClosedCommand
+    | ProclaimCommand
+    | ReplicatedCommand
+    | VerifyAnswerCommand
 )
 
 ConsumerControl = (
@@ -176,6 +215,8 @@ ConsumerControl = (
     | BarrierRequestCommand
     | HistoryRequestCommand
     | DetachCommand
+    | DigestAnswerCommand
+    | VerifyRequestCommand
 )
 
 Content = Actions | ProducerControl | ConsumerControl

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from stores.actions import WriterId
 from stores.outcomes import WriterRow
-from stores.persistence import Changes, Row
+from stores.persistence import Census, Changes, Row
 from stores.table import Columns, Entry, Table
 
 _Past = dict[bytes, Entry | None]
@@ -30,6 +30,7 @@ class GroupCommit:
         self._in_flight: _Past = {}
         self._revision_in_flight = table.revision
         self._is_cleared = False
+        self._revision_total = Census.of(table.columns).revision_total
 
     def mark_cleared(self) -> None:
         """Say that the next commit may begin by removing everything."""
@@ -45,13 +46,20 @@ class GroupCommit:
         rows: list[Row] = []
         erased: list[bytes] = []
         values, revisions, expiries = columns.values, columns.revisions, columns.expiries
-        for key in self._in_flight:
+        total = self._revision_total
+        for key, past in self._in_flight.items():
+            if past is not None:
+                total -= past.revision
             value = values.get(key)
             if value is not None:
-                rows.append((key, value, revisions[key], expiries.get(key)))
+                revision = revisions[key]
+                total += revision
+                rows.append((key, value, revision, expiries.get(key)))
             elif not is_cleared:
                 erased.append(key)
-        return Changes(self._table.revision, is_cleared, rows, erased, writers, forgotten)
+        self._revision_total = total
+        census = Census(len(values), total)
+        return Changes(self._table.revision, is_cleared, rows, erased, writers, forgotten, census)
 
     def finish(self) -> None:
         """Note that the commit in flight is durable."""
@@ -79,7 +87,11 @@ class GroupCommit:
     def hidden_keys(self) -> list[bytes]:
         """Give the durable keys that the table has no more: their removal is not durable yet."""
         values = self._table.columns.values
-        return [key for key in {**self._in_flight, **self._gathering} if key not in values]
+        return [key for key in self.past() if key not in values]
+
+    def past(self) -> dict[bytes, Entry | None]:
+        """Give what readers see instead of what the table holds."""
+        return {**self._gathering, **self._in_flight}
 
     def copy(self) -> Columns:
         """Copy the durable table."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
+from stores.digests import ReplicaDigest
 from stores.outcomes import Outcome
 from stores.persistence import Changes
 from stores.table import ChangeKind, Entry
@@ -27,6 +28,15 @@ class Unicast:
 class Multicast:
     """Send a command to everyone on the clones' topic or, if a clone sends, the master's."""
 
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToOwnKind:
+    """Send a command to those of the same role, on the topic that the sender itself hears."""
+
+    to: EndpointId | None
+    """``None`` is all of them."""
     payload: bytes
 
 
@@ -96,6 +106,28 @@ class SecondMaster:
 
 
 @dataclass(frozen=True, slots=True)
+class Deposed:
+    """Another master leads in a later term: this one is fenced, and of no more use.
+
+    What it told its clones before may be lost. A clone in its place will follow the other one.
+    """
+
+    master: EntityId
+    epoch: int
+    revision: int
+    """How far this one was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The comparison of all replicas is at its end that ``begin_verify(token)`` has begun."""
+
+    token: int
+    rows: tuple[ReplicaDigest, ...]
+    """The master's first."""
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The store is of no more use; every request without an outcome was refused before."""
 
@@ -106,6 +138,7 @@ class Closed:
 Effect = (
     Unicast
     | Multicast
+    | ToOwnKind
     | Persist
     | Resolve
     | IdleReached
@@ -113,5 +146,7 @@ Effect = (
     | MasterFound
     | MasterLost
     | SecondMaster
+    | Deposed
+    | Verified
     | Closed
 )

@@ -17,7 +17,7 @@ from channels.config import NACK_COUNT_MAX
 from stores import actions, commands, fields
 from stores.actions import Action, WriterId
 from stores.commands import Actions, Content, InternalCommand
-from stores.limits import BATCH_COUNT_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
+from stores.limits import BATCH_COUNT_MAX, CLONES_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
 from wire import cbor
 from wire.errors import DecodeError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
@@ -70,6 +70,10 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
         actions.RefusalCommand,
         (fields.writer, fields.count, fields.error_code, fields.text),
     ),
+    66: (
+        actions.DigestCommand,
+        (fields.count, fields.count, fields.count, fields.count),
+    ),
 }
 
 _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
@@ -84,6 +88,7 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
             fields.count,
             fields.count,
             fields.list_of(fields.outcome, OUTCOMES_MAX),
+            fields.count,
             fields.optional_chunk,
         ),
     ),
@@ -100,6 +105,14 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     41: (commands.BarrierAnswerCommand, (fields.count,)),
     42: (commands.DetachCommand, ()),
     43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
+    64: (commands.ProclaimCommand, ()),
+    65: (commands.ReplicatedCommand, ()),
+    67: (commands.DigestAnswerCommand, (fields.count, fields.digest)),
+    68: (commands.VerifyRequestCommand, (fields.count,)),
+    69: (
+        commands.VerifyAnswerCommand,
+        (fields.count, fields.list_of(fields.replica, CLONES_MAX + 1)),
+    ),
     80: (commands.HistoryRequestCommand, (fields.count, fields.count)),
     81: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
 }
@@ -246,8 +259,8 @@ _DENIED_TAGS: Final = dict.fromkeys(
 )
 """Every tag that cbor2 would act upon: some compile patterns, build cycles or huge numbers."""
 
-_DEPTH_MAX: Final = 4
-"""Nesting of the deepest command: a list in a list in its array. One to spare."""
+_DEPTH_MAX: Final = 7
+"""Nesting of the deepest command: an outcome in a record in a chunk. One to spare."""
 
 
 def _load(data: bytes, size_min: int) -> list[Any]:

@@ -15,10 +15,18 @@ from stores.actions import (
     StepKind,
     WriterId,
 )
-from stores.limits import ERROR_TEXT_SIZE_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
-from stores.outcomes import Applied, Outcome, Refused
+from stores.digests import Digest, ReplicaDigest
+from stores.limits import (
+    CHUNK_COUNT_MAX,
+    ERROR_TEXT_SIZE_MAX,
+    KEY_SIZE_MAX,
+    OUTCOMES_MAX,
+    RUN_COUNT_MAX,
+)
+from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
 
 _ItemT = TypeVar("_ItemT")
 _COUNT_END: Final = 1 << 64
@@ -211,11 +219,41 @@ def outcome(value: object) -> Outcome:
             raise _refusal("an outcome", value)
 
 
+def writer_row(value: object) -> WriterRow:
+    """Accept the record of a writer."""
+    match _items(value, 3):
+        case [name, request, outcomes]:
+            found = tuple(outcome(item) for item in _items(outcomes, OUTCOMES_MAX))
+            return WriterRow(writer(name), count(request), found)
+        case _:
+            raise _refusal("the record of a writer", value)
+
+
+def digest(value: object) -> Digest:
+    """Accept what a replica has."""
+    match _items(value, 3):
+        case [revision, entry_count, total]:
+            return Digest(count(revision), count(entry_count), count(total))
+        case _:
+            raise _refusal("a digest", value)
+
+
+def replica(value: object) -> ReplicaDigest:
+    """Accept what became of a replica in a comparison."""
+    match _items(value, 3):
+        case [bytes() as endpoint, number, found] if len(endpoint) == ENDPOINT_ID_SIZE:
+            entity = EntityId(EndpointId(endpoint), count(number))
+            return ReplicaDigest(entity, None if found is None else digest(found))
+        case _:
+            raise _refusal("a replica", value)
+
+
 def chunk(value: object) -> Chunk:
     """Accept a part of a snapshot."""
-    match _items(value, 5):
-        case [index, is_last, list() as flat, list() as revisions, list() as expiries]:
-            found = Chunk(count(index), flag(is_last), flat, revisions, expiries)
+    match _items(value, 6):
+        case [index, is_last, list() as flat, list() as revisions, list() as expiries, rows]:
+            ledger = [writer_row(row) for row in _items(rows, CHUNK_COUNT_MAX)]
+            found = Chunk(count(index), flag(is_last), flat, revisions, expiries, ledger)
         case _:
             raise _refusal("a chunk", value)
     if not set(map(type, flat)) <= {bytes} or not _are_counts(revisions + expiries):
@@ -256,12 +294,26 @@ def _pack_step(value: Step) -> list[object]:
 
 _PACKERS: Final[dict[type, Callable[[Any], object]]] = {
     Change: lambda value: [value.key, value.value, value.expiry_ns],
-    Chunk: lambda value: [value.index, value.is_last, value.pairs, value.revisions, value.expiries],
+    Chunk: lambda value: [
+        value.index,
+        value.is_last,
+        value.pairs,
+        value.revisions,
+        value.expiries,
+        [pack(row) for row in value.writers],
+    ],
+    Digest: lambda value: [value.revision, value.entry_count, value.total],
     ErrorCode: int,
     Guard: lambda value: [int(value.kind), value.key, value.value, value.revision],
     Initial: int,
     Outcome: _pack_outcome,
+    ReplicaDigest: lambda value: [
+        value.replica.endpoint,
+        value.replica.object,
+        pack(value.digest),
+    ],
     Step: _pack_step,
+    WriterRow: lambda value: [value.writer, value.last_request, pack(value.outcomes)],
     tuple: lambda value: [pack(item) for item in value],
 }
 

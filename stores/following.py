@@ -20,8 +20,8 @@ from stores.broadcasting import STORE_CHANNEL
 from stores.commands import AckCloneCommand, Content, InternalCommand
 from stores.effects import Effect, MasterFound, MasterLost, Multicast, SecondMaster, Unicast
 from stores.encoding import encode_command
+from stores.epochs import term_of
 from stores.snapshots import Chunk, SnapshotSink
-from stores.table import Columns
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -61,11 +61,17 @@ class Follower(Protocol):
     def resolved_request(self) -> int:
         """The last request whose outcome is known, with all before it."""
 
-    def install(self, columns: Columns, welcome: AckCloneCommand, *, is_new_master: bool) -> None:
-        """Replace the state by a snapshot; what is consumed next comes after it."""
+    def install(self, snapshot: SnapshotSink, welcome: InternalCommand, *, is_new: bool) -> None:
+        """Replace the state by a snapshot, of a new master or of the one before.
 
-    def consume(self, payload: bytes) -> None:
+        What is consumed next comes after it.
+        """
+
+    def consume(self, payload: bytes, sequence: int) -> None:
         """Do what the master did; raises ``DecodeError`` if it makes no sense."""
+
+    def on_replicated(self, sequence: int) -> None:
+        """Learn that enough clones have everything up to this event."""
 
     def on_synced(self) -> None:
         """Learn that the state is up to date, as far as is known."""
@@ -94,6 +100,9 @@ class Following:
         self._entity = writer.entity
         self._effects = effects
         self._session = session
+        self._master_session = session
+        self.known_epoch = 0
+        """The highest that any master is known to have. One of an earlier term is not followed."""
         self._state_of: MasterId | None = None
         self._has_searched = False
         self._tick = 0
@@ -124,6 +133,10 @@ class Following:
         if command.session not in (None, self._session) or command.epoch is None:
             return False
         sender = MasterId(command.epoch, command.sender)
+        self.known_epoch = max(self.known_epoch, sender.epoch)
+        if self._is_fenced(sender):
+            self._on_fenced(command, sender)
+            return False
         if isinstance(command.content, AckCloneCommand):
             self._on_ack_clone(command, sender)
         if sender != self.master:
@@ -135,8 +148,14 @@ class Following:
                 self._on_chunk(chunk, command.sequence)
             case commands.MasterClosedCommand(_, text):
                 self._attach(f"it closed: {text}")
-            case commands.BarrierAnswerCommand() | commands.HistoryAnswerCommand():
+            case (
+                commands.BarrierAnswerCommand()
+                | commands.HistoryAnswerCommand()
+                | commands.VerifyAnswerCommand()
+            ):
                 return True
+            case commands.ReplicatedCommand():
+                self._follower.on_replicated(command.sequence)
             case _:
                 self._on_event(command)
         return False
@@ -160,11 +179,20 @@ class Following:
         if self.master is not None and self.master.entity.endpoint == endpoint:
             self._miss("its endpoint is unreachable")
 
+    def endpoint_discovered(self) -> None:
+        """Take note that there is a path to another endpoint: it may have a master."""
+        if self.phase is Phase.SEARCHING or self.is_lost:
+            self._search()
+
     def stop(self) -> None:
-        """Follow nobody any more."""
+        """Follow nobody any more, unless ``restart`` is called."""
         self._consumer.stop()
         if self.master is not None:
             self.send_to_master(commands.DetachCommand())
+
+    def restart(self) -> None:
+        """Follow again."""
+        self._attach("it was let go")
 
     def send_to_master(self, content: Content, sequence: int = 0) -> None:
         """Send a command in this session."""
@@ -177,6 +205,11 @@ class Following:
     def is_in_touch(self) -> bool:
         """True if the state is the master's, as far as is known."""
         return self.phase is Phase.SYNCED and not self.is_lost
+
+    @property
+    def missing_count(self) -> int:
+        """How many events of the master are known of, and are not here."""
+        return self._consumer.missing_count
 
     @property
     def position(self) -> int:
@@ -207,17 +240,32 @@ class Following:
             self._acknowledge()  # the first acknowledgement got lost
         elif is_ours:
             pass  # overtaken by a later one
-        elif self.is_lost or self._is_outranked_by(sender):
+        elif self._is_preferred(sender):
             self._load(command, sender)
         else:
             self._send(sender, commands.DetachCommand())  # it shall not wait for us
+
+    def _is_fenced(self, master: MasterId) -> bool:
+        """Tell whether another master was promoted after that one, as far as is known."""
+        return term_of(master.epoch) < term_of(self.known_epoch)
+
+    def _on_fenced(self, command: InternalCommand, sender: MasterId) -> None:
+        """Tell a master that it was deposed, when it speaks to us; follow it no longer."""
+        if isinstance(command.content, AckCloneCommand) or command.session is not None:
+            content = commands.DetachCommand()
+            payload = self._encoded(content, 0, self.known_epoch)
+            self._effects.append(Unicast(sender.entity.endpoint, payload))
+        if sender == self.master and self.phase is not Phase.SEARCHING:
+            self._attach("it was deposed")
+        else:
+            self._count_rival(sender)
 
     def _on_chunk(self, chunk: Chunk, sequence: int) -> None:
         if self._sink is None or self._welcome is None or sequence != self._offset:
             return
         self._ask_for_chunks(self._sink.receive(chunk))
         if self._sink.is_complete:
-            self._install(self._sink.take(), self._welcome)
+            self._install(self._sink, self._welcome)
 
     def _on_event(self, command: InternalCommand) -> None:
         """Hand a message of the master's channel to its consumer."""
@@ -240,8 +288,11 @@ class Following:
         if self._consumer.is_connected or sender != self.master:
             self._renew_consumer()
         if self.master is not None and sender != self.master:
-            self._send(self.master, commands.DetachCommand())
-        self.master = sender
+            # It may have answered this session too: that answer has to stay good.
+            epoch = self.master.epoch
+            payload = self._encoded(commands.DetachCommand(), 0, epoch, self._master_session)
+            self._effects.append(Unicast(self.master.entity.endpoint, payload))
+        self.master, self._master_session = sender, self._session
         self.phase = Phase.LOADING
         self._welcome = command
         self._offset = command.sequence
@@ -252,17 +303,16 @@ class Following:
         else:
             self._on_chunk(content.chunk, self._offset)
 
-    def _install(self, columns: Columns, command: InternalCommand) -> None:
+    def _install(self, snapshot: SnapshotSink, command: InternalCommand) -> None:
         """Replace the state by the snapshot, and go on with the events after it."""
-        content, handshake = command.content, commands.producer_message(command)
-        assert isinstance(content, AckCloneCommand), command
+        handshake = commands.producer_message(command)
         assert isinstance(handshake, Handshake), command
         assert self._consumer.accepts(handshake), (self._consumer, handshake)
         self.phase, self._sink, self._welcome = Phase.SYNCED, None, None
         self.is_lost = False
         is_new_master = self.master != self._state_of
         self._state_of = self.master
-        self._follower.install(columns, content, is_new_master=is_new_master)
+        self._follower.install(snapshot, command, is_new=is_new_master)
         self._tell_found()
         self._consumer.receive(handshake)
         self._follower.on_synced()
@@ -290,17 +340,29 @@ class Following:
         if self.phase is Phase.SEARCHING or self.master is None:
             if not self._has_searched:
                 self._search()
-        elif self.is_lost or self._is_outranked_by(other):
+        elif self._is_preferred(other):
             self._attach(f"the master at {other.entity} took over")
-        elif other.entity != self.master.entity and len(self._rivals) < RIVALS_MAX:
+        else:
+            self._count_rival(other)
+
+    def _count_rival(self, other: MasterId) -> None:
+        if self.master is None or other.entity == self.master.entity:
+            return
+        if other in self._rivals or len(self._rivals) < RIVALS_MAX:
             count = self._rivals[other] = self._rivals.get(other, 0) + 1
             if count == RIVAL_COUNT:
                 self._effects.append(SecondMaster(other.entity, other.epoch))
 
-    def _is_outranked_by(self, other: MasterId) -> bool:
-        """Decide between two masters, at every clone in the same way: the later one leads."""
+    def _is_preferred(self, other: MasterId) -> bool:
+        """Decide between two masters, at every clone in the same way: the later one leads.
+
+        An earlier one of the same term is better than none; but not better than one that is giving
+        us its snapshot.
+        """
         master = self.master
-        return master is None or (other.epoch, other.entity) > (master.epoch, master.entity)
+        if master is None or (other.epoch, other.entity) > (master.epoch, master.entity):
+            return True
+        return self.is_lost and self.phase is not Phase.LOADING
 
     def _miss(self, reason: str) -> None:
         """Keep the place in the master's stream, as it may come back; a half snapshot is no use."""
@@ -339,7 +401,8 @@ class Following:
     def _search(self) -> None:
         self._has_searched = True
         content = commands.HandshakeRequestCommand(self._writer, self._follower.resolved_request)
-        self._effects.append(Multicast(self._encoded(content, 0, self._consumer.epoch)))
+        known = self.known_epoch or None
+        self._effects.append(Multicast(self._encoded(content, 0, known)))
 
     def _send(self, to: MasterId, content: Content, sequence: int = 0) -> None:
         payload = self._encoded(content, sequence, to.epoch)
@@ -349,17 +412,19 @@ class Following:
         if self._consumer.is_connected:
             self.send_to_master(commands.CumulativeAckCommand(), self.position)
 
-    def _encoded(self, content: Content, sequence: int, epoch: int | None) -> bytes:
-        entity = self._entity
-        return encode_command(InternalCommand(sequence, entity, self._session, epoch, content))
+    def _encoded(
+        self, content: Content, sequence: int, epoch: int | None, session: int | None = None
+    ) -> bytes:
+        number = self._session if session is None else session
+        return encode_command(InternalCommand(sequence, self._entity, number, epoch, content))
 
     # -- the channel's backend -------------------------------------------------------------------
 
     def consume_run(self, consumer: Consumer[bytes], payloads: Sequence[bytes]) -> None:
         """Hand the actions over; one that makes no sense ends the channel."""
         try:
-            for payload in payloads:
-                self._follower.consume(payload)
+            for sequence, payload in enumerate(payloads, consumer.next_sequence):
+                self._follower.consume(payload, sequence)
         except DecodeError as error:
             self._error = error
             consumer.stop()

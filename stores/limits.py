@@ -48,6 +48,10 @@ WRITERS_MAX: Final = 10_000
 """Writers that a master remembers. One that is forgotten while its answers are under way may
 repeat a command; ten thousand others have to write in the meantime for that."""
 
+FOLLOWED_OUTCOMES_MAX: Final = 1_024
+"""Outcomes that a clone keeps for each writer, for the case that it is promoted. A clone does not
+hear what writers have heard; one that waited for more than that is told that it is unknown."""
+
 INPUTS_MAX: Final = 4_096
 """Writers attached to a master at a time; each may make it buffer a little."""
 

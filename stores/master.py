@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 
 from stores import commands
@@ -9,29 +10,52 @@ from stores.actions import (
     Action,
     BatchResultCommand,
     ClearCommand,
+    DigestCommand,
     ExpireCommand,
     PutCommand,
     WriterId,
     request_range,
+    rest_of,
 )
 from stores.broadcasting import Broadcaster, CloneId, Welcome
 from stores.commands import InternalCommand
 from stores.commits import GroupCommit
-from stores.effects import Changed, Closed, Effect, IdleReached, Persist, Resolve
+from stores.digests import digest
+from stores.effects import (
+    Changed,
+    Closed,
+    Deposed,
+    Effect,
+    IdleReached,
+    Persist,
+    Resolve,
+    SecondMaster,
+    Verified,
+)
 from stores.encoding import decode_action, decode_command, encode_action
 from stores.expiry import ExpiryQueue
 from stores.history import History
 from stores.inputs import Inputs
 from stores.judgement import REQUESTS, Request, judge, vet
 from stores.limits import RUN_COUNT_MAX, UNRESOLVED_SIZE_MAX, WRITERS_MAX
-from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, outcome_of
+from stores.outcomes import (
+    Ledger,
+    Outcome,
+    Refused,
+    WriterRecord,
+    outcome_of,
+    outcomes_between,
+)
 from stores.persistence import Loaded
 from stores.reading import CommittedReads
 from stores.recalling import recalled
+from stores.replication import ReplicaGate
 from stores.requests import Requests
 from stores.snapshots import SnapshotSource
 from stores.stages import Barrier, IdleWaiter, Stage, size_of
+from stores.succession import Inheritance, Rivals
 from stores.table import ChangeKind, Entry, Table
+from stores.verification import Verifier
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
@@ -54,12 +78,14 @@ class Master(CommittedReads):
         *,
         is_durable: bool,
         is_observed: bool = False,
+        replicas: int = 0,
         now_ns: int = 0,
     ) -> None:
         """Start with what the backend kept; the epoch in it has to be one that nobody had.
 
-        What the local handle asks for is judged at the time of the latest input, and before the
-        first one at this ``now_ns``.
+        Receipts are given when so many ``replicas`` have acknowledged the mutation. What the local
+        handle asks for is judged at the time of the latest input, and before the first one at this
+        ``now_ns``.
         """
         self.entity = entity
         self.epoch = loaded.epoch
@@ -82,6 +108,9 @@ class Master(CommittedReads):
         self._commits = GroupCommit(self._table) if is_durable else None
         self.observe(is_observed=is_observed)
         self._clones = Broadcaster(entity, loaded.epoch, self._effects, self._on_acknowledged)
+        self._rivals = Rivals(entity, loaded.epoch, self._effects)
+        self._gate = ReplicaGate(replicas)
+        self._verifier = Verifier(entity)
         self._inputs = Inputs(entity, self._effects, self._on_action)
         self.requests = Requests(WriterId.of(entity, loaded.epoch), self._on_request)
         """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
@@ -130,8 +159,12 @@ class Master(CommittedReads):
         """Let one tick (100 ms) pass; needs a flush afterwards like any other input."""
         self._now_ns = now_ns
         if not self._is_closed:
+            self._rivals.tick()
             self._clones.tick()
             self._inputs.tick()
+            self._repeat_replicated()
+            self._verifier.tick()
+            self._tell_verified()
             self._expire()
             if self._waiters:
                 self._clones.ask_for_acknowledgements()
@@ -155,20 +188,64 @@ class Master(CommittedReads):
     def commit_failed(self, token: int, text: str) -> list[Effect]:
         """Close, because the backend is of no more use: nothing of what it was given is claimed."""
         assert token == self._token, (token, self._token)
-        return self._close(ErrorCode.BACKEND_FAILURE, text)
+        self._close(ErrorCode.BACKEND_FAILURE, text)
+        return self._take_effects()
 
     def close(self) -> list[Effect]:
         """Say goodbye. Flush, and wait until nothing is on its way to the disk, before."""
         if self._commits is None and not self._is_closed:
             self.requests.seal()
             self._proceed()
-        return self._close(ErrorCode.SHUTTING_DOWN, "the store's master closed")
+        self._close(ErrorCode.SHUTTING_DOWN, "the store's master closed")
+        return self._take_effects()
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
         """Forget the clones and writers of an endpoint; those that return begin anew."""
         self._clones.detach_endpoint(endpoint)
         self._inputs.discard_endpoint(endpoint)
         self._check_idle()
+        return self._take_effects()
+
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[Effect]:
+        """Take note that there is a path to an endpoint: another master may be there."""
+        if not self._is_closed:
+            self._rivals.proclaim(endpoint)
+        return self._take_effects()
+
+    def inherit(self, requests: Requests, unanswered: Sequence[bytes]) -> list[Effect]:
+        """Serve the handle of the clone that this master was; first what is without an answer.
+
+        What its last master applied is not applied again: the ledger tells.
+        """
+        self.requests = requests
+        requests.serve(self._on_request)
+        record = self._ledger.find(requests.writer)
+        applied = 0 if record is None else record.last_request
+        known = () if record is None else tuple(record.outcomes)
+        answered: list[Outcome] = []
+        for payload in unanswered:
+            asked = request_range(action := decode_action(payload))
+            assert asked is not None, action
+            answered += outcomes_between(known, asked[0], min(asked[1], applied))
+            if asked[0] <= applied < asked[1]:
+                action = rest_of(action, applied)
+            if asked[1] > applied:
+                self._on_request(action)
+        answered = self._gate.pass_through(self._clones.sequence, answered)
+        self._effects += [Resolve(outcome) for outcome in answered]
+        return self._take_effects()
+
+    def bequeath(self, deposed: Deposed) -> Inheritance:
+        """Leave what there is to the clone in this master's place; it is of no more use itself."""
+        columns = self._table.columns
+        if self._commits is not None:
+            for key, entry in self._commits.past().items():
+                columns.set(key, entry)
+        return Inheritance(deposed.epoch, self.requests, columns, deposed.revision)
+
+    def begin_verify(self, token: int) -> list[Effect]:
+        """Compare all replicas as they are at this moment of the stream; ``Verified`` tells."""
+        self._verify(None, token)
         return self._take_effects()
 
     # -- idleness --------------------------------------------------------------------------------
@@ -192,6 +269,8 @@ class Master(CommittedReads):
     def explain_idle(self) -> str:
         """Say what is missing for the store to be idle; empty if nothing is."""
         missing = [*self._clones.lagging(self._clones.sequence), *self._inputs.lagging()]
+        if self._gate:
+            missing.append(f"{len(self._gate)} receipts wait for {self._gate.replicas} clones")
         if self._in_flight is not None:
             missing.append(f"{len(self._in_flight.actions)} actions are on their way to the disk")
         if self._stage.actions or not self.requests.is_sealed:
@@ -207,12 +286,24 @@ class Master(CommittedReads):
 
     def _dispatch(self, command: InternalCommand) -> None:
         sender = command.sender
-        if (event := commands.producer_message(command)) is not None:
+        if isinstance(command.content, commands.ProclaimCommand):
+            self._on_proclaim(sender, command.epoch)
+        elif (event := commands.producer_message(command)) is not None:
             self._inputs.receive(sender, event)
-            return
-        if command.session is None:
+        elif command.session is None:
             raise DecodeError(f"{type(command.content).__name__} names no session of a clone")
-        clone = CloneId(sender, command.session)
+        elif self._is_fencing(command):
+            assert command.epoch is not None, command
+            self._depose(sender, command.epoch)
+        else:
+            self._on_clone(CloneId(sender, command.session), command)
+
+    def _is_fencing(self, command: InternalCommand) -> bool:
+        """Tell whether a clone speaks of a later term, in those commands that name a master."""
+        kinds = commands.HandshakeRequestCommand | commands.DetachCommand
+        return isinstance(command.content, kinds) and self._rivals.is_fenced(command.epoch)
+
+    def _on_clone(self, clone: CloneId, command: InternalCommand) -> None:
         match command.content:
             case commands.HandshakeRequestCommand(writer, resolved_request):
                 self._on_handshake_request(clone, writer, resolved_request)
@@ -222,9 +313,14 @@ class Master(CommittedReads):
                 self._on_barrier_request(clone, number)
             case commands.HistoryRequestCommand(after, until):
                 self._on_history_request(clone, after, until)
+            case commands.VerifyRequestCommand(token):
+                self._verify(clone, token)
+            case commands.DigestAnswerCommand(number, found):
+                self._verifier.answer(clone, number, found)
+                self._tell_verified()
             case commands.DetachCommand():
                 self._clones.detach(clone)
-                self._inputs.discard(sender)
+                self._inputs.discard(clone.entity)
             case _:
                 if (message := commands.consumer_message(command)) is not None:
                     self._clones.receive(clone, message)
@@ -242,13 +338,35 @@ class Master(CommittedReads):
         self._proceed()
         source = self._clones.find_source()
         if source is None:
-            sequence = self._clones.sequence
-            source = SnapshotSource(self.snapshot(), revision=self.revision, sequence=sequence)
-        welcome = Welcome(source, 0, ())
+            source = SnapshotSource(
+                self._table.columns,
+                revision=self.revision,
+                sequence=self._clones.sequence,
+                past=None if self._commits is None else self._commits.past(),
+                writers=self._ledger.rows(is_published=True),
+            )
+        welcome = Welcome(source, 0, (), self._gate.replicas)
         if (record := self._ledger.find(writer)) is not None:
             welcome.request = record.published_request
             welcome.outcomes = record.published(after=resolved_request)
         self._clones.admit(clone, welcome)
+
+    def _verify(self, asker: CloneId | None, token: int) -> None:
+        self.requests.seal()
+        own = digest(self._table.columns, self._table.revision)
+        number = self._verifier.begin(asker, token, own, self._clones.loaded())
+        action = DigestCommand(number, own.revision, own.entry_count, own.total)
+        self._apply(action, None, None)
+        self._proceed()
+        self._tell_verified()
+
+    def _tell_verified(self) -> None:
+        for finished in self._verifier.take_finished():
+            if finished.asker is None:
+                self._effects.append(Verified(finished.token, finished.rows))
+            elif finished.asker in self._clones:
+                answer = commands.VerifyAnswerCommand(finished.token, finished.rows)
+                self._clones.tell(finished.asker, answer)
 
     def _on_barrier_request(self, clone: CloneId, number: int) -> None:
         """Answer when everything that is under way now has been told."""
@@ -280,6 +398,37 @@ class Master(CommittedReads):
         record = None if writer is None else self._ledger.find(writer)
         if record is not None:
             record.acknowledge(sequence)
+        if self._gate.replicas:
+            replicated = self._gate.sequence
+            released = self._gate.acknowledge(self._clones.acknowledged())
+            self._effects += [Resolve(outcome) for outcome in released]
+            if self._gate.sequence > replicated:
+                self._clones.tell_all(commands.ReplicatedCommand(), self._gate.sequence)
+
+    def _repeat_replicated(self) -> None:
+        """Say again what may have got lost: nobody would notice."""
+        if self._gate.replicas and self._clones:
+            self._clones.tell_all(commands.ReplicatedCommand(), self._gate.sequence)
+
+    def _on_proclaim(self, other: EntityId, epoch: int | None) -> None:
+        if epoch is None or not self._rivals.is_led_by(other, epoch):
+            return
+        if self._rivals.is_fenced(epoch):
+            self._depose(other, epoch)
+        else:
+            text = f"another master, at {other}, leads: close this one, or attach a clone instead"
+            self._effects.append(SecondMaster(other, epoch))
+            self._close(ErrorCode.MASTER_EXISTS, text)
+
+    def _depose(self, other: EntityId, epoch: int) -> None:
+        """Give up: in a later term there is another master, and this one's word counts no more."""
+        text = f"the store has another master since {other} was promoted"
+        revision = self.revision
+        self.requests.seal()
+        self._refuse_unanswered(ErrorCode.FENCED, text)
+        self._is_closed = True
+        self._clones.tell_all(commands.MasterClosedCommand(ErrorCode.FENCED, text))
+        self._effects.append(Deposed(other, epoch, revision))
 
     # -- steps: requests -------------------------------------------------------------------------
 
@@ -295,10 +444,13 @@ class Master(CommittedReads):
         first, last = asked
         if last <= record.last_request:
             return
-        if first <= record.last_request:
-            raise DecodeError(f"{sender} repeats a part of a request, which belongs together")
         vet(request, self._table)
-        self._perform(request, payload, record)
+        if first <= record.last_request:
+            rest = rest_of(request, record.last_request)
+            assert isinstance(rest, REQUESTS), rest
+            self._perform(rest, None, record)
+        else:
+            self._perform(request, payload, record)
 
     def _introduce(self, sender: EntityId, writer: WriterId) -> None:
         """Remember as whom an entity writes, which it alone may do."""
@@ -372,7 +524,10 @@ class Master(CommittedReads):
             if (record := self._ledger.find(writer)) is not None:
                 record.publish(request, self._clones.sequence)
         self._effects += stage.changes
-        self._effects += [Resolve(outcome) for outcome in stage.outcomes]
+        ready = self._gate.pass_through(self._clones.sequence, stage.outcomes)
+        self._effects += [Resolve(outcome) for outcome in ready]
+        if self._gate.replicas:
+            self._clones.ask_for_acknowledgements()
         self._answer_barriers()
 
     def _on_changed(
@@ -388,7 +543,7 @@ class Master(CommittedReads):
 
     def _check_idle(self) -> None:
         for waiter in list(self._waiters):
-            if waiter.action_count > self._published_count:
+            if waiter.action_count > self._published_count or self._gate:
                 continue
             if waiter.sequence is None:
                 waiter.sequence = self._clones.sequence
@@ -397,18 +552,27 @@ class Master(CommittedReads):
                 self._waiters.remove(waiter)
                 self._effects.append(IdleReached(waiter.token))
 
-    def _close(self, code: ErrorCode, text: str) -> list[Effect]:
-        if not self._is_closed:
-            self.requests.seal()
-            self._is_closed = True
-            refused = Refused(code, f"{text}: whether the backend kept it is unknown")
-            for stage in (self._in_flight, self._stage):
-                for outcome in [] if stage is None else stage.outcomes:
-                    outcome = Outcome(outcome.first_request, outcome.last_request, refused)
-                    self._effects.append(Resolve(outcome))
-            self._clones.tell_all(commands.MasterClosedCommand(code, text))
-            self._effects.append(Closed(code, text))
-        return self._take_effects()
+    def _close(self, code: ErrorCode, text: str) -> None:
+        if self._is_closed:
+            return
+        self.requests.seal()
+        self._is_closed = True
+        self._refuse_unanswered(code, text)
+        self._clones.tell_all(commands.MasterClosedCommand(code, text))
+        self._effects.append(Closed(code, text))
+
+    def _refuse_unanswered(self, code: ErrorCode, text: str) -> None:
+        refused = Refused(code, f"{text}: whether the mutation was kept is unknown")
+        waiting = [*self._gate.held()]
+        for stage in (self._in_flight, self._stage):
+            waiting += [] if stage is None else stage.outcomes
+            if stage is not None:
+                stage.outcomes = []
+        self._gate = ReplicaGate(0)
+        for outcome in waiting:
+            self._effects.append(
+                Resolve(Outcome(outcome.first_request, outcome.last_request, refused))
+            )
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]

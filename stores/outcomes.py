@@ -7,8 +7,9 @@ reconnections and, persisted together with the mutations, across restarts of the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from stores.actions import (
     Action,
@@ -20,7 +21,7 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.limits import OUTCOMES_MAX, WRITERS_MAX
+from stores.limits import FOLLOWED_OUTCOMES_MAX, OUTCOMES_MAX, WRITERS_MAX
 from wire.errors import ErrorCode
 
 
@@ -42,6 +43,12 @@ class Refused:
 
     code: ErrorCode
     text: str
+
+
+FORGOTTEN: Final = Refused(
+    ErrorCode.REQUEST_TIMEOUT,
+    "the master does not remember its answer: read the key to see whether it was applied",
+)
 
 
 @dataclass(slots=True)
@@ -100,6 +107,20 @@ def outcome_of(action: Action, revision: int) -> Outcome | None:
             return Outcome(request, request, Refused(code, text))
         case _:
             return None
+
+
+def outcomes_between(known: Sequence[Outcome], first: int, last: int) -> list[Outcome]:
+    """Give one outcome after the other for these requests; what is not known is refused so."""
+    found: list[Outcome] = []
+    for outcome in known:
+        if (part := outcome.between(first - 1, last)) is not None:
+            if part.first_request > first:
+                found.append(Outcome(first, part.first_request - 1, FORGOTTEN))
+            found.append(part)
+            first = part.last_request + 1
+    if first <= last:
+        found.append(Outcome(first, last, FORGOTTEN))
+    return found
 
 
 def _applied_run(request: int, count: int, revision: int) -> Outcome:
@@ -203,6 +224,32 @@ class Ledger:
             self._touched.pop(oldest, None)
             self._forgotten[oldest] = None
         return record
+
+    def follow(self, writer: WriterId, outcome: Outcome) -> None:
+        """Take in, at a clone, what its master has answered to a writer."""
+        record = self._records.pop(writer, None)
+        if record is None:
+            record = WriterRecord(writer)
+        self._records[writer] = record
+        if outcome.first_request > record.last_request:
+            record.add(outcome)
+            if len(record.outcomes) > FOLLOWED_OUTCOMES_MAX:
+                record.outcomes.popleft()
+        if len(self._records) > WRITERS_MAX:
+            del self._records[next(iter(self._records))]
+
+    def rows(self, *, is_published: bool) -> tuple[WriterRow, ...]:
+        """Give all records; only what was broadcast, if that is asked for."""
+        if is_published:
+            return tuple(
+                WriterRow(record.writer, record.published_request, record.published(after=0))
+                for record in self._records.values()
+                if record.published_request
+            )
+        return tuple(
+            WriterRow(record.writer, record.last_request, tuple(record.outcomes))
+            for record in self._records.values()
+        )
 
     def take_touched(self) -> tuple[WriterRow, ...]:
         """Give the records that changed since the last call."""

@@ -22,6 +22,20 @@ class Loaded:
     """Least recently active first."""
 
 
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What a backend counts when it starts, to see that no entry is missing or old."""
+
+    entry_count: int
+    revision_total: int
+    """The sum of the entries' revisions."""
+
+    @classmethod
+    def of(cls, columns: Columns) -> Census:
+        """Count."""
+        return cls(len(columns), sum(columns.revisions.values()))
+
+
 Row = tuple[bytes, bytes, int, int | None]
 """Key, value, revision, and when it expires."""
 
@@ -42,6 +56,8 @@ class Changes:
     """Records to insert or to replace, the least recently active first."""
     forgotten: Sequence[WriterId] = ()
     """Writers to remove."""
+    census: Census | None = None
+    """Of the store with them; ``None`` if nobody has counted."""
 
 
 class StoreBackend(Protocol):

@@ -57,6 +57,11 @@ class Requests:
         """What is being gathered: keys and operands in turn, or only keys to erase."""
         self._size = 0
 
+    def serve(self, perform: Callable[[Action], None]) -> None:
+        """Hand every action to somebody else from now on: the handle's store changed its role."""
+        self.seal()
+        self._perform = perform
+
     @property
     def is_sealed(self) -> bool:
         """True if nothing is being gathered."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, SNAPSHOT_WINDOW_CHUNKS
-from stores.table import Columns
+from stores.outcomes import WriterRow
+from stores.table import Columns, Entry
 from wire.errors import DecodeError
 
 REQUEST_TIMEOUT_TICKS: Final = 3
@@ -27,6 +27,8 @@ class Chunk:
     """One for each pair."""
     expiries: Sequence[int]
     """Position of a pair, its expiry in ns, and so on; only for those that have one."""
+    writers: Sequence[WriterRow] = ()
+    """Records of writers, least recently active first; in chunks of their own."""
 
     @property
     def size(self) -> int:
@@ -35,52 +37,123 @@ class Chunk:
 
 
 class SnapshotSource:
-    """A frozen copy of a table at one point of the stream, cut into chunks as they are asked for.
+    """A table at one point of the stream, frozen, and cut into chunks as they are asked for.
 
-    Cuts are made once and kept, so that a chunk that was lost is the same when it is sent again.
+    Frozen are lists of references: a copy of the dicts would take four times the memory. Cuts are
+    made once and kept, so that a chunk that was lost is the same when it is sent again. After the
+    entries come the records of the writers, which make a clone fit to be promoted.
     """
 
-    def __init__(self, columns: Columns, *, revision: int, sequence: int) -> None:
-        """Take ownership of the copy; ``sequence`` is the last event that it contains."""
+    def __init__(
+        self,
+        columns: Columns,
+        *,
+        revision: int,
+        sequence: int,
+        past: Mapping[bytes, Entry | None] | None = None,
+        writers: Sequence[WriterRow] = (),
+    ) -> None:
+        """Freeze the table; ``sequence`` is the last event in it.
+
+        ``past`` holds what is to stand for some of the keys instead: ``None`` for a missing one.
+        """
         self.revision = revision
         self.sequence = sequence
-        self._columns = columns
-        self._keys = list(columns)
+        self._keys = list(columns.values)
+        self._values = list(columns.values.values())
+        self._revisions = list(columns.revisions.values())  # they enter and leave together
+        expiries = columns.expiries
+        self._expiries = list(map(expiries.get, self._keys)) if expiries else []
+        self._past = dict(past or {})
+        for key in [key for key in self._past if key not in columns.values]:
+            if (entry := self._past.pop(key)) is not None:
+                self._append(key, entry)
         self._starts = [0]
+        self._ledger = list(_in_parts(writers))
 
     def chunk(self, index: int) -> Chunk | None:
         """Build a chunk; ``None`` if there are not so many."""
         while len(self._starts) <= index + 1 and self._starts[-1] < len(self._keys):
             self._starts.append(self._cut(self._starts[-1]))
-        if index == 0 and not self._keys:
+        if index < len(self._starts) - 1:
+            return self._build(index)
+        position = index - (len(self._starts) - 1)
+        if position < len(self._ledger):
+            is_last = position == len(self._ledger) - 1
+            return Chunk(index, is_last, (), (), (), self._ledger[position])
+        if index == 0:
             return Chunk(0, is_last=True, pairs=(), revisions=(), expiries=())
-        if len(self._starts) <= index + 1:
-            return None
-        start, end = self._starts[index : index + 2]
-        return self._build(index, self._keys[start:end], is_last=end == len(self._keys))
+        return None
+
+    def _append(self, key: bytes, entry: Entry) -> None:
+        """Add what is in the table no more."""
+        if entry.expires_at_ns is not None or self._expiries:
+            self._expiries += [None] * (len(self._keys) - len(self._expiries))
+            self._expiries.append(entry.expires_at_ns)
+        self._keys.append(key)
+        self._values.append(entry.value)
+        self._revisions.append(entry.revision)
 
     def _cut(self, start: int) -> int:
         """Find the end of the chunk that begins here."""
-        values, size, end = self._columns.values, 0, start
-        for key in islice(self._keys, start, start + CHUNK_COUNT_MAX):
-            size += len(key) + len(values[key])
+        size, end, past = 0, start, self._past
+        stop = min(start + CHUNK_COUNT_MAX, len(self._keys))
+        for position in range(start, stop):
+            key = self._keys[position]
+            entry = past.get(key) if past else None
+            size += len(key) + len(self._values[position] if entry is None else entry.value)
             if size > CHUNK_SIZE_MAX and end > start:
                 break
             end += 1
         return end
 
-    def _build(self, index: int, keys: list[bytes], *, is_last: bool) -> Chunk:
-        columns = self._columns
-        pairs: list[bytes] = [b""] * (2 * len(keys))
-        pairs[::2] = keys
-        pairs[1::2] = map(columns.values.__getitem__, keys)
+    def _build(self, index: int) -> Chunk:
+        start, end = self._starts[index : index + 2]
+        is_last = end == len(self._keys) and not self._ledger
+        if self._past and not self._past.keys().isdisjoint(self._keys[start:end]):
+            return self._build_past(index, range(start, end), is_last=is_last)
+        pairs: list[bytes] = [b""] * (2 * (end - start))
+        pairs[::2] = self._keys[start:end]
+        pairs[1::2] = self._values[start:end]
         expiries: list[int] = []
-        if columns.expiries:
-            for position, key in enumerate(keys):
-                if (expires_at_ns := columns.expiries.get(key)) is not None:
-                    expiries += (position, expires_at_ns)
-        revisions = list(map(columns.revisions.__getitem__, keys))
+        for position, expires_at_ns in enumerate(self._expiries[start:end]):
+            if expires_at_ns is not None:
+                expiries += (position, expires_at_ns)
+        return Chunk(index, is_last, pairs, self._revisions[start:end], expiries)
+
+    def _build_past(self, index: int, positions: range, *, is_last: bool) -> Chunk:
+        """Build a chunk in which some entries are to be as they were."""
+        pairs: list[bytes] = []
+        revisions: list[int] = []
+        expiries: list[int] = []
+        for position in positions:
+            key = self._keys[position]
+            entry = self._entry(position) if key not in self._past else self._past[key]
+            if entry is None:
+                continue
+            if entry.expires_at_ns is not None:
+                expiries += (len(revisions), entry.expires_at_ns)
+            pairs += (key, entry.value)
+            revisions.append(entry.revision)
         return Chunk(index, is_last, pairs, revisions, expiries)
+
+    def _entry(self, position: int) -> Entry:
+        expires_at_ns = self._expiries[position] if self._expiries else None
+        return Entry(self._values[position], self._revisions[position], expires_at_ns)
+
+
+def _in_parts(writers: Sequence[WriterRow]) -> Iterator[tuple[WriterRow, ...]]:
+    """Cut records into what one chunk holds."""
+    part: list[WriterRow] = []
+    size = 0
+    for row in writers:
+        size += 1 + len(row.outcomes)
+        if size > CHUNK_COUNT_MAX and part:
+            yield tuple(part)
+            part, size = [], 1 + len(row.outcomes)
+        part.append(row)
+    if part:
+        yield tuple(part)
 
 
 class SnapshotSink:
@@ -88,6 +161,8 @@ class SnapshotSink:
 
     def __init__(self) -> None:
         """Lack everything."""
+        self.writers: list[WriterRow] = []
+        """The records of the writers that came so far."""
         self._columns = Columns()
         self._waiting: dict[int, Chunk] = {}
         self._next_index = 0
@@ -144,6 +219,7 @@ class SnapshotSink:
 
     def _install(self, chunk: Chunk) -> None:
         keys, values, columns = chunk.pairs[::2], chunk.pairs[1::2], self._columns
+        self.writers += chunk.writers
         columns.values.update(zip(keys, values, strict=True))
         columns.revisions.update(zip(keys, chunk.revisions, strict=True))
         for position, expires_at_ns in zip(chunk.expiries[::2], chunk.expiries[1::2], strict=True):

@@ -29,7 +29,7 @@ from stores.commands import (
 from stores.effects import Effect, Resolve, Unicast
 from stores.encoding import ActionsEncoder, encode_action, encode_command
 from stores.limits import UNRESOLVED_COUNT_MAX, UNRESOLVED_SIZE_MAX
-from stores.outcomes import Outcome, Refused
+from stores.outcomes import FORGOTTEN, Outcome, Refused
 from wire.errors import ErrorCode
 from wire.identifiers import EntityId
 
@@ -40,21 +40,28 @@ class Writing:
     The channel is opened by the first action (seed 7.5), and anew for each new master.
     """
 
-    def __init__(self, writer: WriterId, effects: list[Effect]) -> None:
-        """Append to ``effects``."""
-        self.resolved_request = 0
+    def __init__(
+        self, writer: WriterId, effects: list[Effect], *, incarnation: int, last_request: int = 0
+    ) -> None:
+        """Append to ``effects``; the requests up to ``last_request`` are settled already.
+
+        No earlier clone of this entity had the ``incarnation``.
+        """
+        self.resolved_request = last_request
         """The outcomes of all requests up to it are known."""
         self._writer = writer
         self._entity = writer.entity
         self._effects = effects
-        self._epoch = writer.incarnation
+        self._epoch = incarnation
         self._producer: Producer[EntityId, bytes] | None = None
         self._master: EntityId | None = None
         self._encoder: ActionsEncoder | None = None
-        self._pending: deque[tuple[int, bytes]] = deque()
+        self._pending: deque[tuple[int, bytes, int]] = deque()  # last request, action, tick
         self._pending_size = 0
         self._unsent: list[bytes] = []
-        self._last_request = 0
+        self._last_request = last_request
+        self._sent_request = last_request
+        self._tick = 0
 
     # -- what the clone does ---------------------------------------------------------------------
 
@@ -64,7 +71,7 @@ class Writing:
         assert asked is not None, action
         payload = encode_action(action)
         self._last_request = asked[1]
-        self._pending.append((asked[1], payload))
+        self._pending.append((asked[1], payload, self._tick))
         self._pending_size += len(payload)
         self._unsent.append(payload)
 
@@ -77,12 +84,14 @@ class Writing:
         else:
             self._produce(self._producer, self._unsent)
         self._unsent = []
+        self._sent_request = self._last_request
 
     def resume(self, master: EntityId) -> None:
         """Send everything without an outcome, in a new channel if there is none."""
         if self._producer is None and self._pending:
             self._open(master)
             self._unsent = []
+            self._sent_request = self._last_request
 
     def hang_up(self) -> None:
         """Close the channel, because the master is another one now."""
@@ -95,8 +104,29 @@ class Writing:
 
     def tick(self) -> None:
         """Let one tick pass."""
+        self._tick += 1
         if self._producer is not None:
             self._producer.tick()
+
+    def give_up(self, buffer_ticks: int) -> None:
+        """Refuse what waits for a master for longer than that, and never send it again."""
+        request = self.resolved_request
+        for last_request, _, tick in self._pending:
+            if self._tick - tick < buffer_ticks:
+                break
+            request = last_request
+        if request == self.resolved_request:
+            return
+        self.hang_up()
+        self._unsent = []
+        seconds = buffer_ticks / TICKS_PER_SECOND
+        sent = Refused(ErrorCode.REQUEST_TIMEOUT, _LOST_TEXT.format(seconds))
+        self._refuse_until(min(request, self._sent_request), sent)
+        self._refuse_until(request, Refused(ErrorCode.NO_SUCH_MASTER, _NEVER_SENT.format(seconds)))
+
+    def unanswered(self) -> list[bytes]:
+        """Give the actions that have no outcome, oldest first."""
+        return [payload for _, payload, _ in self._pending]
 
     def resolve(self, outcome: Outcome) -> None:
         """Take note of an outcome; one that is known already changes nothing."""
@@ -104,14 +134,14 @@ class Writing:
         if news is None:
             return
         if news.first_request > self.resolved_request + 1:
-            self._refuse_until(news.first_request - 1, _FORGOTTEN)
+            self._refuse_until(news.first_request - 1, FORGOTTEN)
         self._settle(news)
 
     def catch_up(self, request: int, outcomes: Sequence[Outcome]) -> None:
         """Take note of what a snapshot says: everything up to the request is in it."""
         for outcome in outcomes:
             self.resolve(outcome)
-        self._refuse_until(min(request, self._last_request), _FORGOTTEN)
+        self._refuse_until(min(request, self._last_request), FORGOTTEN)
 
     def refuse_all(self, code: ErrorCode, text: str) -> None:
         """Give up on everything without an outcome."""
@@ -182,7 +212,7 @@ class Writing:
         self._encoder = ActionsEncoder(self._entity, None, self._epoch)
         self._producer = Producer(self, epoch=self._epoch, config=STORE_CHANNEL)
         self._producer.add(master)
-        self._produce(self._producer, [payload for _, payload in self._pending])
+        self._produce(self._producer, self.unanswered())
 
     def _produce(self, producer: Producer[EntityId, bytes], payloads: Sequence[bytes]) -> None:
         for run in in_runs(payloads):
@@ -207,7 +237,11 @@ class Writing:
         self._effects.append(Resolve(outcome))
 
 
-_FORGOTTEN = Refused(
-    ErrorCode.REQUEST_TIMEOUT,
-    "the master does not remember its answer: read the key to see whether it was applied",
+TICKS_PER_SECOND = 10
+
+_LOST_TEXT = (
+    "the master went away, and none answered for {:g} s: whether it was applied is unknown;"
+    " read the key when there is a master again"
 )
+
+_NEVER_SENT = "no master was found for {:g} s: it was not sent, and will not be; ask again"

@@ -43,6 +43,8 @@ class ErrorCode(IntEnum):
     GUARD_FAILED = 67
     NOT_AUTHORIZED = 68
     SELF_PEERING = 69
+    FENCED = 80
+    PROMOTION_REFUSED = 81
 
 
 class MeshError(Exception):
@@ -158,6 +160,18 @@ class NoSuchMaster(StoreError):
     """A clone was asked for where the master itself lives, or no master answered in time."""
 
     code = ErrorCode.NO_SUCH_MASTER
+
+
+class Fenced(StoreError):
+    """The master was deposed before it knew what became of the mutation: it may be lost."""
+
+    code = ErrorCode.FENCED
+
+
+class PromotionRefused(StoreError):
+    """The clone is no good successor now: the text says why, and what ``force`` would cost."""
+
+    code = ErrorCode.PROMOTION_REFUSED
 
 
 class NoSuchKey(StoreError, KeyError):

@@ -101,5 +101,8 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.scanning",
         "stores.history",
         "stores.watches",
+        "stores.succession",
+        "stores.verification",
+        "stores.epochs",
     ),
 }

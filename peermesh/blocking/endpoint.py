@@ -10,7 +10,7 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.attaching import STALE_SECONDS, Backend
+from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Attaching, Backend
 from endpoint.endpoint import AWAIT_PEER_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Endpoint as Core
 from endpoint.mailbox import Mailbox
 from endpoint.outcome import Outcome
@@ -199,24 +199,36 @@ class Endpoint:
     # Stores.
 
     def attach_master(
-        self, name: str, backend: Backend = Backend.Memory, **options: object
+        self,
+        name: str,
+        backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
+        **options: object,
     ) -> Store:
         """Attach the master of a store; see ``peermesh.Endpoint.attach_master``."""
         portal = self._open_portal()
-        return Store(portal, portal.call(self._attach_master, name, backend, options))
+        attaching = self._core.attach_master(name, backend, replicas=replicas, **options)
+        return Store(portal, portal.call(self._attach, attaching))
 
-    async def _attach_master(
-        self, name: str, backend: Backend, options: dict[str, object]
-    ) -> CoreStore:
-        return await self._core.attach_master(name, backend, **options)
-
-    def attach_clone(self, name: str, *, stale_interval: float | None = STALE_SECONDS) -> Store:
+    def attach_clone(
+        self,
+        name: str,
+        *,
+        stale_interval: float | None = STALE_SECONDS,
+        mutation_buffer_interval: float = BUFFER_SECONDS,
+    ) -> Store:
         """Attach a clone of a store; see ``peermesh.Endpoint.attach_clone``."""
         portal = self._open_portal()
-        return Store(portal, portal.call(self._attach_clone, name, stale_interval))
+        attaching = self._core.attach_clone(
+            name,
+            stale_interval=stale_interval,
+            mutation_buffer_interval=mutation_buffer_interval,
+        )
+        return Store(portal, portal.call(self._attach, attaching))
 
-    async def _attach_clone(self, name: str, stale_interval: float | None) -> CoreStore:
-        return await self._core.attach_clone(name, stale_interval=stale_interval)
+    async def _attach(self, attaching: Attaching) -> CoreStore:
+        return await attaching
 
     def __enter__(self) -> Self:
         """Use it within the block."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
+from endpoint.attaching import Backend
 from endpoint.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.outcome import Outcome
+from endpoint.promoting import Promotion
 from endpoint.receipts import Receipt
-from endpoint.store import AWAIT_IDLE_SECONDS, Expiry, Store as Core
+from endpoint.store import AWAIT_IDLE_SECONDS, VERIFY_SECONDS, Expiry, Store as Core
+from endpoint.verifying import Verification
 from peermesh.blocking.portal import Portal
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.watching import Events, Watch
@@ -45,7 +49,8 @@ class Store(Reader):
         super().__init__(portal, core)
         self._core = core
         self._runner = core.runner
-        self._table = core.runner.core
+        self._use_core()
+        core.runner.on_swap.append(self._use_core)
         self._requests = core.runner.core.requests
         self._pending: deque[Request] = deque()
         self._marks: deque[Receipt] = deque()
@@ -53,6 +58,10 @@ class Store(Reader):
         self._is_armed = False
         self._lock = threading.Lock()
         self._is_closed = False
+
+    def _use_core(self) -> None:
+        """Read from the core that the store has now."""
+        self._table = self._runner.core
 
     def name(self) -> str:
         """Give the store's name."""
@@ -218,6 +227,32 @@ class Store(Reader):
             except Exception as error:
                 receipt.fail(error)
         runner.urge()
+
+    # The role.
+
+    def is_master(self) -> bool:
+        """Tell whether the store's master is here now: promotions change it."""
+        return self._core.is_master()
+
+    def promote(
+        self,
+        backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **options: object,
+    ) -> Promotion:
+        """Make this clone the master of its store; see ``peermesh.Store.promote``."""
+        ask = partial(self._core.promote, backend, replicas=replicas, force=force, **options)
+        return self._portal.call(self._promote, ask)
+
+    async def _promote(self, ask: Callable[[], Awaitable[Promotion]]) -> Promotion:
+        self._take()
+        return await ask()
+
+    def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+        """Compare what all replicas hold; see ``peermesh.Store.verify``."""
+        return self._portal.call(self._core.verify, timeout)
 
     # Barriers, events and watches.
 

@@ -10,6 +10,7 @@ import click
 import trio
 
 from peermesh import Backend, Endpoint, StatusEvent
+from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.running import run
 
@@ -21,7 +22,11 @@ Say = Callable[..., None]
     "--master", "masters", multiple=True, metavar="NAME[:PATH]",
     help="Host the master of a store: in the SQLite file PATH, or else in memory. May be repeated.",
 )  # fmt: skip
-@click.option("--clone", "clones", multiple=True, metavar="NAME", help="Hold a clone of a store.")
+@click.option(
+    "--clone", "clones", multiple=True, metavar="NAME[:PATH]",
+    help="Hold a clone of a store. When it is promoted (peermesh store promote), its store is in"
+    " the SQLite file PATH, or else in memory. May be repeated.",
+)  # fmt: skip
 @click.option(
     "--forward", "topics", multiple=True, metavar="TOPIC",
     help="Have messages sent here and passed on, as if somebody here had subscribed.",
@@ -63,7 +68,10 @@ class _Node:
             with endpoint.subscribe_status() as status:
                 self._say("node", f"endpoint {endpoint.node_id()}", id=str(endpoint.node_id()))
                 endpoint.forward(*topics)
-                await self._attach(endpoint, masters, clones)
+                promoter = Promoter(endpoint)
+                await self._attach(endpoint, masters, clones, promoter)
+                if clones:
+                    nursery.start_soon(promoter.serve, endpoint.subscribe(CONTROL_TOPIC))
                 await self._listen(endpoint)
                 for host, port in self._mesh.peers:
                     nursery.start_soon(endpoint.peer, host, port)
@@ -71,7 +79,11 @@ class _Node:
                     self._on_status(event)
 
     async def _attach(
-        self, endpoint: Endpoint, masters: tuple[str, ...], clones: tuple[str, ...]
+        self,
+        endpoint: Endpoint,
+        masters: tuple[str, ...],
+        clones: tuple[str, ...],
+        promoter: Promoter,
     ) -> None:
         for master in masters:
             name, _, path = master.partition(":")
@@ -80,8 +92,9 @@ class _Node:
             else:
                 await endpoint.attach_master(name, Backend.Memory)
             self._say("master", f"master of {name}", store=name, path=path or None)
-        for name in clones:
-            await endpoint.attach_clone(name)
+        for clone in clones:
+            name, _, path = clone.partition(":")
+            promoter.add(name, await endpoint.attach_clone(name), path)
             self._say("clone", f"clone of {name}", store=name)
 
     async def _listen(self, endpoint: Endpoint) -> None:

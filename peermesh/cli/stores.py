@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 import trio
 
+from endpoint.verifying import Verification
 from peermesh import Value
+from peermesh.cli.control import ask_for_promotion
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.following import events, require_peer, scan, watch
@@ -13,6 +17,7 @@ from peermesh.cli.mesh import Mesh, mesh_options, open_clone
 from peermesh.cli.messages import read_argument
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value
+from stores.digests import ReplicaDigest
 
 RAW_HELP = "KEY and VALUE are plain text rather than JSON."
 
@@ -90,6 +95,62 @@ def keys(name: str, mesh: Mesh) -> None:
 async def _keys(mesh: Mesh, name: str) -> list[Value]:
     async with open_clone(mesh, name) as clone:
         return await clone.keys()
+
+
+@store.command()
+@click.argument("name")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each replica.")
+@mesh_options(listens=False)
+def verify(name: str, mesh: Mesh, *, as_json: bool) -> None:
+    """Compare what all replicas of a store hold; the code is 1 if one differs or is silent.
+
+    All look at themselves at the same event of the master's stream, so that writes may go on. A
+    clone that differs loads everything anew by itself. The clone of this command is one of them.
+    """
+    require_peer(mesh)
+    found = run(_verify, mesh, name)
+    if as_json:
+        for row in found.replicas:
+            click.echo(json.dumps(_replica_line(row)))
+    else:
+        click.echo(str(found))
+    if not found:
+        raise CommandFailed(f"the replicas of {name} are not all equal")
+
+
+async def _verify(mesh: Mesh, name: str) -> Verification:
+    async with open_clone(mesh, name) as clone:
+        return await clone.verify(timeout=mesh.wait)
+
+
+def _replica_line(row: ReplicaDigest) -> dict[str, object]:
+    line: dict[str, object] = {"replica": str(row.replica), "answered": row.digest is not None}
+    if row.digest is not None:
+        line["revision"] = row.digest.revision
+        line["entries"] = row.digest.entry_count
+        line["digest"] = str(row.digest)
+    return line
+
+
+@store.command()
+@click.argument("name")
+@click.option(
+    "--at", "node_id", metavar="NODE",
+    help="The id of the node whose clone is to lead. Otherwise it is the one at --peer.",
+)  # fmt: skip
+@click.option(
+    "--force", is_flag=True,
+    help="Promote it even if the master is alive, or if something is known to be missing there.",
+)  # fmt: skip
+@mesh_options(listens=False)
+def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
+    """Make the clone of a node the master of its store, and write what came of it.
+
+    The node has to be one of "peermesh node --clone NAME[:PATH]". The last master is fenced: when
+    it returns it becomes a clone. What it had acknowledged and this clone does not have is lost.
+    """
+    require_peer(mesh)
+    click.echo(run(ask_for_promotion, mesh, name, node_id, force))
 
 
 for command in (scan, events, watch, dump, load):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterator
+from itertools import chain
 from os import PathLike, fspath
 from typing import Final, Literal, get_args
 
@@ -16,30 +17,44 @@ import cbor2
 
 from stores import fields
 from stores.actions import WriterId
+from stores.backends.wal import LogWitness, read_witness
+from stores.digests import checksum, checksums
+from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
-from stores.persistence import Changes, Loaded
+from stores.persistence import Census, Changes, Loaded
 from stores.table import Columns
-from wire.errors import BackendFailure
+from wire.errors import BackendFailure, DecodeError
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
 
 APPLICATION_ID: Final = 0x70656D73
 """Marks the file as ours for everybody who looks (``file``, ``PRAGMA application_id``): "pems"."""
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""Since 2 every row has a checksum."""
 
 CHECKPOINT_PAGES: Final = 4_000
 """Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
 busy store rewrites the same pages often, and each move costs two more waits for the disk."""
 
+REMEDY: Final = (
+    "do not use it. Promote a clone that has the store (peermesh store promote), or restore a copy"
+    " of the file"
+)
+
+_INTEGER_MAX: Final = (1 << 63) - 1
+
 _SCHEMA: Final = """
-    CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE meta (
+        name TEXT PRIMARY KEY, value INTEGER NOT NULL, checksum INTEGER NOT NULL
+    ) WITHOUT ROWID;
     CREATE TABLE store (
-        key BLOB PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, expiry INTEGER
+        key BLOB PRIMARY KEY, value BLOB NOT NULL, revision INTEGER NOT NULL, expiry INTEGER,
+        checksum INTEGER NOT NULL
     ) WITHOUT ROWID;
     CREATE TABLE writers (
         writer BLOB PRIMARY KEY, request INTEGER NOT NULL, seen INTEGER NOT NULL,
-        outcomes BLOB NOT NULL
+        outcomes BLOB NOT NULL, checksum INTEGER NOT NULL
     ) WITHOUT ROWID;
 """
 
@@ -78,15 +93,12 @@ class SQLiteBackend:
 
     def load(self, epoch_min: int) -> Loaded:
         """Open or create the file; raises ``BackendFailure`` if it is no store, or in use."""
-        with self._failures_explained():
-            self._connection = connection = sqlite3.connect(
-                self._path, timeout=0, isolation_level=None, check_same_thread=False
-            )
-            self._configure(connection)
-            with _transaction(connection):
-                self._prepare_schema(connection)
-                epoch = self._next_epoch(connection, epoch_min)
-                return self._read(connection, epoch)
+        try:
+            with self._failures_explained():
+                return self._open(epoch_min)
+        except BaseException:
+            self._abandon()
+            raise
 
     def commit(self, changes: Changes) -> None:
         """Make changes durable in one transaction."""
@@ -105,6 +117,42 @@ class SQLiteBackend:
             self._connection = None
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _open(self, epoch_min: int) -> Loaded:
+        witness = read_witness(self._path)
+        self._connection = connection = self._connect()
+        self._configure(connection)
+        self._check_log(connection, witness)
+        with _transaction(connection):
+            self._prepare_schema(connection)
+            try:
+                epoch = self._next_epoch(connection, epoch_min)
+                return self._read(connection, epoch)
+            except (ValueError, TypeError, OverflowError, DecodeError) as error:
+                # A checksum would have told, if the damage had let it be computed.
+                raise self._damage(f"a record ({error!s:.80})") from error
+
+    def _abandon(self) -> None:
+        """Let go of a file that could not be loaded, and leave it as it is."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        return sqlite3.connect(self._path, timeout=0, isolation_level=None, check_same_thread=False)
+
+    def _check_log(self, connection: sqlite3.Connection, witness: LogWitness) -> None:
+        """Refuse a log in which commits lie behind damage: SQLite itself would not mind."""
+        if not witness.commits:
+            return
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        _, frame_count, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if witness.lost_commits(frame_count) > 1:
+            raise self._damage(f"its log {self._path}-wal, after frame {frame_count}")
+
+    def _damage(self, what: str) -> BackendFailure:
+        return BackendFailure(f"{self._path} is damaged ({what} is not what was written): {REMEDY}")
 
     def _configure(self, connection: sqlite3.Connection) -> None:
         # The lock is kept until the file is closed: two masters of one file would each believe
@@ -138,33 +186,70 @@ class SQLiteBackend:
         if self._is_integrity_checked:
             (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
             if found != "ok":
-                raise BackendFailure(f"{self._path} is damaged ({found}): restore a copy of it")
+                raise BackendFailure(f"{self._path} is damaged ({found}): {REMEDY}")
 
     def _next_epoch(self, connection: sqlite3.Connection, epoch_min: int) -> int:
-        meta = dict(connection.execute("SELECT name, value FROM meta"))
-        epoch: int = max(meta.get("epoch", 0) + 1, epoch_min)
-        connection.execute("REPLACE INTO meta VALUES ('epoch', ?)", (epoch,))
+        epoch = next_epoch(self._meta(connection).get("epoch", 0), epoch_min)
+        self._set_meta(connection, {"epoch": epoch})
         return epoch
 
+    def _meta(self, connection: sqlite3.Connection) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for name, value, check in connection.execute("SELECT name, value, checksum FROM meta"):
+            if check != _number_checksum(name, value):
+                raise self._damage(f"the number {name}")
+            found[name] = value
+        return found
+
+    def _set_meta(self, connection: sqlite3.Connection, numbers: dict[str, int]) -> None:
+        rows = [(name, value, _number_checksum(name, value)) for name, value in numbers.items()]
+        places = ", ".join(["(?, ?, ?)"] * len(rows))  # one statement costs half of three
+        connection.execute(f"REPLACE INTO meta VALUES {places}", [*chain.from_iterable(rows)])
+
     def _read(self, connection: sqlite3.Connection, epoch: int) -> Loaded:
-        meta = dict(connection.execute("SELECT name, value FROM meta"))
+        meta = self._meta(connection)
         columns = Columns()
-        for key, value, revision, expiry in connection.execute("SELECT * FROM store"):
+        query = "SELECT key, value, revision, expiry, checksum FROM store"
+        for key, value, revision, expiry, check in connection.execute(query):
+            if check != checksum(key, value, revision, expiry):
+                raise self._damage(f"the entry {key.hex():.40}")
             columns.values[key] = value
             columns.revisions[key] = revision
             if expiry is not None:
                 columns.expiries[key] = expiry
+        self._count(columns, meta)
+        return Loaded(epoch, meta.get("revision", 0), columns, self._read_writers(connection))
+
+    def _count(self, columns: Columns, meta: dict[str, int]) -> None:
+        """See that no entry is missing, and none is an earlier one."""
+        if "entries" not in meta and "revisions" not in meta:
+            return
+        census = Census.of(columns)
+        if (census.entry_count, census.revision_total & _INTEGER_MAX) != (
+            meta.get("entries"),
+            meta.get("revisions"),
+        ):
+            raise self._damage(f"of {meta.get('entries')} entries, {census.entry_count} are there")
+
+    def _read_writers(self, connection: sqlite3.Connection) -> tuple[WriterRow, ...]:
         writers: list[WriterRow] = []
-        query = "SELECT writer, request, seen, outcomes FROM writers ORDER BY seen"
-        for writer, request, self._seen, outcomes in connection.execute(query):
+        query = "SELECT writer, request, seen, outcomes, checksum FROM writers ORDER BY seen"
+        for writer, request, self._seen, outcomes, check in connection.execute(query):
+            if check != checksum(writer, outcomes, request, self._seen):
+                raise self._damage("the record of a writer")
             found = tuple(fields.outcome(item) for item in cbor2.loads(outcomes))
             writers.append(WriterRow(WriterId(writer), request, found))
-        return Loaded(epoch, meta.get("revision", 0), columns, tuple(writers))
+        return tuple(writers)
 
     def _write(self, connection: sqlite3.Connection, changes: Changes) -> None:
         if changes.is_cleared:
             connection.execute("DELETE FROM store")
-        connection.executemany("REPLACE INTO store VALUES (?, ?, ?, ?)", changes.rows)
+        if changes.rows:
+            keys, values, revisions, expiries = zip(*changes.rows, strict=True)
+            is_lasting = expiries.count(None) == len(expiries)
+            checks = checksums(keys, values, revisions, () if is_lasting else expiries)
+            rows = zip(keys, values, revisions, expiries, checks, strict=True)
+            connection.executemany("REPLACE INTO store VALUES (?, ?, ?, ?, ?)", rows)
         if changes.erased:
             erased = [(key,) for key in changes.erased]
             connection.executemany("DELETE FROM store WHERE key = ?", erased)
@@ -172,14 +257,19 @@ class SQLiteBackend:
             forgotten = [(writer,) for writer in changes.forgotten]
             connection.executemany("DELETE FROM writers WHERE writer = ?", forgotten)
         if changes.writers:
-            rows = [self._writer_row(row) for row in changes.writers]
-            connection.executemany("REPLACE INTO writers VALUES (?, ?, ?, ?)", rows)
-        connection.execute("REPLACE INTO meta VALUES ('revision', ?)", (changes.revision,))
+            records = [self._writer_row(row) for row in changes.writers]
+            connection.executemany("REPLACE INTO writers VALUES (?, ?, ?, ?, ?)", records)
+        numbers = {"revision": changes.revision}
+        if (census := changes.census) is not None:
+            numbers["entries"] = census.entry_count
+            numbers["revisions"] = census.revision_total & _INTEGER_MAX
+        self._set_meta(connection, numbers)
 
-    def _writer_row(self, row: WriterRow) -> tuple[bytes, int, int, bytes]:
+    def _writer_row(self, row: WriterRow) -> tuple[bytes, int, int, bytes, int]:
         self._seen += 1
         outcomes = cbor2.dumps(fields.pack(row.outcomes))
-        return bytes(row.writer), row.last_request, self._seen, outcomes
+        writer, request, seen = bytes(row.writer), row.last_request, self._seen
+        return writer, request, seen, outcomes, checksum(writer, outcomes, request, seen)
 
     @contextlib.contextmanager
     def _failures_explained(self) -> Iterator[None]:
@@ -188,6 +278,10 @@ class SQLiteBackend:
             yield
         except sqlite3.Error as error:
             raise BackendFailure(f"{self._path}: {_explain(error)}") from error
+
+
+def _number_checksum(name: str, value: int) -> int:
+    return checksum(str(name).encode(), b"%d" % value, 0, None)  # damage may change its type
 
 
 @contextlib.contextmanager
@@ -207,9 +301,9 @@ def _explain(error: sqlite3.Error) -> str:
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
             advice = "another process has it; a store's file belongs to one master at a time"
         case "SQLITE_NOTADB":
-            advice = "this is no SQLite file, or a damaged one; restore a copy, or use another path"
+            advice = f"this is no SQLite file, or a damaged one: {REMEDY}"
         case "SQLITE_CORRUPT":
-            advice = "the file is damaged; restore a copy of it"
+            advice = f"the file is damaged: {REMEDY}"
         case "SQLITE_FULL":
             advice = "the disk is full; make room and start the master anew"
         case "SQLITE_CANTOPEN":

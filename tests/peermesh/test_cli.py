@@ -447,3 +447,27 @@ def test_a_broker_of_modules_follows_its_file_and_ends_in_order(tmp_path: Path) 
         assert process.wait(20) == 128 + signal.SIGTERM
         assert process.stderr.read() == ""
     assert run("broker", "modules", str(tmp_path / "nothing.toml")).returncode == ExitCode.USAGE
+
+
+def test_replicas_are_compared_and_a_clone_is_promoted(tmp_path):
+    path = tmp_path / "promoted.db"
+    with node("--master", "s") as (master, address):
+        clone_options = ("--peer", address, "--clone", f"s:{path}")
+        with node(*clone_options) as (clone, clone_address):
+            assert run("store", "put", "s", "1", "2", "--peer", clone_address).returncode == 0
+            verified = run("store", "verify", "s", "--json", "--peer", address)
+            lines = [json.loads(line) for line in verified.stdout.splitlines()]
+            assert verified.returncode == 0
+            assert [line["revision"] for line in lines] == [1, 1, 1]
+            assert len({line["digest"] for line in lines}) == 1
+            refused = run("store", "promote", "s", "--peer", clone_address)
+            assert refused.returncode == ExitCode.FAILED
+            assert "its master is alive" in refused.stderr
+            wrong = run("store", "promote", "s", "--peer", address, "--wait", "0.5")
+            assert wrong.returncode == ExitCode.TIMEOUT
+            master.kill()
+            find_event(clone, "store_master_lost")
+            promoted = run("store", "promote", "s", "--peer", clone_address)
+            assert "leads s in term 1, from revision 1" in promoted.stdout
+            assert run("store", "get", "s", "1", "--peer", clone_address).stdout == "2\n"
+    assert path.exists()

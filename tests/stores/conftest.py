@@ -15,6 +15,7 @@ from stores.clone import Clone
 from stores.commands import InternalCommand
 from stores.effects import Effect
 from stores.encoding import decode_command, encode_command
+from stores.epochs import next_epoch, promoted
 from stores.master import Master
 from stores.outcomes import Applied, Refused, WriterRow
 from stores.persistence import Changes, Loaded, StoreBackend
@@ -39,7 +40,7 @@ class KeptBackend:
         self.writers: dict[WriterId, WriterRow] = {}
 
     def load(self, epoch_min: int) -> Loaded:
-        self.epoch = max(self.epoch + 1, epoch_min)
+        self.epoch = next_epoch(self.epoch, epoch_min)
         rows = tuple(self.writers.values())
         return Loaded(self.epoch, self.revision, self.columns.copy(), rows)
 
@@ -68,6 +69,8 @@ class Packet:
     sender: EndpointId
     receiver: EndpointId
     payload: bytes
+    is_for_master: bool
+    """On which of the two topics it travels; only those who hear that one get it."""
 
     def __repr__(self) -> str:
         command = decode_command(self.payload)
@@ -75,7 +78,7 @@ class Packet:
         return f"<{route} {command.content} session={command.session} of {command.sequence}>"
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Node:
     """A core with all that it said, and its handle."""
 
@@ -169,6 +172,30 @@ class Node:
         self.run(self.core.persisted(effect.token))
         self.flush()
 
+    def promote(self, replicas: int = 0) -> None:
+        """Become the master, in memory."""
+        clone, now_ns = self.core, self.world.now_ns
+        assert isinstance(clone, Clone)
+        epoch = promoted(clone.assess(now_ns).known_epoch, now_ns)
+        self.run(clone.pause())
+        legacy, unanswered = clone.legacy(epoch), clone.unanswered
+        self.core = Master(clone.entity, legacy, is_durable=False, replicas=replicas)
+        self.run(self.core.inherit(clone.requests, unanswered))
+        self.flush()
+
+    def step_down(self, deposed: fx.Deposed) -> None:
+        """Become a clone of the master that was promoted."""
+        master = self.core
+        assert isinstance(master, Master)
+        self.commits.clear()
+        inheritance = master.bequeath(deposed)
+        incarnation = self.world.next_incarnation()
+        is_observed = master._table.observer is not None
+        self.core = Clone(
+            master.entity, incarnation, inheritance=inheritance, is_observed=is_observed
+        )
+        self.run(self.core.start())
+
     def crash(self) -> None:
         """Stop at once; what it has sent is still on its way."""
         self.is_alive = False
@@ -184,9 +211,14 @@ class World:
         self.now_ns = 1_000 * TICK_NS
         self.nodes: list[Node] = []
         self.packets: list[Packet] = []
+        self.cut_off: set[EndpointId] = set()
+        """Nothing goes in or out there."""
         self._numbers = count(1)
 
-    def master(self, backend: StoreBackend | None = None, **options: bool) -> Node:
+    def next_incarnation(self) -> int:
+        return next(self._numbers) * 1_000_000
+
+    def master(self, backend: StoreBackend | None = None, **options: Any) -> Node:
         number = next(self._numbers)
         entity = EntityId(EndpointId(number.to_bytes(16, "big")), 1)
         backend = MemoryBackend() if backend is None else backend
@@ -209,11 +241,22 @@ class World:
         for effect in effects:
             node.log.append(effect)
             match effect:
+                case fx.Deposed():
+                    node.step_down(effect)
                 case fx.Unicast(to, payload):
-                    self.packets.append(Packet(node.id, to, payload))
+                    self.packets.append(Packet(node.id, to, payload, not node.is_master))
                 case fx.Multicast(payload):
                     others = [other for other in self.nodes if other.is_master != node.is_master]
-                    self.packets += [Packet(node.id, other.id, payload) for other in others]
+                    self.packets += [
+                        Packet(node.id, other.id, payload, other.is_master) for other in others
+                    ]
+                case fx.ToOwnKind(to, payload):
+                    alike = [other for other in self.nodes if other.is_master == node.is_master]
+                    self.packets += [
+                        Packet(node.id, other.id, payload, node.is_master)
+                        for other in alike
+                        if other is not node and to in (None, other.id)
+                    ]
                 case fx.Persist():
                     assert not node.commits, "one commit at a time"
                     node.commits.append(effect)
@@ -227,8 +270,10 @@ class World:
                         node.outcomes[request] = result.result
 
     def deliver(self, packet: Packet) -> None:
+        if self.cut_off & {packet.sender, packet.receiver}:
+            return
         for node in self.nodes:
-            if node.id == packet.receiver:
+            if node.id == packet.receiver and node.is_master == packet.is_for_master:
                 node.run(node.core.receive(packet.sender, packet.payload, self.now_ns))
                 node.flush()
 

@@ -51,7 +51,7 @@ def test_the_mapping_is_the_seeds():
 EXAMPLES = [
     (commands.Actions((b"one",)), channels.Event(7, 5, (b"one",))),
     (commands.AttachWriterCommand(9), channels.Handshake(7, 5, 9)),
-    (commands.AckCloneCommand(9, 1, 0, (), None), channels.Handshake(7, 5, 9)),
+    (commands.AckCloneCommand(9, 1, 0, (), 0, None), channels.Handshake(7, 5, 9)),
     (commands.KeepaliveCommand(), channels.Heartbeat(7, 5)),
     (commands.RetransmitFailedCommand(), channels.RetransmitFailed(7, 5)),
     (commands.UnknownConsumerCommand(), channels.UnknownConsumer(7)),

@@ -9,6 +9,7 @@ from hypothesis import example, given, strategies as st
 from stores import actions, commands
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind, WriterId
 from stores.commands import Actions, InternalCommand
+from stores.digests import Digest, ReplicaDigest
 from stores.encoding import (
     ActionsEncoder,
     decode_action,
@@ -17,7 +18,7 @@ from stores.encoding import (
     encode_command,
 )
 from stores.limits import BATCH_COUNT_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
-from stores.outcomes import Applied, Outcome, Refused
+from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -96,10 +97,12 @@ ACTIONS = {
         actions.RefusalCommand(WRITER, 5, ErrorCode.TYPE_CLASH, "no"),
         f"851823{WRITER_HEX}050b626e6f",
     ),
+    "digest": (actions.DigestCommand(2, 7, 3, 5), "85184202070305"),
 }
 
-CHUNK = Chunk(0, True, [b"ak", b"av"], [3], [0, 99])
-CHUNK_HEX = "8500f58242616b4261768103820" + "01863"
+ROW = WriterRow(WRITER, 4, (Outcome(4, 4, Applied(9)),))
+CHUNK = Chunk(0, True, [b"ak", b"av"], [3], [0, 99], [ROW])
+CHUNK_HEX = "8600f58242616b42617681038200186381" + f"83{WRITER_HEX}0481" + "84040409f6"
 
 CONTENTS = {
     "attach_writer": (commands.AttachWriterCommand(5), "8709", "05"),
@@ -116,10 +119,19 @@ CONTENTS = {
                 Outcome(2, 2, Refused(ErrorCode.NO_SUCH_KEY, "gone")),
                 Outcome(3, 3, Applied(3, answer=False)),
             ),
+            1,
             CHUNK,
         ),
-        "8b0d",
-        "050302" + "83" + "84010103f6" + "840202" + "09" + "64676f6e65" + "84030303f4" + CHUNK_HEX,
+        "8c0d",
+        "050302"
+        + "83"
+        + "84010103f6"
+        + "840202"
+        + "09"
+        + "64676f6e65"
+        + "84030303f4"
+        + "01"
+        + CHUNK_HEX,
     ),
     "retransmit_failed": (commands.RetransmitFailedCommand(), "860e", ""),
     "actions": (Actions([b"one", b"two"]), "871820", "82436f6e654374776f"),
@@ -140,6 +152,25 @@ CONTENTS = {
         commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
         "88182b",
         "181c63627965",
+    ),
+    "proclaim": (commands.ProclaimCommand(), "861840", ""),
+    "replicated": (commands.ReplicatedCommand(), "861841", ""),
+    "digest_answer": (
+        commands.DigestAnswerCommand(2, Digest(7, 3, 2**32)),
+        "881843",
+        "02" + "8307031b0000000100000000",
+    ),
+    "verify_request": (commands.VerifyRequestCommand(9), "871844", "09"),
+    "verify_answer": (
+        commands.VerifyAnswerCommand(
+            9,
+            (
+                ReplicaDigest(SENDER, Digest(7, 3, 5)),
+                ReplicaDigest(SENDER, None),
+            ),
+        ),
+        "881845",
+        "09" + "82" + f"83{SENDER_HEX}83070305" + f"83{SENDER_HEX}f6",
     ),
 }
 

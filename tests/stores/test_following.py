@@ -10,9 +10,10 @@ from stores import commands, effects as fx
 from stores.commands import Actions, InternalCommand
 from stores.encoding import decode_command, encode_command
 from stores.following import RIVAL_COUNT, SEARCH_INTERVAL_TICKS, SILENCE_TICKS
+from stores.outcomes import Applied
 from stores.snapshots import Chunk
 from wire.encoding import encode
-from wire.errors import DecodeError
+from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
 TICK_NS = 100_000_000
@@ -268,24 +269,31 @@ def test_a_clone_follows_a_master_with_a_lower_epoch_if_its_own_is_gone(world):
 def test_a_lower_master_is_told_of_once_and_ignored(world):
     low, high = world.master(), world.master()
     high.put("a", "high")
-    low.put("a", "low")
     world.nodes.remove(low)
     clone = world.clone()
     world.settle()
-    world.nodes.append(low)
-    world.tick(10 * RIVAL_COUNT)
+    for _ in range(10 * RIVAL_COUNT):
+        clone.hear(commands.KeepaliveCommand(), sender=low.core.entity, epoch=low.core.epoch)
+        world.settle()
     assert clone.get("a") == "high"
     assert clone.said(fx.SecondMaster) == [fx.SecondMaster(low.core.entity, low.core.epoch)]
 
 
-def test_of_two_masters_all_clones_follow_the_same_and_none_waits_for_them(world):
+def test_of_two_masters_the_earlier_one_closes_and_all_clones_follow_the_later_one(world):
     low, high = world.master(), world.master()
     clones = [world.clone() for _ in range(3)]
+    number = low.put("a", "low")
     world.tick(20)
     followed = {clone.core._following.master.entity for clone in clones}
     assert followed == {high.core.entity}
-    low.run(low.core.begin_idle(1))
-    assert low.is_idle(1)
+    (closed,) = low.said(fx.Closed)
+    assert closed.code is ErrorCode.MASTER_EXISTS
+    assert low.outcomes[number] == Applied(1), "what was told before stays told"
+    assert high.said(fx.SecondMaster) == [fx.SecondMaster(low.core.entity, low.core.epoch)]
+    assert low.said(fx.SecondMaster) == [fx.SecondMaster(high.core.entity, high.core.epoch)]
+    high.run(high.core.begin_idle(1))
+    world.tick(6)
+    assert high.is_idle(1)
 
 
 def test_a_master_that_closed_is_searched_for_at_once(pair, world):

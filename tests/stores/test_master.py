@@ -520,7 +520,6 @@ OTHER = WriterId.of(EntityId(EndpointId(b"o" * 16), 1), 1)
         put(3, "x", writer=OTHER),
         ExpireCommand([encode("k")]),
         PutCommand(STRANGERS_LIFE, None, None, [encode("k"), encode("x")]),
-        PutCommand(STRANGERS_LIFE, 2, None, [encode("k"), encode("x")] * 2),
         PutCommand(STRANGERS_LIFE, 3, None, [encode("k"), b"\xff"]),
         PutCommand(STRANGERS_LIFE, 3, None, [b"\x18\x01", encode("x")]),
         b"\x81\x05",
@@ -583,3 +582,17 @@ def test_there_is_room_until_much_is_on_its_way(world, make_kept_backend, monkey
     assert not master.core.has_room()
     master.commit()
     assert master.core.has_room()
+
+
+def test_of_a_run_that_was_done_in_part_the_rest_is_done(world):
+    """A promoted clone may have a part of what its master made of a run of additions."""
+    master, _ = world.master(), world.clone()
+    world.settle()
+    attach_stranger(master)
+    write(master, put(1, "kept"), put(2, "kept"))
+    run = PutCommand(
+        STRANGERS_LIFE, 2, None, [encode("again"), encode(1), encode("new"), encode(2)]
+    )
+    write(master, run, sequence=4)
+    assert master.contents() == {"k": "kept", "new": 2}
+    assert master.core.revision == 3

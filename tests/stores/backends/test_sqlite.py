@@ -253,8 +253,9 @@ def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
 
 def test_a_commit_that_fails_keeps_nothing_of_it(open_backend):
     backend, _ = open_backend()
-    rows = [(b"a", b"1", 1, None), (b"b", None, 2, None)]
-    with pytest.raises(BackendFailure, match="NOT NULL"):
+    backend._connection.execute("PRAGMA max_page_count = 10")
+    rows = [(b"a", b"1", 1, None), (b"b", bytes(100_000), 2, None)]
+    with pytest.raises(BackendFailure, match="the disk is full"):
         backend.commit(Changes(2, rows=rows))
     _, loaded = open_backend()
     assert loaded.revision == 0

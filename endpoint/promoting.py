@@ -1,0 +1,94 @@
+"""How a store changes its role: a clone is promoted to master, a deposed master becomes a clone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import trio
+
+from stores.clone import Clone
+from stores.effects import Deposed
+from stores.epochs import promoted, started_at, term_of
+from stores.master import Master
+from stores.persistence import Census, Changes, Loaded, StoreBackend
+from wire.errors import BackendFailure, MasterExists, PromotionRefused
+
+if TYPE_CHECKING:
+    from endpoint.store_runner import StoreRunner
+
+MakeBackend = Callable[[], StoreBackend]
+MakeClone = Callable[[Master, Deposed, int], Clone]
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """What came of a promotion."""
+
+    term: int
+    """How many promotions the store has seen: masters of earlier terms are fenced."""
+    revision: int
+    """The new master goes on from here. What its master acknowledged beyond is lost."""
+    silent_seconds: float
+    """How long ago the last master was heard: what it did since is unknown here."""
+
+
+async def promote(
+    runner: StoreRunner, make_backend: MakeBackend, replicas: int, *, force: bool
+) -> Promotion:
+    """Make a clone the master of its store; raises ``PromotionRefused``, ``BackendFailure``."""
+    clone = runner.core
+    if not isinstance(clone, Clone):
+        raise MasterExists(f"store {runner.name} has its master here already")
+    now_ns = runner.now_ns()
+    assessment = clone.assess(now_ns)
+    if not force or not assessment.has_data:
+        assessment.check(runner.name)
+    epoch = promoted(max(assessment.known_epoch, started_at(0)), now_ns)
+    keeper = make_backend()
+    runner.carry_out(clone.pause())
+    try:
+        legacy = await trio.to_thread.run_sync(_settle_in, keeper, clone.legacy(epoch))
+        if runner.error is not None:
+            raise PromotionRefused(f"store {runner.name} was closed meanwhile")
+    except BaseException:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(keeper.close)
+        runner.carry_out(clone.go_on())
+        raise
+    durable, now_ns = keeper.is_durable, runner.now_ns()
+    master = Master(clone.entity, legacy, is_durable=durable, replicas=replicas, now_ns=now_ns)
+    unanswered = clone.unanswered
+    runner.swap(master, keeper)
+    runner.carry_out(master.inherit(clone.requests, unanswered))
+    runner.settle()
+    return Promotion(term_of(legacy.epoch), legacy.revision, assessment.silent_ns / 1e9)
+
+
+def _settle_in(keeper: StoreBackend, legacy: Loaded) -> Loaded:
+    """Put everything into a new backend, in one commit; gives it with the backend's epoch."""
+    found = keeper.load(legacy.epoch)
+    if found.revision or found.columns or found.writers:
+        raise BackendFailure(
+            "there is a store in that file already: give the promoted store a file of its own"
+        )
+    if keeper.is_durable:
+        columns = legacy.columns
+        expiry = columns.expiries.get
+        rows = [
+            (key, value, columns.revisions[key], expiry(key))
+            for key, value in columns.values.items()
+        ]
+        census = Census.of(columns)
+        keeper.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers, census=census))
+    return Loaded(found.epoch, legacy.revision, legacy.columns, legacy.writers)
+
+
+def step_down(runner: StoreRunner, deposed: Deposed, make_clone: MakeClone) -> None:
+    """Put a clone in the place of a deposed master; its backend is let go as it is."""
+    master = runner.core
+    assert isinstance(master, Master), master
+    clone = make_clone(master, deposed, runner.now_ns())
+    runner.swap(clone, None)
+    runner.carry_out(clone.start())

@@ -1,0 +1,31 @@
+"""The comparison of all replicas of a store, as users see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stores.digests import ReplicaDigest
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What each replica had at the same event of the master's stream: true if all are equal.
+
+    A clone that differed has begun anew by now, with a snapshot of its master.
+    """
+
+    replicas: tuple[ReplicaDigest, ...]
+    """The master's first."""
+
+    def __bool__(self) -> bool:
+        """Tell whether all are equal, and all have answered."""
+        return len({row.digest for row in self.replicas}) == 1
+
+    def __str__(self) -> str:
+        """Write one line for each replica."""
+        own = self.replicas[0].digest
+        lines = [f"{self.replicas[0].replica} {own} master"]
+        for row in self.replicas[1:]:
+            verdict = "equal" if row.digest == own else "DIFFERENT"
+            lines.append(f"{row.replica} {row.digest or '-'} {verdict if row.digest else 'silent'}")
+        return "\n".join(lines)

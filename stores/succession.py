@@ -1,0 +1,114 @@
+"""Who leads: when a clone may be promoted, and how masters of one store find each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stores.commands import InternalCommand, ProclaimCommand
+from stores.effects import Effect, SecondMaster, ToOwnKind
+from stores.encoding import encode_command
+from stores.epochs import term_of
+from stores.following import RIVALS_MAX
+from stores.requests import Requests
+from stores.table import Columns
+from wire.errors import PromotionRefused
+from wire.identifiers import EndpointId, EntityId
+
+PROCLAIM_INTERVAL_TICKS: Final = 10
+"""Ticks between two calls to other masters: a second. They cost nothing while there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """How good a successor a clone is, as far as it can know."""
+
+    has_data: bool
+    is_in_touch: bool
+    """The master is alive."""
+    is_loading: bool
+    """A snapshot is under way; what can be read is older."""
+    missing_count: int
+    """Events that the master is known to have told, and that are not here."""
+    silent_ns: int
+    """How long ago the master was heard. What it did since is unknown."""
+    revision: int
+    known_epoch: int
+
+    def check(self, name: str) -> None:
+        """Raise ``PromotionRefused`` if something speaks against it."""
+        reason = self._objection()
+        if reason:
+            raise PromotionRefused(f"store {name}: {reason}")
+
+    def _objection(self) -> str:
+        if not self.has_data:
+            return "this clone never had a snapshot, so that nothing would be left of the store"
+        if self.is_in_touch:
+            return (
+                "its master is alive: close it first, when it is idle; with force it is deposed,"
+                " and what it acknowledges meanwhile is lost"
+            )
+        if self.is_loading:
+            return (
+                f"a snapshot is being loaded, and what is here is older (revision {self.revision}):"
+                " promote another clone; with force everything later is lost"
+            )
+        if self.missing_count:
+            return (
+                f"{self.missing_count} events of the master are missing here (revision"
+                f" {self.revision}): promote a clone that has them; with force they are lost"
+            )
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What a deposed master leaves to the clone in its place."""
+
+    known_epoch: int
+    """Of the master that leads now. One of an earlier term is not followed."""
+    requests: Requests
+    """What the handle asks for. Everything up to now has its outcome."""
+    columns: Columns
+    """What observers know of; reads find nothing of it, as it may have been lost."""
+    revision: int
+
+
+class Rivals:
+    """A master's ear and voice for other masters of its store."""
+
+    def __init__(self, entity: EntityId, epoch: int, effects: list[Effect]) -> None:
+        """Append to ``effects``."""
+        self._entity = entity
+        self._epoch = epoch
+        self._effects = effects
+        self._tick = 0
+        self._told: set[tuple[int, EntityId]] = set()
+
+    def tick(self) -> None:
+        """Call out once in a while; for the first time at once."""
+        if self._tick % PROCLAIM_INTERVAL_TICKS == 0:
+            self.proclaim(None)
+        self._tick += 1
+
+    def proclaim(self, to: EndpointId | None) -> None:
+        """Tell one master, or all, that we lead."""
+        command = InternalCommand(0, self._entity, None, self._epoch, ProclaimCommand())
+        self._effects.append(ToOwnKind(to, encode_command(command)))
+
+    def is_led_by(self, other: EntityId, epoch: int) -> bool:
+        """Hear another master: true if it leads; it is told otherwise, and so is the user."""
+        if (epoch, other) == (self._epoch, self._entity):
+            return False
+        if (epoch, other) > (self._epoch, self._entity):
+            return True
+        self.proclaim(other.endpoint)
+        if (epoch, other) not in self._told and len(self._told) < RIVALS_MAX:
+            self._told.add((epoch, other))
+            self._effects.append(SecondMaster(other, epoch))
+        return False
+
+    def is_fenced(self, epoch: int | None) -> bool:
+        """Tell whether a clone knows of a master that was promoted after us."""
+        return epoch is not None and term_of(epoch) > term_of(self._epoch)
