@@ -6,7 +6,6 @@ Imported when the first store is attached: an endpoint without stores does witho
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING, Final, cast
 
 import trio
@@ -14,6 +13,7 @@ import trio
 from endpoint.attaching import Backend
 from endpoint.store import Store
 from endpoint.store_runner import StoreCore, StoreRunner
+from endpoint.surroundings import BackendOpener, Surroundings
 from stores.backends import MemoryBackend
 from stores.clone import Clone
 from stores.master import Master
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 _NANOSECONDS: Final = 1_000_000_000
 
 
-def make_backend(backend: Backend, options: dict[str, object]) -> StoreBackend:
+def make_backend(
+    backend: Backend, options: dict[str, object], open_file: BackendOpener | None = None
+) -> StoreBackend:
     """Make the backend; raises ``BackendFailure`` for options that it does not have."""
     if backend is Backend.Memory:
         if options:
@@ -40,6 +42,8 @@ def make_backend(backend: Backend, options: dict[str, object]) -> StoreBackend:
         path = options.pop("path")
         if not isinstance(path, (str, os.PathLike)):
             raise BackendFailure(f"path={path!r}: give the path of the file")
+        if open_file is not None:
+            return open_file(os.fspath(path), options)
         return SQLiteBackend(path, **options)  # type: ignore[arg-type]  # SQLiteBackend checks them
     except KeyError:
         raise BackendFailure("an SQLite store needs the option path=FILE") from None
@@ -50,17 +54,18 @@ def make_backend(backend: Backend, options: dict[str, object]) -> StoreBackend:
 class Attachments:
     """The stores of one endpoint."""
 
-    def __init__(self, loop: EndpointLoop) -> None:
+    def __init__(self, loop: EndpointLoop, around: Surroundings) -> None:
         """Begin without stores."""
         self._loop = loop
+        self._around = around
         self._objects = 0
 
     async def attach_master(self, name: str, backend: Backend, options: dict[str, object]) -> Store:
         """Start the master of a store; raises ``MasterExists`` and ``BackendFailure``."""
         hears, speaks = store_topics(name)
         self._check(name, hears, speaks)
-        keeper = make_backend(backend, dict(options))
-        loaded = await trio.to_thread.run_sync(keeper.load, time.time_ns())
+        keeper = make_backend(backend, dict(options), self._around.open_file)
+        loaded = await trio.to_thread.run_sync(keeper.load, self._around.now_ns())
         try:
             self._check(name, hears, speaks)
         except StoreError:
@@ -89,7 +94,7 @@ class Attachments:
         if hears in self._loop.stores:
             raise StoreError(f"store {name} has a clone at this endpoint: use its handle")
         interval = None if stale_interval is None else round(stale_interval * _NANOSECONDS)
-        core = Clone(self._entity(), time.time_ns(), stale_interval_ns=interval)
+        core = Clone(self._entity(), self._around.now_ns(), stale_interval_ns=interval)
         store = self._run(core, name, hears, speaks, None)
         store.runner.carry_out(core.start())
         return store
@@ -107,7 +112,12 @@ class Attachments:
         backend: StoreBackend | None,
     ) -> Store:
         runner = StoreRunner(
-            self._loop, cast("StoreCore", core), name=name, speaks_on=speaks, backend=backend
+            self._loop,
+            cast("StoreCore", core),
+            name=name,
+            speaks_on=speaks,
+            backend=backend,
+            now_ns=self._around.now_ns,
         )
         self._loop.add_store(hears, runner)
         self._loop.start_task(runner.flush_forever)

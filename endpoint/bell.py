@@ -20,6 +20,11 @@ class Bell:
         """Begin with nobody waiting."""
         self._waiters: list[trio.lowlevel.Task] = []
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits."""
+        return not self._waiters
+
     async def wait(self) -> None:
         """Wait until it is rung; a checkpoint."""
         task = trio.lowlevel.current_task()

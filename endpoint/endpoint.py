@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import time
-import uuid
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
@@ -30,6 +27,7 @@ from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
+from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
@@ -81,17 +79,23 @@ class Endpoint:
         """
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
-        self._id = endpoint_id or EndpointId(uuid.uuid4().bytes)
+        self._around = around = surroundings.get()
+        self._id = endpoint_id or around.new_id()
         self._core = EndpointCore(self._id, forwarding=self.settings.forwarding)
         self.loop = EndpointLoop(
             self._core,
             ttl=self.settings.ttl,
             policy=self.settings.overflow_policy,
             # Nobody sends a message in every nanosecond of his life.
-            first_sequence=time.time_ns(),
+            first_sequence=around.now_ns(),
         )
         self._attachments: Attachments | None = None
-        self._network = Network(credentials, allow_plain=self.settings.allow_plain)
+        self._network = Network(
+            credentials,
+            allow_plain=self.settings.allow_plain,
+            open_stream=around.open_tcp_stream,
+            open_listeners=around.open_tcp_listeners,
+        )
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._listening: list[trio.CancelScope] = []
@@ -109,7 +113,7 @@ class Endpoint:
         self._nursery = await self._manager.__aenter__()
         self.loop.nursery = self._nursery
         self._is_open = self.loop.publication.is_open = True
-        self._nursery.start_soon(self.loop.tick_forever)
+        self.loop.start_task(self.loop.tick_forever)
         return self
 
     async def __aexit__(
@@ -176,7 +180,7 @@ class Endpoint:
             raise EndpointClosed(
                 "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
             )
-        self._nursery.start_soon(function, *arguments)  # type: ignore[arg-type]  # trio's own types are stricter than its use
+        self.loop.start_task(function, *arguments)
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -251,7 +255,7 @@ class Endpoint:
         if dialer is not None:
             dialer.stop()
         connect = partial(self._network.connect, *key)
-        dialer = Dialer(self.loop, connect, key, retry=retry, chance=random.random)
+        dialer = Dialer(self.loop, connect, key, retry=retry, chance=self._around.chance)
         self._dialers[key] = dialer
         self._start(self._dial, dialer)
         return dialer
@@ -264,8 +268,7 @@ class Endpoint:
                 del self._dialers[dialer.address]
 
     def _run(self, greeting: Greeting) -> None:
-        assert self._nursery is not None
-        self._nursery.start_soon(self.loop.run, greeting)
+        self.loop.start_task(self.loop.run, greeting)
 
     async def unpeer(self, address: str, port: int) -> Outcome:
         """End the peering with that address; what was published before still arrives.
@@ -415,7 +418,7 @@ class Endpoint:
         if self._attachments is None:
             from endpoint.attachments import Attachments
 
-            self._attachments = Attachments(self.loop)
+            self._attachments = Attachments(self.loop, self._around)
         return self._attachments
 
     def statistics(self) -> EndpointStatistics:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import trio
@@ -101,6 +102,7 @@ class EndpointLoop:
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
         """Where the endpoint's tasks live while it is open."""
+        self._context = copy_context()
         self._policy = policy
         self._holding = Holding()
         self._connections: dict[Connection, None] = {}
@@ -257,10 +259,13 @@ class EndpointLoop:
         self.publication.command(topic, to, payload)
 
     def start_task(self, function: Callable[..., object], *arguments: object) -> None:
-        """Start a task that lives as long as the endpoint."""
+        """Start a task that lives as long as the endpoint, in the context that it was made in.
+
+        Whoever calls may be of another world, and gone long before.
+        """
         if self.nursery is None:
             raise EndpointClosed("the endpoint is not open: use it inside of 'async with'")
-        self.nursery.start_soon(function, *arguments)  # type: ignore[arg-type]  # trio's types are stricter than its use
+        self._context.run(self.nursery.start_soon, function, *arguments)  # type: ignore[arg-type]  # trio's types are stricter than its use
 
     def _tell_stores(self, event: StatusEvent) -> None:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:

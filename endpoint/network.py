@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ssl
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
@@ -26,8 +27,17 @@ _TAKEN: Final = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
 class Network:
     """The rules of one endpoint for connections: where plain TCP may be, and how TLS is done."""
 
-    def __init__(self, credentials: Credentials | None, *, allow_plain: bool) -> None:
-        """Use TLS with these credentials, or none."""
+    def __init__(
+        self,
+        credentials: Credentials | None,
+        *,
+        allow_plain: bool,
+        open_stream: Callable[..., Awaitable[trio.SocketStream]],
+        open_listeners: Callable[..., Awaitable[list[trio.SocketListener]]],
+    ) -> None:
+        """Use TLS with these credentials, or none. The functions are trio's, or do as those do."""
+        self._open_stream = open_stream
+        self._open_listeners = open_listeners
         self._credentials = credentials
         self._allow_plain = allow_plain
         self._server = credentials.server_context() if credentials is not None else None
@@ -43,7 +53,7 @@ class Network:
         if not 0 <= port <= PORT_MAX:
             raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
         try:
-            return await trio.open_tcp_listeners(port, host=address, backlog=BACKLOG)
+            return await self._open_listeners(port, host=address, backlog=BACKLOG)
         except (OSError, ValueError, OverflowError) as error:
             causes = [error, *getattr(error, "exceptions", ())]
             is_taken = any(getattr(cause, "errno", None) in _TAKEN for cause in causes)
@@ -57,7 +67,7 @@ class Network:
         self.check(address)
         if not 0 < port <= PORT_MAX:  # The system would take the rest of a division.
             raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
-        stream = await trio.open_tcp_stream(address, port)
+        stream = await self._open_stream(address, port)
         return await self._secure(stream, self._client, server_side=False)
 
     async def accept(self, stream: trio.SocketStream) -> Transport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from typing import Final, Protocol, assert_never
 
@@ -112,11 +111,12 @@ class StoreRunner:
         *,
         name: str,
         speaks_on: str,
+        now_ns: Callable[[], int],
         backend: StoreBackend | None = None,
     ) -> None:
         """Run ``core``; ``speaks_on`` is the topic that the other side hears.
 
-        A master has a ``backend``, a clone has none.
+        A master has a ``backend``, a clone has none. ``now_ns`` gives the time of day.
         """
         self.core = core
         self.name = name
@@ -131,6 +131,7 @@ class StoreRunner:
         """Woken when outcomes come, or when the state of the store as a whole changes."""
         self._observers: dict[Observer, None] = {}
         self._host = host
+        self._now_ns = now_ns
         self._topic = speaks_on
         self._backend = backend
         self._receipts: dict[int, Receipt] = {}
@@ -147,18 +148,18 @@ class StoreRunner:
         """Take in commands; bad ones are the sender's fault, and cost nothing else."""
         for payload in payloads:
             try:
-                self.carry_out(self.core.receive(sender, payload, time.time_ns()))
+                self.carry_out(self.core.receive(sender, payload, self._now_ns()))
             except DecodeError as error:
                 logger.warning("store %s: bad command from %s: %s", self.name, sender, error)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
-        self.carry_out(self.core.flush(time.time_ns()))
+        self.carry_out(self.core.flush(self._now_ns()))
 
     def tick(self) -> None:
         """Let a tenth of a second pass."""
         if self.error is None:
-            self.carry_out(self.core.tick(time.time_ns()))
+            self.carry_out(self.core.tick(self._now_ns()))
             self.settle()
 
     def unreachable(self, endpoint: EndpointId) -> None:
@@ -201,7 +202,7 @@ class StoreRunner:
         """Raise what keeps readers from reading: ``StoreClosed``, ``StaleData``."""
         if self.error is not None:
             raise self.error
-        if not self.is_master and self.core.is_stale(time.time_ns()):
+        if not self.is_master and self.core.is_stale(self._now_ns()):
             raise StaleData(
                 f"store {self.name}: its master has been out of touch for longer than the stale "
                 "interval; give attach_clone a longer stale_interval to read on"

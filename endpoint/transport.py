@@ -44,13 +44,27 @@ class Transport(Protocol):
         """End the connection at once."""
 
 
+class Readiness(Protocol):
+    """Waits for sockets: ``trio.lowlevel``, or a simulated network for its own."""
+
+    async def wait_readable(self, sock: socket.socket, /) -> None:
+        """Wait until reading gives something."""
+
+    async def wait_writable(self, sock: socket.socket, /) -> None:
+        """Wait until writing takes something."""
+
+    def notify_closing(self, sock: socket.socket, /) -> None:
+        """Wake whoever waits for a socket that is about to be closed."""
+
+
 class SocketTransport:
-    """A kernel's TCP socket, used directly."""
+    """A TCP socket, used directly: the kernel's, or one that behaves like it."""
 
     sends_now = True
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, readiness: Readiness = trio.lowlevel) -> None:
         """Own the socket from now on."""
+        self._readiness = readiness
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
@@ -64,7 +78,7 @@ class SocketTransport:
         while True:
             try:
                 if self._is_drained:
-                    await trio.lowlevel.wait_readable(self._socket)
+                    await self._readiness.wait_readable(self._socket)
                 chunk = self._socket.recv(RECEIVE_SIZE)
             except BlockingIOError:
                 self._is_drained = True
@@ -111,14 +125,14 @@ class SocketTransport:
 
     async def _wait_writable(self) -> None:
         try:
-            await trio.lowlevel.wait_writable(self._socket)
+            await self._readiness.wait_writable(self._socket)
         except (trio.ClosedResourceError, OSError, ValueError) as error:
             raise trio.BrokenResourceError("the connection was closed here") from error
 
     def close(self) -> None:
         """Close the socket, and wake whoever waits for it."""
         if self._socket.fileno() >= 0:
-            trio.lowlevel.notify_closing(self._socket)
+            self._readiness.notify_closing(self._socket)
             self._socket.close()
 
 
@@ -171,6 +185,10 @@ def transport_of(stream: trio.abc.Stream) -> Transport:
         bare = socket.socket(fileno=os.dup(stream.socket.fileno()))
         stream.socket.close()
         return SocketTransport(bare)
+    if isinstance(stream, trio.SocketStream):
+        release = getattr(stream.socket, "release", None)
+        if release is not None:  # A simulated network's: as bare as the kernel's.
+            return SocketTransport(release(), stream.socket.readiness)  # type: ignore[attr-defined]  # with the other
     return StreamTransport(stream)
 
 

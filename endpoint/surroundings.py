@@ -1,0 +1,52 @@
+"""What an endpoint takes from the world around it: time of day, chance, the network, files.
+
+Read once, by each new endpoint. A simulation puts its own in their place, for the tasks that it
+runs; everybody else has the system's.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from stores.persistence import StoreBackend
+from wire.identifiers import EndpointId
+
+BackendOpener = Callable[[str, dict[str, object]], StoreBackend]
+"""Gives the backend of a path, with the options of ``Backend.SQLite``."""
+
+
+def _new_id() -> EndpointId:
+    return EndpointId(uuid.uuid4().bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The world of one endpoint; the system's unless told otherwise."""
+
+    now_ns: Callable[[], int] = time.time_ns
+    """The time of day, in nanoseconds of Unix time."""
+    chance: Callable[[], float] = random.random
+    """Numbers from 0 to 1, for jitter."""
+    new_id: Callable[[], EndpointId] = _new_id
+    """An id that no endpoint ever had."""
+    open_tcp_stream: Callable[..., Awaitable[trio.SocketStream]] = trio.open_tcp_stream
+    open_tcp_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] = (
+        trio.open_tcp_listeners
+    )
+    open_file: BackendOpener | None = None
+    """Makes the backends that keep a store in a file; ``None`` is SQLite."""
+
+
+surroundings: Final[ContextVar[Surroundings]] = ContextVar(
+    "surroundings",
+    default=Surroundings(),  # noqa: B039 - it is frozen
+)
+"""The surroundings of endpoints that are made in this task."""
