@@ -10,6 +10,7 @@ import click
 from peermesh.cli.check import check
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
+from peermesh.cli.link import link
 from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.running import Stopped
@@ -53,7 +54,11 @@ def application() -> None:
     """Gather the commands."""
 
 
+<<<<<<< HEAD
 for command in (check, demo, node, pub, sub, store):
+=======
+for command in (demo, link, node, pub, sub, store):
+>>>>>>> faults
     application.add_command(command)
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncIterator
-from typing import BinaryIO
 
 import click
-import trio
 
 from peermesh import Missed, Subscriber, Value
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.running import run
+from peermesh.cli.running import read_stdin, run
 from peermesh.cli.values import NoValue, format_value, parse_value, to_json
 
 
@@ -51,9 +48,8 @@ async def _publish(
 
 
 async def _read_values(*, raw: bool) -> AsyncIterator[Value]:
-    stdin = _open_stdin()
     number = 0
-    while line := await trio.to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
+    async for line in read_stdin():
         number += 1
         try:
             text = line.decode().removesuffix("\n")
@@ -62,14 +58,6 @@ async def _read_values(*, raw: bool) -> AsyncIterator[Value]:
             raise CommandFailed(f"line {number} of stdin is not UTF-8") from None
         except NoValue as error:
             raise CommandFailed(f"line {number} of stdin: {error}; or use --raw") from None
-
-
-def _open_stdin() -> BinaryIO:
-    """Open stdin once more: a thread that is left behind in it must not hold ``sys.stdin``'s lock.
-
-    Python takes that when it ends.
-    """
-    return open(os.dup(0), "rb")
 
 
 @click.command()

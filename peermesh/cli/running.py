@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import BinaryIO, Final, TypeVar
 
 import trio
 
@@ -61,3 +62,18 @@ def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
     while isinstance(errors, BaseExceptionGroup):
         errors = errors.exceptions[0]  # type: ignore[assignment]  # the group, or in the end its error
     return errors or group
+
+
+async def read_stdin() -> AsyncIterator[bytes]:
+    """Give the lines of stdin, with their ends."""
+    stdin = _open_stdin()
+    while line := await trio.to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
+        yield line
+
+
+def _open_stdin() -> BinaryIO:
+    """Open stdin once more: a thread that is left behind in it must not hold ``sys.stdin``'s lock.
+
+    Python takes that when it ends.
+    """
+    return open(os.dup(0), "rb")

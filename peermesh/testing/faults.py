@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, unique
+from math import inf, isfinite
 
 
 @unique
@@ -63,7 +64,11 @@ class SlowClose:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Connections break at once, with a reset; new ones are possible."""
+    """Connections break with a reset; new ones are possible."""
+
+    after_seconds: float | None = None
+    """``None`` breaks those that stand, at once. Otherwise every connection, new ones too, breaks
+    when it has stood for so long, until the link is healed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +82,32 @@ LinkFault = Delay | Loss | Duplication | Reordering | RateLimit | SlowClose | Re
 
 class Unsupported(Exception):  # a fact about a world, which skips the test
     """A world cannot do this. The text names the world, the fault and what is missing."""
+
+    def __init__(self, world: str, fault: object, reason: str) -> None:
+        """Say which world cannot do what, and why."""
+        super().__init__(f"{world} cannot do {fault}: {reason}")
+        self.world = world
+        self.fault = fault
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[Unsupported], tuple[str, object, str]]:
+        """Let it cross processes, as test runners want."""
+        return type(self), (self.world, self.fault, self.reason)
+
+
+def check(fault: LinkFault) -> None:
+    """Raise ``ValueError`` for a fault that makes no sense: less than no time, more than always."""
+    match fault:
+        case Delay(seconds, jitter):
+            is_sound = 0 <= jitter <= seconds and isfinite(seconds)
+            rule = "seconds and jitter are at least 0, and jitter is at most seconds"
+        case Loss(probability) | Duplication(probability) | Reordering(probability):
+            is_sound, rule = 0 <= probability <= 1, "a probability is between 0 and 1"
+        case RateLimit(bytes_per_second):
+            is_sound, rule = bytes_per_second >= 1, "use Partition for a link that passes nothing"
+        case SlowClose(seconds) | Reset(float() | int() as seconds):
+            is_sound, rule = 0 <= seconds < inf, "seconds are at least 0"
+        case Reset() | Partition():
+            is_sound, rule = True, ""
+    if not is_sound:
+        raise ValueError(f"{fault}: {rule}")

@@ -84,7 +84,7 @@ def until(process: subprocess.Popen[str], text: str) -> None:
 
 def test_the_help_names_all_commands_and_exit_codes():
     shown = run("--help").stdout
-    assert all(name in shown for name in ("demo", "node", "pub", "sub", "store"))
+    assert all(name in shown for name in ("demo", "link", "node", "pub", "sub", "store"))
     assert all(f"{code.value} " in shown for code in ExitCode)
 
 
@@ -92,7 +92,7 @@ def test_the_version_is_told():
     assert run("--version").stdout.startswith("peermesh, version ")
 
 
-@pytest.mark.parametrize("command", ["demo", "node", "pub", "sub", "store get", "store put",
+@pytest.mark.parametrize("command", ["demo", "link", "node", "pub", "sub", "store get", "store put",
                                      "store keys", "store watch"])  # fmt: skip
 def test_every_command_explains_itself(command):
     shown = run(*command.split(), "--help")

@@ -1,0 +1,206 @@
+"""``peermesh link``: a link with faults in front of any TCP service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from typing import Any
+
+import click
+import trio
+
+from peermesh.cli.exits import CommandFailed
+from peermesh.cli.mesh import Address, AddressType
+from peermesh.cli.running import read_stdin, run
+from peermesh.testing.faults import (
+    Delay,
+    Direction,
+    LinkFault,
+    Loss,
+    Partition,
+    RateLimit,
+    Reset,
+    SlowClose,
+    check,
+)
+from peermesh.testing.links import (
+    ConnectionRefused,
+    FaultApplied,
+    Link,
+    LinkEvent,
+    LinkHealed,
+    open_link,
+)
+from peermesh.testing.links.words import WORDS_HELP, Apply, Heal, Help, Status, parse_order
+
+LINK_HELP = f"""\
+Lead TCP connections from LISTEN to TARGET, through faults.
+
+Dial LISTEN instead of a service, and the network to it is as bad as you like. It runs until Ctrl-C;
+port 0 lets the system choose, and the first line says which.
+
+While it runs, lines on stdin change what stands:
+
+\b
+{WORDS_HELP}
+
+\b
+For example:
+  peermesh link 127.0.0.1:8001 127.0.0.1:8000 --delay 0.1 --jitter 0.02
+  echo partition | peermesh link 127.0.0.1:8001 127.0.0.1:8000
+"""
+
+Applied = tuple[LinkFault, Direction]
+
+
+@click.command(help=LINK_HELP)
+@click.argument("listen", type=AddressType(), metavar="LISTEN")
+@click.argument("target", type=AddressType(), metavar="TARGET")
+@click.option("--delay", type=float, metavar="SECONDS", help="What is sent arrives later.")
+@click.option("--jitter", type=float, metavar="SECONDS", help="Give or take so much of the delay.")
+@click.option("--rate", type=int, metavar="BYTES", help="So many bytes a second get through.")
+@click.option(
+    "--loss", type=float, metavar="PROBABILITY",
+    help="Packets are lost, from 0 to 1; TCP sends them again, later.",
+)  # fmt: skip
+@click.option(
+    "--slow-close", type=float, metavar="SECONDS",
+    help="The end of a connection is seen later.",
+)  # fmt: skip
+@click.option(
+    "--reset-after", type=float, metavar="SECONDS",
+    help="Each connection breaks, with a reset, when it has stood for so long.",
+)  # fmt: skip
+@click.option(
+    "--partition", type=click.Choice([way.value for way in Direction]),
+    help="Nothing gets through: forth (to TARGET), back, or both ways.",
+)  # fmt: skip
+@click.option(
+    "--direction", type=click.Choice([way.value for way in Direction]), default="both",
+    show_default=True, help="Where delay, rate, loss and slow close stand.",
+)  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Of jitter and losses.")
+@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
+def link(
+    listen: Address,
+    target: Address,
+    *,
+    seed: int,
+    as_json: bool,
+    **faults: Any,  # noqa: ANN401 - the options above, one fault each
+) -> None:
+    """Gather what was asked for, and run."""
+    applied = list(_faults(**faults))
+    try:
+        for fault, _ in applied:
+            check(fault)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    run(_Operator(as_json=as_json).serve, listen, target, seed, applied)
+
+
+def _faults(  # noqa: PLR0913 - one for each option
+    *,
+    delay: float | None,
+    jitter: float | None,
+    rate: int | None,
+    loss: float | None,
+    slow_close: float | None,
+    reset_after: float | None,
+    partition: str | None,
+    direction: str,
+) -> Iterator[Applied]:
+    way = Direction(direction)
+    if jitter is not None and delay is None:
+        raise click.UsageError("jitter is that of a delay: give --delay too")
+    if delay is not None:
+        yield Delay(delay, jitter or 0.0), way
+    if rate is not None:
+        yield RateLimit(rate), way
+    if loss is not None:
+        yield Loss(loss), way
+    if slow_close is not None:
+        yield SlowClose(slow_close), way
+    if partition is not None:
+        yield Partition(), Direction(partition)
+    if reset_after is not None:
+        yield Reset(reset_after), Direction.BOTH
+
+
+class _Operator:
+    """Runs a link, does what is typed, and writes what happens."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Write what happens as JSON, or as text."""
+        self._as_json = as_json
+
+    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
+        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+
+    async def serve(
+        self, listen: Address, target: Address, seed: int, faults: Iterable[Applied]
+    ) -> None:
+        """Lead connections until cancelled."""
+        async with AsyncExitStack() as stack:
+            try:
+                opening = open_link(
+                    *target, host=listen[0], port=listen[1], seed=seed, notice=self._tell
+                )
+                link = await stack.enter_async_context(opening)
+            except OSError as error:
+                text = f"cannot listen on {listen[0]}:{listen[1]}: {error.strerror or error}"
+                raise CommandFailed(text) from error
+            for fault, direction in faults:
+                await link.apply(fault, direction=direction)
+            text = f"listening on {link.host}:{link.port}, leading to {target[0]}:{target[1]}"
+            self._say("listening", text, host=link.host, port=link.port, target=list(target))
+            async for line in read_stdin():
+                await self._obey(link, line.decode("utf-8", "replace"))
+            await trio.sleep_forever()  # Nobody types any more; the link stays.
+
+    async def _obey(self, link: Link, line: str) -> None:
+        if not line.strip():
+            return
+        try:
+            order = parse_order(line)
+        except ValueError as error:
+            click.echo(f"peermesh: {error}", err=True)
+            return
+        match order:
+            case Apply(fault, direction):
+                await link.apply(fault, direction=direction)
+            case Heal(direction):
+                await link.heal(direction=direction)
+            case Status():
+                self._tell_status(link)
+            case Help():
+                click.echo(WORDS_HELP, err=True)
+
+    def _tell_status(self, link: Link) -> None:
+        standing = {way.value: [str(fault) for fault in link.faults(way)] for way in Direction}
+        counts = asdict(link.statistics())
+        faults = "; ".join(
+            f"{way}: {', '.join(each) or 'healthy'}" for way, each in standing.items()
+        )
+        numbers = ", ".join(f"{name} {number}" for name, number in counts.items())
+        self._say("status", f"{faults}\n{numbers}", faults=standing, **counts)
+
+    def _tell(self, event: LinkEvent) -> None:
+        match event:
+            case FaultApplied(fault, direction):
+                self._say(
+                    "applied",
+                    f"{direction.value}: {fault}",
+                    fault=str(fault),
+                    direction=direction.value,
+                )
+            case LinkHealed(direction):
+                self._say("healed", f"{direction.value}: healed", direction=direction.value)
+            case ConnectionRefused(number, reason):
+                text = f"connection {number}: the target does not take it: {reason}"
+                self._say("refused", text, connection=number, reason=reason)
+            case _:
+                what = type(event).__name__.removeprefix("Connection").lower()
+                self._say(what, f"connection {event.number}: {what}", connection=event.number)
