@@ -90,6 +90,9 @@ class StoreHost(Protocol):
     def start_task(self, function: Callable[..., object], *arguments: object) -> None:
         """Start a task of the endpoint's."""
 
+    def note(self, kind: str, text: str, about: EndpointId | None = None) -> None:
+        """Record something for whoever looks for a mistake."""
+
 
 class Observer(Protocol):
     """Somebody who follows the changes of a store."""
@@ -125,6 +128,8 @@ class StoreRunner:
         self.is_master = backend is not None
         self.is_synced = backend is not None
         """Whether the store has a state to read: a master always, a clone after its snapshot."""
+        self.why_not_idle = ""
+        """What was missing when somebody last gave up waiting for idleness."""
         self.resolved_request = 0
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
@@ -218,6 +223,10 @@ class StoreRunner:
         self._observers.pop(observer, None)
         self.core.observe(is_observed=bool(self._observers))
 
+    def note(self, kind: str, text: str) -> None:
+        """Record something with the endpoint's flight recorder."""
+        self._host.note(kind, text)
+
     def start_task(self, function: Callable[..., object], *arguments: object) -> None:
         """Start a task that lives as long as the endpoint."""
         self._host.start_task(function, *arguments)
@@ -233,6 +242,7 @@ class StoreRunner:
             await event.wait()
         finally:
             if self._idle.pop(token, None) is not None and not event.is_set():
+                self.why_not_idle = self.core.explain_idle()
                 self.core.cancel_idle(token)
 
     # Effects.
@@ -282,17 +292,21 @@ class StoreRunner:
             self.changed.unpark_all()
 
     def _on_master(self, effect: MasterFound | MasterLost | SecondMaster) -> None:
-        if isinstance(effect, MasterFound):
-            self.is_synced = True
-            logger.info("store %s: in touch with its master %s", self.name, effect.master)
-        elif isinstance(effect, MasterLost):
-            logger.warning("store %s: out of touch: %s", self.name, effect.reason)
-        else:
-            logger.error("store %s: %s is a second master", self.name, effect.master)
+        match effect:
+            case MasterFound(master, epoch):
+                self.is_synced = True
+                level, text = logging.INFO, f"in touch with its master {master}, epoch {epoch}"
+            case MasterLost(master, reason):
+                level, text = logging.WARNING, f"out of touch: {reason}"
+            case SecondMaster(master):
+                level, text = logging.ERROR, f"{master} is a second master"
+        logger.log(level, "store %s: %s", self.name, text)
+        self._host.note("store", f"{self.name}: {text}", master.endpoint)
         self.changed.unpark_all()
 
     def _on_closed(self, error: StoreError) -> None:
         self.error = error
+        self._host.note("store", f"{self.name}: closed: {error}")
         self.changed.unpark_all()
         self._work.unpark_all()
         for event in self._idle.values():
