@@ -406,9 +406,7 @@ class EndpointLoop:
                     self.changed.unpark_all()
                 case _:
                     assert_never(effect)
-        self.flight.announce(
-            trio.current_time(), self.core.topology.announcements[self.core.local]
-        )
+        self.flight.announce(trio.current_time(), self.core.topology.announcements[self.core.local])
 
     def emit(self, event: StatusEvent) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""

@@ -1,7 +1,7 @@
 """The same clusters for plain tests and the REPL: what waits in trio blocks here.
 
-A cluster lives in the background thread of ``peermesh.blocking``. ``Blocking`` stands for a cluster,
-a node, a link, a subscription or a store there, with the same names.
+A cluster lives in the background thread of ``peermesh.blocking``. ``Blocking`` stands for a
+cluster, a node, a link, a subscription or a store there, with the same names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class Blocking:
         return partial(self._call, found) if callable(found) else self._wrap(found)
 
     def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - of any method
-        given = [each._target if isinstance(each, Blocking) else each for each in arguments]
+        given = [
+            each._target if isinstance(each, Blocking) else each  # noqa: SLF001 - our own class
+            for each in arguments
+        ]
         call = partial(function, *given, **options)
         is_async = inspect.iscoroutinefunction(function)
         return self._wrap(self._portal.call(call) if is_async else self._portal.call_sync(call))

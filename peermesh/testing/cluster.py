@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,8 +17,8 @@ from endpoint.outcome import Outcome
 from peermesh.testing import shapes
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
 from peermesh.testing.leaks import LeakError, task_names
-from peermesh.testing.nursery import open_quiet_nursery
 from peermesh.testing.node import Node, NodeDown, NodeState, StoreHandle
+from peermesh.testing.nursery import open_quiet_nursery
 from peermesh.testing.report import NodeFacts, Snapshot
 from peermesh.testing.shapes import UnknownShape
 from peermesh.testing.view import View, missing
@@ -158,9 +158,7 @@ class Cluster:
     async def connect(self, dials: str, listens: str) -> None:
         """Have a node dial another one, from now on and whenever the peering is lost."""
         near, far = self[dials], self[listens]
-        control, address = await self._world.link(
-            dials, listens, far.address, direct=self._direct
-        )
+        control, address = await self._world.link(dials, listens, far.address, direct=self._direct)
         wire = _Wire(near, far, control, address)
         self._wires[frozenset((dials, listens))] = wire
         self._world.nursery.start_soon(self._dial, wire)
@@ -172,10 +170,9 @@ class Cluster:
         await wire.dials.unpeer(*wire.address)
 
     async def _dial(self, wire: _Wire) -> None:
-        try:
+        # If it is killed meanwhile, it dials anew when it is started again.
+        with suppress(MeshError):
             await wire.dials.peer(*wire.address, RETRY_SECONDS)
-        except MeshError:
-            pass  # The node was killed meanwhile; it dials anew when it is started again.
 
     # Links and their faults.
 
@@ -330,10 +327,8 @@ class Cluster:
         async with trio.open_nursery() as nursery:
 
             async def wait(node: Node, view: View) -> None:
-                try:
+                with suppress(MeshError):  # The end of a node is a change, too.
                     await node.call("await_change", Count(view.digest))
-                except MeshError:
-                    pass  # It ended: that is a change, too.
                 nursery.cancel_scope.cancel()
 
             for name, view in views.items():
@@ -408,7 +403,10 @@ def _facts(node: Node, view: View | None) -> NodeFacts:
         state=node.state.value,
         view=view,
         logs=tuple(
-            tuple(replace(record, at=record.at + host.clock_offset) for record in host.flight.records())
+            tuple(
+                replace(record, at=record.at + host.clock_offset)
+                for record in host.flight.records()
+            )
             for host in lives
         ),
     )
@@ -425,7 +423,9 @@ async def open_cluster(
     direct: bool = False,
     **settings: object,
 ) -> AsyncIterator[Cluster]:
-    """Open a cluster that has converged: ``async with open_cluster(5, "ring") as cluster``.
+    """Open a cluster, and wait until it has converged.
+
+    ``async with open_cluster(5, "ring") as cluster: ...``
 
     ``nodes`` is a number or names; ``shape`` the name of one, or pairs of names. ``seed`` is that
     of chance: the random shape, and what links lose. ``directory`` holds a directory for each node,
@@ -469,7 +469,7 @@ async def _await_empty(nursery: trio.Nursery) -> None:
     """Wait until all tasks of a cluster have ended; raises ``LeakError`` that names the others."""
     deadline = trio.current_time() + LAST_TASKS_SECONDS
     with trio.CancelScope(shield=True):
-        while nursery.child_tasks and trio.current_time() < deadline:
+        while nursery.child_tasks and trio.current_time() < deadline:  # noqa: ASYNC110 - a nursery tells nobody
             await trio.sleep(LAST_TASKS_SECONDS / 1_000)
     if nursery.child_tasks:
         names = ", ".join(task_names(nursery.child_tasks))

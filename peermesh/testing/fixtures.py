@@ -1,4 +1,4 @@
-"""What the plugin's fixtures hand out: callables that open clusters, and keep them until the end."""
+"""What the plugin's fixtures hand out: callables that open clusters, and keep them to the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class ClusterFactory:
         self._clusters: list[Cluster] = []
 
     async def __call__(
-        self, nodes: int | Sequence[str] = 3, shape: Shape = "line", **options: Any  # noqa: ANN401 - settings
+        self,
+        nodes: int | Sequence[str] = 3,
+        shape: Shape = "line",
+        **options: Any,  # noqa: ANN401 - settings
     ) -> Cluster:
         """Open one more; the arguments are those of ``open_cluster``."""
         cluster: Cluster = await self._nursery.start(self._live, nodes, shape, options)
@@ -122,7 +125,10 @@ class BlockingFactory:
         self._clusters: list[BlockingCluster] = []
 
     def __call__(
-        self, nodes: int | Sequence[str] = 3, shape: Shape = "line", **options: Any  # noqa: ANN401 - settings
+        self,
+        nodes: int | Sequence[str] = 3,
+        shape: Shape = "line",
+        **options: Any,  # noqa: ANN401 - settings
     ) -> BlockingCluster:
         """Open one more; the arguments are those of ``open_cluster``."""
         given = {**self._options, **options}

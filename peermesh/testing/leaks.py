@@ -20,6 +20,11 @@ DESCRIPTORS: Final = Path("/proc/self/fd")
 
 PROCESSES: Final = Path("/proc")
 
+SOCKETS: Final = Path("/proc/self/net/tcp")
+
+LISTENING: Final = "0A"
+"""The state of a socket that listens, as Linux writes it."""
+
 POOL_NAMES: Final = ("trio worker thread", "Trio thread ")
 """Threads of trio's pool: they wait for work for some seconds, and belong to nobody."""
 
@@ -28,7 +33,7 @@ FRAMES_MAX: Final = 3
 
 
 class LeakError(AssertionError):
-    """Something was left behind. The text names each thing, and where it is from if that is known."""
+    """Something was left behind. The text names it, and where it is from if that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +89,47 @@ def _children() -> list[int]:
 
 def left_behind(before: Resources, after: Resources) -> list[str]:
     """Name what is there after, and was not before."""
-    threads = set(after.threads) - set(before.threads)
+    threads = sorted(set(after.threads) - set(before.threads))
     # A descriptor's number may serve something else by now.
-    descriptors = set(after.descriptors.items()) - set(before.descriptors.items())
+    descriptors = sorted(set(after.descriptors.items()) - set(before.descriptors.items()))
+    sockets = _socket_names() if descriptors else {}
     return [
-        *(f"thread {after.threads[each]!r}{_stack_of(each)}" for each in sorted(threads)),
-        *(f"descriptor {number}: {what}{_origin_of(number)}" for number, what in sorted(descriptors)),
-        *(f"process {each}{_command_of(each)}" for each in sorted(after.children - before.children)),
+        *(f"thread {after.threads[each]!r}{_stack_of(each)}" for each in threads),
+        *(
+            f"descriptor {number}: {sockets.get(what, what)}{_origin_of(number)}"
+            for number, what in descriptors
+        ),
+        *(
+            f"process {each}{_command_of(each)}"
+            for each in sorted(after.children - before.children)
+        ),
     ]
+
+
+def _socket_names() -> dict[str, str]:
+    """Give the addresses of TCP sockets over IPv4, by what a descriptor says that it is."""
+    try:
+        lines = SOCKETS.read_text("ascii").splitlines()[1:]
+    except OSError:
+        return {}
+    names = {}
+    for fields in map(str.split, lines):
+        local, remote = _address(fields[1]), _address(fields[2])
+        state = "listening" if fields[3] == LISTENING else f"connected to {remote}"
+        names[f"socket:[{fields[9]}]"] = f"socket at {local}, {state}"
+    return names
+
+
+def _address(text: str) -> str:
+    """Read what Linux writes: the bytes of the address in the machine's order, and the port."""
+    host, _, port = text.partition(":")
+    packed = int(host, 16).to_bytes(4, sys.byteorder)
+    return f"{'.'.join(map(str, packed))}:{int(port, 16)}"
 
 
 def check(before: Resources) -> None:
     """Raise ``LeakError`` if there is more than before."""
+    __tracebackhide__ = True  # pytest need not show this
     found = left_behind(before, look())
     if found:
         gc.collect()  # What nobody holds any more was not left behind, but not collected yet.
@@ -108,7 +142,11 @@ def check(before: Resources) -> None:
 def _stack_of(thread: int) -> str:
     frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented in spite of its name
     frames = traceback.extract_stack(frame)[-FRAMES_MAX:] if frame is not None else []
-    return f", now at {_places((each.filename, each.lineno or 0) for each in frames)}" if frames else ""
+    return (
+        f", now at {_places((each.filename, each.lineno or 0) for each in frames)}"
+        if frames
+        else ""
+    )
 
 
 def _origin_of(descriptor: int) -> str:

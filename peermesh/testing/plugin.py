@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from peermesh.testing.fixtures import BlockingFactory, ClusterFactory, StoreFactory
+    from peermesh.testing.report import Snapshot
 
 WORLD_NAMES: Final = ("sim", "loopback", "process", "netns")
 """The worlds, named here too so that none has to be imported for the help text."""
@@ -80,7 +81,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``world`` once in each world that it is for."""
     if "world" not in metafunc.fixturenames:
         return
-    markers = [mark for mark in metafunc.definition.iter_markers("worlds")]
+    markers = list(metafunc.definition.iter_markers("worlds"))
     marked = list(markers[0].args) if markers else None
     asked = _asked_worlds(metafunc.config)
     if asked is None:
@@ -114,7 +115,10 @@ def _options(request: pytest.FixtureRequest, world: str, tmp_path: Path) -> dict
 async def cluster(
     request: pytest.FixtureRequest, world: str, tmp_path: Path
 ) -> AsyncIterator[ClusterFactory]:
-    """Open clusters: ``c = await cluster(5, "ring")``; the arguments are ``open_cluster``'s."""
+    """Hand out what opens clusters.
+
+    To be used as ``ring = await cluster(5, "ring")``; the arguments are those of ``open_cluster``.
+    """
     from peermesh.testing.fixtures import open_factory
 
     async with open_factory(_options(request, world, tmp_path)) as factory:
@@ -124,7 +128,10 @@ async def cluster(
 
 @pytest.fixture
 async def master_with_clones(cluster: ClusterFactory) -> StoreFactory:
-    """Open a store: ``master, *clones = await master_with_clones(2)``, each on its own node."""
+    """Hand out what opens a store with clones, each at a node of its own.
+
+    To be used as ``master, clones = await master_with_clones(2)``.
+    """
     from peermesh.testing.fixtures import StoreFactory
 
     return StoreFactory(cluster)
@@ -134,7 +141,10 @@ async def master_with_clones(cluster: ClusterFactory) -> StoreFactory:
 def blocking_cluster(
     request: pytest.FixtureRequest, world: str, tmp_path: Path
 ) -> Iterator[BlockingFactory]:
-    """Open clusters in plain tests: ``c = blocking_cluster(5, "ring")``; nothing is awaited."""
+    """Hand out what opens clusters in plain tests, where nothing is awaited.
+
+    To be used as ``ring = blocking_cluster(5, "ring")``.
+    """
     from peermesh.testing import leaks
     from peermesh.testing.fixtures import BlockingFactory
 
@@ -156,6 +166,7 @@ def _is_checked(item: pytest.Item) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Skip what a world cannot do, and see that nothing is left behind of async clusters."""
+    __tracebackhide__ = True
     if ASYNC_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or not _is_checked(item):
         return (yield from _skipping_unsupported())
     from peermesh.testing import leaks
@@ -205,7 +216,10 @@ def pytest_runtest_makereport(
 
 
 def _write_timeline(
-    item: pytest.Item, directory: Path, snapshot: Any, report: pytest.TestReport  # noqa: ANN401 - a Snapshot
+    item: pytest.Item,
+    directory: Path,
+    snapshot: Snapshot,
+    report: pytest.TestReport,
 ) -> None:
     from peermesh.testing.timeline import page
 

@@ -1,4 +1,4 @@
-"""What a failing test shows of its cluster: topology, who knows whom, what hangs, what happened. Pure."""
+"""What a failing test shows of its cluster: who knows whom, what hangs, what happened. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from peermesh.testing.view import View
 from wire.identifiers import EndpointId
 
 EVENTS_MAX: Final = 60
-"""Events that the report in a terminal shows, the last ones: a screen or two. Timelines have all."""
+"""Events that the report in a terminal shows, the last ones: a screen or two. A page has all."""
 
 MATRIX_NODES_MAX: Final = 30
 """Nodes up to which the report shows who knows whom as a matrix: its width is a screen's."""
@@ -101,7 +101,7 @@ def _topology(snapshot: Snapshot, names: dict[EndpointId, str]) -> Iterator[str]
 
 def _knowledge(nodes: Sequence[NodeFacts]) -> Iterator[str]:
     """Show how old everybody's news of everybody is: ``=`` is the latest, ``-n`` n words behind."""
-    yield "who knows whom (row knows column; = the latest, -n is n announcements behind, . not at all):"
+    yield "who knows whom (a row of a column: = the latest word, -n all but n words, . nothing):"
     if len(nodes) > MATRIX_NODES_MAX:
         yield from _lacks(nodes)
         return

@@ -84,9 +84,9 @@ def names(count: int) -> tuple[str, ...]:
     return tuple(f"n{node:0{width}}" for node in range(count))
 
 
-def edges(shape: str | Iterable[tuple[str, str]], nodes: Sequence[str], seed: int = 0) -> list[
-    tuple[str, str]
-]:
+def edges(
+    shape: str | Iterable[tuple[str, str]], nodes: Sequence[str], seed: int = 0
+) -> list[tuple[str, str]]:
     """Give the edges of a shape between named nodes: by its name, or those given by hand.
 
     ``seed`` is for ``random`` only. Raises ``UnknownShape`` for what does not exist.

@@ -84,9 +84,7 @@ def _missing_news(views: Mapping[str, View], edges: Collection[Edge]) -> Iterato
                     yield from _lack(name, other, known.get(views[other].node), views[other].here)
 
 
-def _lack(
-    name: str, other: str, heard: Announcement | None, latest: Announcement
-) -> Iterator[str]:
+def _lack(name: str, other: str, heard: Announcement | None, latest: Announcement) -> Iterator[str]:
     if heard is None:
         yield f"{name} does not know {other}"
         return

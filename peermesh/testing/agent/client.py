@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -193,10 +194,8 @@ class AgentHost:
     async def close(self) -> None:
         """Have the endpoint shut down, and then end the process."""
         with trio.move_on_after(END_SECONDS):
-            try:
+            with suppress(MeshError):  # if it has ended already
                 await self.call("shutdown", (), ())
-            except MeshError:
-                pass  # It has ended already, and there is nothing more to end.
         await self.kill()
 
 

@@ -90,8 +90,9 @@ def to_bytes(message: Message) -> bytes:
     return LENGTH.pack(len(encoded)) + encoded
 
 
-def _fields(item: object) -> tuple[Any, ...]:
-    return tuple(getattr(item, name) for name in type(item).__slots__)
+def _fields(item: Call | Cancel | Reply | Failure | Record) -> tuple[Any, ...]:
+    names: tuple[str, ...] = type(item).__slots__
+    return tuple(getattr(item, name) for name in names)
 
 
 class Inbox:
@@ -128,7 +129,8 @@ def _from_value(value: Value) -> Message:
             return Reply(number, result, _met(met))
         case ("failure", int(number), str(error), str(text), met):
             return Failure(number, error, text, _met(met))
-    raise DecodeError(f"{value!r:.100} is no message between a cluster and its agents")
+        case _:
+            raise DecodeError(f"{value!r:.100} is no message between a cluster and its agents")
 
 
 def _record(fields: list[Any]) -> Record:

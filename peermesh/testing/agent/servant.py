@@ -225,9 +225,7 @@ class Servant:
         given = await method(*arguments, **options)
         return self._keep(given) if isinstance(given, Receipt) else given
 
-    async def _batch(
-        self, number: int, guards: tuple[Any, ...], steps: tuple[Any, ...]
-    ) -> int:
+    async def _batch(self, number: int, guards: tuple[Any, ...], steps: tuple[Any, ...]) -> int:
         return self._keep(await self._handle(number).batch(batch_from_value(guards, steps)))
 
     def _keep(self, receipt: Receipt) -> int:

@@ -1,4 +1,4 @@
-"""Nodes as endpoints of this process, in tasks of their own: for the worlds ``loopback`` and ``sim``.
+"""Nodes as endpoints of this process, each in its task: for worlds ``loopback`` and ``sim``.
 
 Killing one breaks its connections without a word, drops what it had not sent, and lets its tasks
 end. What only a dying process does, such as losing a write half done, takes world ``process``.

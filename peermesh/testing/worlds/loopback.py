@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from endpoint.endpoint import Endpoint
 from peermesh.testing.node import Host
@@ -21,7 +21,7 @@ class LoopbackWorld(TcpWorld):
         self, name: str, directory: Path, address: tuple[str, int], settings: Mapping[str, object]
     ) -> tuple[Host, tuple[str, int]]:
         """Start an endpoint in a task of its own."""
-        host = LocalHost(self.name, Endpoint(**settings), directory)
+        host = LocalHost(self.name, Endpoint(**dict[str, Any](settings)), directory)
         await self.nursery.start(host.live, name=f"node {name}")
         port, _ = await host.call("listen", address, ())
         return host, (address[0], port)
