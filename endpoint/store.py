@@ -198,7 +198,7 @@ class Store:
             if runner.error is not None:
                 return Outcome(reached=False, reason=str(runner.error), error=runner.error)
             return Outcome(reached=True, reason=f"store {runner.name} is idle")
-        reason = f"store {runner.name} is not idle after {timeout:g} s: {runner.why_not_idle}"
+        reason = f"store {runner.name} is not idle after {timeout:.3g} s: {runner.why_not_idle}"
         runner.note("barrier", reason)
         return Outcome(reached=False, reason=reason)
 

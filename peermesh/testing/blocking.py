@@ -36,13 +36,14 @@ class Blocking:
         return partial(self._call, found) if callable(found) else self._wrap(found)
 
     def _call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - of any method
-        given = [
-            each._target if isinstance(each, Blocking) else each  # noqa: SLF001 - our own class
-            for each in arguments
-        ]
-        call = partial(function, *given, **options)
+        named = {name: self._unwrap(option) for name, option in options.items()}
+        call = partial(function, *map(self._unwrap, arguments), **named)
         is_async = inspect.iscoroutinefunction(function)
         return self._wrap(self._portal.call(call) if is_async else self._portal.call_sync(call))
+
+    @staticmethod
+    def _unwrap(argument: Any) -> Any:  # noqa: ANN401 - of any method
+        return argument._target if isinstance(argument, Blocking) else argument
 
     def _wrap(self, result: Any) -> Any:  # noqa: ANN401 - of any method
         if isinstance(result, _STOOD_FOR):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -18,7 +19,7 @@ from peermesh.testing import shapes
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
 from peermesh.testing.leaks import LeakError, task_names
 from peermesh.testing.node import Node, NodeDown, NodeState, StoreHandle
-from peermesh.testing.nursery import open_quiet_nursery
+from peermesh.testing.nursery import open_quiet_nursery, run_all
 from peermesh.testing.report import NodeFacts, Snapshot
 from peermesh.testing.shapes import UnknownShape
 from peermesh.testing.view import View, missing
@@ -51,7 +52,7 @@ class NotConverged(MeshError):
     """The nodes of a cluster do not agree in time. The text says about what."""
 
 
-class _Wire:
+class Wire:
     """One link of a cluster, and what is done to it; ``Link`` is how an end sees it."""
 
     def __init__(
@@ -77,7 +78,7 @@ class _Wire:
 class Link:
     """The link between two nodes, seen from the one that was named first."""
 
-    def __init__(self, cluster: Cluster, wire: _Wire, *, is_reversed: bool) -> None:
+    def __init__(self, cluster: Cluster, wire: Wire, *, is_reversed: bool) -> None:
         """Use ``Cluster.link``."""
         self._cluster = cluster
         self._wire = wire
@@ -114,7 +115,7 @@ class Cluster:
         self._settings = settings
         self._direct = direct
         self._nodes: dict[str, Node] = {}
-        self._wires: dict[frozenset[str], _Wire] = {}
+        self._wires: dict[frozenset[str], Wire] = {}
 
     # Nodes.
 
@@ -159,7 +160,7 @@ class Cluster:
         """Have a node dial another one, from now on and whenever the peering is lost."""
         near, far = self[dials], self[listens]
         control, address = await self._world.link(dials, listens, far.address, direct=self._direct)
-        wire = _Wire(near, far, control, address)
+        wire = Wire(near, far, control, address)
         self._wires[frozenset((dials, listens))] = wire
         self._world.nursery.start_soon(self._dial, wire)
 
@@ -169,7 +170,7 @@ class Cluster:
         del self._wires[frozenset((left, right))]
         await wire.dials.unpeer(*wire.address)
 
-    async def _dial(self, wire: _Wire) -> None:
+    async def _dial(self, wire: Wire) -> None:
         # If it is killed meanwhile, it dials anew when it is started again.
         with suppress(MeshError):
             await wire.dials.peer(*wire.address, RETRY_SECONDS)
@@ -181,24 +182,24 @@ class Cluster:
         wire = self._wire(left, right)
         return Link(self, wire, is_reversed=wire.dials.name != left)
 
-    def _wire(self, left: str, right: str) -> _Wire:
+    def _wire(self, left: str, right: str) -> Wire:
         wire = self._wires.get(frozenset((self[left].name, self[right].name)))
         if wire is None:
-            known = ", ".join(f"{each.dials.name}-{each.listens.name}" for each in self._all())
+            known = ", ".join(f"{each.dials.name}-{each.listens.name}" for each in self.wires())
             raise UnknownShape(f"there is no link {left}-{right}: there are {known or 'none'}")
         return wire
 
-    def _all(self) -> list[_Wire]:
+    def wires(self) -> list[Wire]:
         return list(self._wires.values())
 
-    async def fault(self, wire: _Wire, fault: LinkFault, direction: Direction) -> None:
+    async def fault(self, wire: Wire, fault: LinkFault, direction: Direction) -> None:
         """Have a fault stand on a link; for ``Link``."""
         await wire.control.apply(fault, direction=direction)
         wire.faults.append((fault, direction))
         arrow = {"forth": "->", "back": "<-", "both": "--"}[direction.value]
         self._note("fault", f"{wire.dials.name} {arrow} {wire.listens.name}: {fault}")
 
-    async def mend(self, wire: _Wire, direction: Direction) -> None:
+    async def mend(self, wire: Wire, direction: Direction) -> None:
         """Heal a link; for ``Link``."""
         await wire.control.heal(direction=direction)
         ways = (direction, Direction.BOTH) if direction is not Direction.BOTH else tuple(Direction)
@@ -208,14 +209,14 @@ class Cluster:
     async def partition(self, *groups: Collection[str]) -> None:
         """Cut all links between nodes of different groups; who is in none keeps its links."""
         side = {self[name].name: number for number, group in enumerate(groups) for name in group}
-        for wire in self._all():
+        for wire in self.wires():
             near, far = side.get(wire.dials.name), side.get(wire.listens.name)
             if near is not None and far is not None and near != far:
                 await self.fault(wire, Partition(), Direction.BOTH)
 
     async def heal(self) -> None:
         """Heal all links."""
-        for wire in self._all():
+        for wire in self.wires():
             if wire.faults:
                 await self.mend(wire, Direction.BOTH)
 
@@ -238,7 +239,7 @@ class Cluster:
         node.former.append(node.host)
         node.host, node.state = host, NodeState.RUNNING
         self._note("restart", "at the same address", node)
-        for wire in self._all():
+        for wire in self.wires():
             if wire.dials is node:
                 self._world.nursery.start_soon(self._dial, wire)
 
@@ -278,9 +279,9 @@ class Cluster:
         found = found or await self._disagreement(deadline)
         text = "the cluster has converged"
         if found:
-            cut = [f"{each.dials.name}-{each.listens.name}" for each in self._all() if each.is_cut]
+            cut = [f"{each.dials.name}-{each.listens.name}" for each in self.wires() if each.is_cut]
             hint = [f"the test has cut {', '.join(cut)}"] if cut else []
-            lines = [f"the cluster has not converged after {timeout:g} s:", *found, *hint]
+            lines = [f"the cluster has not converged after {timeout:.3g} s:", *found, *hint]
             text = self.named("\n  ".join(lines))
         self._note("barrier", text)
         return Outcome(reached=not found, reason=text)
@@ -302,7 +303,7 @@ class Cluster:
             await self._await_change(views)
 
     def _expected(self, views: Mapping[str, View]) -> list[tuple[str, str]]:
-        expected = (wire for wire in self._all() if wire.is_expected)
+        expected = (wire for wire in self.wires() if wire.is_expected)
         pairs = [(wire.dials.name, wire.listens.name) for wire in expected]
         return [(dials, listens) for dials, listens in pairs if {dials, listens} <= views.keys()]
 
@@ -369,6 +370,9 @@ class Cluster:
         """Look a last time, and end all nodes in order."""
         with trio.CancelScope(shield=True):
             self.snapshot = await self.take_snapshot()
+            for wire in self.wires():  # Otherwise nodes would wait for those who do not hear them.
+                if wire.faults:
+                    await wire.control.heal()
             async with trio.open_nursery() as nursery:
                 for node in self.nodes:
                     nursery.start_soon(self._close, node)
@@ -384,11 +388,19 @@ class Cluster:
         views: dict[str, View] = {}
         with trio.move_on_after(LAST_LOOK_SECONDS):
             views = await self._views()
+        return self._snapshot_of(views)
+
+    def peek(self) -> Snapshot:
+        """Look without waiting, at what is in this process: after a test that hangs was stopped."""
+        seen = {node.name: node.host.see() for node in self.nodes if node.is_running}
+        return self._snapshot_of({name: view for name, view in seen.items() if view is not None})
+
+    def _snapshot_of(self, views: Mapping[str, View]) -> Snapshot:
         return Snapshot(
             world=self.world_name,
             nodes=tuple(_facts(node, views.get(node.name)) for node in self.nodes),
             links=tuple(
-                (wire.dials.name, wire.listens.name, tuple(wire.faults)) for wire in self._all()
+                (wire.dials.name, wire.listens.name, tuple(wire.faults)) for wire in self.wires()
             ),
             journal=(self.journal.node, tuple(self.journal.records())),
         )
@@ -449,14 +461,12 @@ async def open_cluster(
                 yield cluster
             finally:
                 await cluster.close()
-                await _await_empty(nursery)
+                await await_empty(nursery)
 
 
 async def _grow(cluster: Cluster, names: Sequence[str], edges: Sequence[tuple[str, str]]) -> None:
     """Start all nodes at once, then link them, and wait until they agree."""
-    async with trio.open_nursery() as nursery:
-        for name in names:
-            nursery.start_soon(cluster.add, name)
+    await run_all(partial(cluster.add, name) for name in names)
     cluster.sort(names)
     for dials, listens in edges:
         await cluster.connect(dials, listens)
@@ -465,7 +475,7 @@ async def _grow(cluster: Cluster, names: Sequence[str], edges: Sequence[tuple[st
         raise NotConverged(str(converged))
 
 
-async def _await_empty(nursery: trio.Nursery) -> None:
+async def await_empty(nursery: trio.Nursery) -> None:
     """Wait until all tasks of a cluster have ended; raises ``LeakError`` that names the others."""
     deadline = trio.current_time() + LAST_TASKS_SECONDS
     with trio.CancelScope(shield=True):

@@ -59,7 +59,7 @@ class ClusterFactory:
 
     def snapshots(self) -> list[Snapshot]:
         """Give what there was to see at the end of each cluster."""
-        return [each.snapshot for each in self._clusters if each.snapshot is not None]
+        return [each.snapshot or each.peek() for each in self._clusters]
 
     def close(self) -> None:
         """Have all clusters end."""

@@ -129,7 +129,6 @@ def _address(text: str) -> str:
 
 def check(before: Resources) -> None:
     """Raise ``LeakError`` if there is more than before."""
-    __tracebackhide__ = True  # pytest need not show this
     found = left_behind(before, look())
     if found:
         gc.collect()  # What nobody holds any more was not left behind, but not collected yet.

@@ -71,6 +71,9 @@ class Host(Protocol):
     async def view(self) -> View:
         """Give what the node sees of the mesh."""
 
+    def see(self) -> View | None:
+        """Give the same without waiting, where that is possible."""
+
     async def kill(self) -> None:
         """End it without a word."""
 
@@ -122,18 +125,20 @@ class Node:
 
     async def call(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401 - plain values
         """Ask the node's servant; for the methods below."""
-        if not self.is_running:
-            raise NodeDown(f"node {self.name} is {self.state}: restart() or resume() it first")
+        self._check_running()
         journal = self._control.journal
         known = ((journal.node, journal.number),)
         value, met = await self.host.call(method, arguments, known)
         journal.meet(dict(met))
         return value
 
+    def _check_running(self) -> None:
+        if not self.is_running:
+            raise NodeDown(f"node {self.name} is {self.state}: restart() or resume() it first")
+
     async def view(self) -> View:
         """Give what it sees of the mesh; for barriers and reports."""
-        if not self.is_running:
-            raise NodeDown(f"node {self.name} is {self.state}: it sees nothing")
+        self._check_running()
         return await self.host.view()
 
     # The mesh.

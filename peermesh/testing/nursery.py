@@ -1,8 +1,8 @@
-"""A nursery that does not wrap the error of its own body: it goes on as itself."""
+"""Nurseries whose errors go on as themselves, instead of in a group of one."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import trio
@@ -26,3 +26,16 @@ async def open_quiet_nursery() -> AsyncIterator[trio.Nursery]:
         if own is None or group.exceptions != (own,):
             raise
         raise own from own.__cause__
+
+
+async def run_all(functions: Iterable[Callable[[], Awaitable[object]]]) -> None:
+    """Run all of them at once. If one fails the others are cancelled, and its error is raised."""
+    try:
+        async with trio.open_nursery() as nursery:
+            for function in functions:
+                nursery.start_soon(function)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from error.__cause__

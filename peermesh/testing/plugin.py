@@ -15,6 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from peermesh.testing.fixtures import BlockingFactory, ClusterFactory, StoreFactory
+    from peermesh.testing.leaks import Resources
     from peermesh.testing.report import Snapshot
 
 WORLD_NAMES: Final = ("sim", "loopback", "process", "netns")
@@ -153,7 +154,7 @@ def blocking_cluster(
         request.node.stash.setdefault(OPENED, []).append(factory)
         yield factory
     if _is_checked(request.node):
-        leaks.check(before)
+        _check(before)
 
 
 def _is_checked(item: pytest.Item) -> bool:
@@ -166,15 +167,27 @@ def _is_checked(item: pytest.Item) -> bool:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Skip what a world cannot do, and see that nothing is left behind of async clusters."""
-    __tracebackhide__ = True
     if ASYNC_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())) or not _is_checked(item):
         return (yield from _skipping_unsupported())
     from peermesh.testing import leaks
 
     before = leaks.look()
     result = yield from _skipping_unsupported()
-    leaks.check(before)
+    _check(before)
     return result
+
+
+def _check(before: Resources) -> None:
+    """Fail a test that has left something behind; where in pytest that is found helps nobody."""
+    from peermesh.testing import leaks
+
+    try:
+        leaks.check(before)
+    except leaks.LeakError as error:
+        text = f"LeakError: {error}"
+    else:
+        return
+    pytest.fail(text, pytrace=False)
 
 
 def _skipping_unsupported() -> Generator[None, object, object]:

@@ -3,8 +3,8 @@
 Each node's recorder numbers its records. What a node announced has a logical time, and whoever
 heard of it noted that time: so it is known which record of one node came before which of another,
 however their clocks go. ``merge`` gives each record its vector of record numbers and its Lamport
-time, and puts all of them in an order that no vector contradicts. Among records that neither knows of the
-other, the clocks decide, since they are good enough for that.
+time, and puts all of them in an order that no vector contradicts. Among records that neither knows
+of the other, the clocks decide, since they are good enough for that.
 """
 
 from __future__ import annotations

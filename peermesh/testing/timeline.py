@@ -37,7 +37,8 @@ def page(snapshot: Snapshot, title: str) -> str:
 def data_of(snapshot: Snapshot) -> dict[str, Any]:
     """Give what the page draws: lanes, and events with their causes by index."""
     names, events = snapshot.names(), snapshot.events()
-    lanes = list(dict.fromkeys([*names.values(), *(str(each.record.node) for each in events)]))
+    named = [names.get(event.record.node, str(event.record.node)) for event in events]
+    lanes = list(dict.fromkeys([*names.values(), *named]))
     places = {name: place for place, name in enumerate(lanes)}
     index = {event.key: number for number, event in enumerate(events)}
     start = min((event.record.at for event in events), default=0.0)
@@ -45,7 +46,7 @@ def data_of(snapshot: Snapshot) -> dict[str, Any]:
         "lanes": lanes,
         "events": [
             {
-                "lane": places[names.get(event.record.node, str(event.record.node))],
+                "lane": places[name],
                 "at": round(event.record.at - start, 6),
                 "kind": event.record.kind,
                 "text": with_names(event.record.text, names),
@@ -54,6 +55,6 @@ def data_of(snapshot: Snapshot) -> dict[str, Any]:
                 "lamport": int(event.lamport),
                 "number": event.record.number,
             }
-            for event in events
+            for event, name in zip(events, named, strict=True)
         ],
     }

@@ -21,6 +21,7 @@ from peermesh.testing import view
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Met, Noted, Reply
 from peermesh.testing.node import NodeDown
+from peermesh.testing.nursery import open_quiet_nursery
 from peermesh.testing.view import View
 from wire import errors
 from wire.errors import MeshError
@@ -36,6 +37,9 @@ END_SECONDS: Final = 10.0
 
 CANCEL_SECONDS: Final = 1.0
 """How long telling an agent may take that nobody waits any more; it may be stopped."""
+
+LAST_WORDS_SECONDS: Final = 2.0
+"""How long an agent that has closed its socket may take to write down why, before it is killed."""
 
 LAST_WORDS_SIZE: Final = 2_000
 """Characters of an agent's log that an error shows: a traceback."""
@@ -73,28 +77,36 @@ class AgentHost:
         self._ended = trio.Event()
 
     async def live(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Read what the agent says, until it ends."""
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._introduce, task_status)
-                await self._read()
-                self._end()
-        finally:
-            self._end()
-            with trio.CancelScope(shield=True):
-                await self._bury()
-            self._ended.set()
+        """Hear what the agent says until it ends; raises ``AgentFailed`` if it does not start."""
+        async with open_quiet_nursery() as nursery:
+            nursery.start_soon(self._listen)
+            await self._introduce()
+            task_status.started()
 
-    async def _introduce(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _introduce(self) -> None:
         with trio.move_on_after(START_SECONDS) as scope:
-            node_id, _ = await self.call("node_id", (), ())
-            (own, shared), _ = await self.call("clock", (), ())
+            try:
+                node_id, _ = await self.call("node_id", (), ())
+                (own, shared), _ = await self.call("clock", (), ())
+            except NodeDown as error:
+                raise AgentFailed(f"an agent did not start: {error}") from None
             self.node_id = EndpointId(node_id)
             # In the seconds of this process's own loop, which begin anywhere.
             self.clock_offset = shared - own + trio.current_time() - time.monotonic()
-            task_status.started()
         if scope.cancelled_caught:
-            raise AgentFailed(f"the agent did not start within {START_SECONDS:g} s")
+            raise AgentFailed(f"an agent did not start within {START_SECONDS:g} s")
+
+    async def _listen(self) -> None:
+        """Read what the agent says, and bury it."""
+        try:
+            await self._read()
+        finally:
+            self._is_over = True
+            with trio.CancelScope(shield=True):
+                await self._bury()
+            self._ended.set()
+            for event, _ in self._waiting.values():
+                event.set()
 
     async def _read(self) -> None:
         inbox = Inbox()
@@ -122,14 +134,11 @@ class AgentHost:
             case _:
                 raise AgentFailed(f"an agent does not say {message}")
 
-    def _end(self) -> None:
-        self._is_over = True
-        for event, _ in self._waiting.values():
-            event.set()
-
     async def _bury(self) -> None:
+        """See that the process is gone: one that failed may say why, the others are killed."""
+        with suppress(subprocess.TimeoutExpired):
+            await trio.to_thread.run_sync(self.process.wait, LAST_WORDS_SECONDS)
         self.process.kill()
-        # A process that was killed is gone at once, unless the machine is very busy.
         await trio.to_thread.run_sync(self.process.wait)
         await trio.aclose_forcefully(self._stream)
 
@@ -167,12 +176,16 @@ class AgentHost:
             try:
                 await self._stream.send_all(frame)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
-                self._end()
+                await self._ended.wait()
 
     async def view(self) -> View:
         """Give what the endpoint sees."""
         value, _ = await self.call("view", (), ())
         return view.from_value(value)
+
+    def see(self) -> View | None:
+        """Give nothing: an agent has to be asked."""
+        return None
 
     async def kill(self) -> None:
         """Send SIGKILL, and wait for the end."""

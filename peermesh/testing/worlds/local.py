@@ -57,6 +57,10 @@ class LocalHost:
         """Give what the endpoint sees."""
         return self._servant.see()
 
+    def see(self) -> View | None:
+        """Give what the endpoint sees."""
+        return self._servant.see()
+
     async def kill(self) -> None:
         """Break everything off; nobody is told."""
         self.flight = self.flight.copy()  # The dead tell nothing more.
