@@ -54,11 +54,7 @@ def application() -> None:
     """Gather the commands."""
 
 
-<<<<<<< HEAD
-for command in (check, demo, node, pub, sub, store):
-=======
-for command in (demo, link, node, pub, sub, store):
->>>>>>> faults
+for command in (check, demo, link, node, pub, sub, store):
     application.add_command(command)
 
 

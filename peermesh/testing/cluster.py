@@ -9,24 +9,23 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
-from uuid import uuid4
 
 import trio
 
 from endpoint.flight import FlightRecorder
 from endpoint.outcome import Outcome
+from endpoint.surroundings import surroundings
 from peermesh.testing import shapes
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
 from peermesh.testing.leaks import LeakError, task_names
 from peermesh.testing.node import Node, NodeDown, NodeState, StoreHandle
-from peermesh.testing.nursery import open_quiet_nursery, run_all
+from peermesh.testing.nurseries import open_quiet_nursery, run_all
 from peermesh.testing.report import NodeFacts, Snapshot
 from peermesh.testing.shapes import UnknownShape
 from peermesh.testing.view import View, missing
 from peermesh.testing.worlds import world_class
 from peermesh.testing.worlds.world import LinkControl, World
 from wire.errors import MeshError
-from wire.identifiers import EndpointId
 from wire.values import Count
 
 CONVERGED_SECONDS: Final = 30.0
@@ -107,7 +106,7 @@ class Cluster:
     ) -> None:
         """Begin without nodes."""
         self.world_name = world.name
-        self.journal = FlightRecorder(EndpointId(uuid4().bytes))
+        self.journal = FlightRecorder(surroundings.get().new_id())
         self.snapshot: Snapshot | None = None
         """What there was to see at the end; for the report."""
         self._world = world
@@ -144,13 +143,17 @@ class Cluster:
             raise UnknownShape(f"there is a node {name!r} already")
         directory = self._directory / name
         directory.mkdir(parents=True, exist_ok=True)
-        asked = (self._world.address(), 0)
+        asked = (self._world.address(name), 0)
         host, address = await self._world.start(name, directory, asked, self._settings)
         node = self._nodes[name] = Node(name, host, address, self)
         self._note("start", f"at {address[0]}:{address[1]}", node)
         for other in dials:
             await self.connect(name, other)
         return node
+
+    async def prepare(self, names: Sequence[str]) -> None:
+        """Tell the world which nodes there will be."""
+        await self._world.prepare(names)
 
     def sort(self, names: Sequence[str]) -> None:
         """Put the nodes into this order: they were started at once, and are there in any."""
@@ -466,6 +469,7 @@ async def open_cluster(
 
 async def _grow(cluster: Cluster, names: Sequence[str], edges: Sequence[tuple[str, str]]) -> None:
     """Start all nodes at once, then link them, and wait until they agree."""
+    await cluster.prepare(names)
     await run_all(partial(cluster.add, name) for name in names)
     cluster.sort(names)
     for dials, listens in edges:

@@ -14,7 +14,7 @@ from endpoint.attaching import Backend
 from peermesh.testing.blocking import BlockingCluster
 from peermesh.testing.cluster import Cluster, open_cluster
 from peermesh.testing.node import StoreHandle
-from peermesh.testing.nursery import open_quiet_nursery
+from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.report import Snapshot
 from wire.errors import MeshError
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +21,7 @@ from peermesh.testing import view
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Met, Noted, Reply
 from peermesh.testing.node import NodeDown
-from peermesh.testing.nursery import open_quiet_nursery
+from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.view import View
 from wire import errors
 from wire.errors import MeshError
@@ -212,8 +212,12 @@ class AgentHost:
         await self.kill()
 
 
-def spawn(directory: Path, settings: Mapping[str, object]) -> AgentHost:
-    """Start an agent with its files in ``directory``.
+def spawn(
+    directory: Path,
+    settings: Mapping[str, object],
+    wrap: Callable[..., Sequence[str]] = lambda *command: command,
+) -> AgentHost:
+    """Start an agent with its files in ``directory``; ``wrap`` has the command run elsewhere.
 
     In this thread, on purpose: the system ends an agent with the thread that started it.
     """
@@ -225,7 +229,7 @@ def spawn(directory: Path, settings: Mapping[str, object]) -> AgentHost:
     command = [sys.executable, "-m", "peermesh.testing.agent"]
     with theirs, log.open("ab") as words:
         process = subprocess.Popen(
-            [*command, str(theirs.fileno()), str(os.getpid()), str(directory)],
+            wrap(*command, str(theirs.fileno()), str(os.getpid()), str(directory)),
             pass_fds=[theirs.fileno()],
             env=environment,
             stdin=subprocess.DEVNULL,

@@ -22,6 +22,7 @@ from endpoint.flight import Record
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Noted, Reply
 from peermesh.testing.agent.servant import Servant
+from peermesh.testing.clocks import skew_clock
 from wire.errors import LocalProtocolError
 
 RECEIVE_SIZE: Final = 65_536
@@ -139,14 +140,3 @@ class Agent:
                 await self._stream.send_all(some)
             except trio.BrokenResourceError:
                 return
-
-
-def skew_clock(seconds: float) -> None:
-    """Set this process's time of day forward by so many seconds, as Python code sees it."""
-    real, real_ns = _REAL
-    shift_ns = round(seconds * 1_000_000_000)
-    time.time = lambda: real() + seconds
-    time.time_ns = lambda: real_ns() + shift_ns
-
-
-_REAL: Final = (time.time, time.time_ns)

@@ -18,7 +18,7 @@ from peermesh.testing.worlds.world import DirectLink, LinkControl, World, loopba
 class TcpWorld(World):
     """A world of real TCP on loopback."""
 
-    def address(self) -> str:
+    def address(self, name: str) -> str:
         """Give a loopback address of this process's own."""
         return loopback_address()
 
@@ -43,6 +43,6 @@ class TcpWorld(World):
     ) -> None:
         # Each link has its own chance, and the same one in each run.
         seed = zlib.crc32(f"{self.seed} {dials} {listens}".encode())
-        async with open_link(*target, host=self.address(), seed=seed) as link:
+        async with open_link(*target, host=self.address(dials), seed=seed) as link:
             task_status.started(link)
             await self.closing.wait()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -50,9 +50,12 @@ class World(ABC):
         Gives where it listens, too.
         """
 
+    async def prepare(self, names: Sequence[str]) -> None:  # noqa: B027 - most worlds need not know
+        """Hear which nodes the cluster begins with, before any of them is started."""
+
     @abstractmethod
-    def address(self) -> str:
-        """Give the address for the next new node."""
+    def address(self, name: str) -> str:
+        """Give the address of a node."""
 
     @abstractmethod
     async def link(

@@ -11,7 +11,7 @@ from peermesh.testing.cluster import await_empty, open_cluster
 from peermesh.testing.faults import Delay, Direction, Partition, Reset, Unsupported
 from peermesh.testing.leaks import LeakError
 from peermesh.testing.node import NodeDown
-from peermesh.testing.nursery import open_quiet_nursery
+from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.shapes import UnknownShape
 from stores.batch import Batch
 from wire.errors import EncodeError, GuardFailed, MasterExists, TypeClash
