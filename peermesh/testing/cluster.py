@@ -26,6 +26,7 @@ from peermesh.testing.view import View, missing
 from peermesh.testing.worlds import world_class
 from peermesh.testing.worlds.world import LinkControl, World
 from wire.errors import MeshError
+from wire.identifiers import EndpointId
 from wire.values import Count
 
 CONVERGED_SECONDS: Final = 30.0
@@ -69,9 +70,9 @@ class Wire:
         return any(isinstance(fault, Partition) for fault, _ in self.faults)
 
     @property
-    def is_expected(self) -> bool:
-        """Tell whether a peering should stand on it."""
-        return self.dials.is_running and self.listens.is_running and not self.is_cut
+    def ends(self) -> tuple[str, str]:
+        """Name who dials, and who listens."""
+        return (self.dials.name, self.listens.name)
 
 
 class Link:
@@ -300,15 +301,22 @@ class Cluster:
         """Wait until nothing is missing; what is, is in ``found`` meanwhile."""
         while True:
             views = await self._views()
-            found[:] = missing(views, self._expected(views))
+            edges = [wire for wire in self.wires() if {*wire.ends} <= views.keys()]
+            found[:] = missing(
+                views,
+                [wire.ends for wire in edges if not wire.is_cut],
+                loose=[wire.ends for wire in edges if wire.is_cut],
+                gone=self._gone(),
+            )
             if not found:
                 return
             await self._await_change(views)
 
-    def _expected(self, views: Mapping[str, View]) -> list[tuple[str, str]]:
-        expected = (wire for wire in self.wires() if wire.is_expected)
-        pairs = [(wire.dials.name, wire.listens.name) for wire in expected]
-        return [(dials, listens) for dials, listens in pairs if {dials, listens} <= views.keys()]
+    def _gone(self) -> dict[EndpointId, str]:
+        """Give the endpoints that have ended, with the names of their nodes."""
+        ended = [(host, node) for node in self.nodes for host in node.former]
+        ended += [(node.host, node) for node in self.nodes if node.state is NodeState.KILLED]
+        return {host.node_id: node.name for host, node in ended}
 
     async def _views(self) -> dict[str, View]:
         views: dict[str, View] = {}

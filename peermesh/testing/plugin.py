@@ -5,9 +5,10 @@ Nothing of the mesh is imported before a test asks for it.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +27,21 @@ DEFAULT_WORLD: Final = "loopback"
 OPENED: Final = pytest.StashKey["list[ClusterFactory | BlockingFactory]"]()
 """Where a test keeps what made its clusters."""
 
+MARKING: Final = "peermesh.testing.simulation.marking"
+"""The plugin for tests in simulations. It does its own part where somebody has it without this."""
+
 ASYNC_FIXTURES: Final = frozenset({"cluster", "master_with_clones"})
 
 
 # Options and markers.
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add the options."""
+    if not pluginmanager.has_plugin(MARKING):
+        sim = parser.getgroup("peermesh simulation")
+        sim.addoption("--sim-seeds", type=int, metavar="N", help="run N seeds of each sim test")
+        sim.addoption("--sim-seed", type=int, metavar="SEED", help="run this seed of sim tests")
     group = parser.getgroup("peermesh", "clusters of peermesh endpoints")
     group.addoption(
         "--peermesh-world",
@@ -58,6 +66,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the markers, and check the options."""
+    if not config.pluginmanager.has_plugin(MARKING):
+        config.addinivalue_line(
+            "markers",
+            "sim(seeds=20, faults=(), limit=3600, latency=0.0005, jitter=0.0003): run the test in "
+            "a simulation, once for each seed",
+        )
     config.addinivalue_line(
         "markers", f"worlds(*names): the worlds that this test makes sense in: {WORLD_NAMES}"
     )
@@ -89,10 +103,51 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         names = marked or [DEFAULT_WORLD]
     else:
         names = [name for name in asked if marked is None or name in marked]
-    metafunc.parametrize("world", names, indirect=True)
+    skip = pytest.mark.skip(reason=f"it is for the worlds {', '.join(marked or ())}")
+    instead = [pytest.param(name, marks=skip) for name in (asked or ())[:1]]
+    metafunc.parametrize("world", names or instead, indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """See that tests run in the simulation that they are for; only then is that imported."""
+    if item.get_closest_marker("sim") is not None:
+        if not item.config.pluginmanager.has_plugin(MARKING):
+            from peermesh.testing.simulation import marking
+
+            marking.pytest_itemcollected(item)
+        return
+    callspec = getattr(item, "callspec", None)
+    is_async = inspect.iscoroutinefunction(getattr(item, "obj", None))
+    if is_async and callspec is not None and callspec.params.get("world") == "sim":
+        item.add_marker(pytest.mark.trio(run=_runner_of(item)), append=False)
+
+
+def _runner_of(item: pytest.Item) -> Callable[..., None]:
+    """Give what pytest-trio is to run a test with, in place of ``trio.run``."""
+    seed = item.config.getoption("--peermesh-seed")
+
+    def run_simulated(function: Callable[[], Awaitable[None]], **_: object) -> None:
+        from peermesh.testing.simulation import Simulation, run
+
+        async def main(_: Simulation) -> None:
+            await function()
+
+        error = run(seed, main).error
+        if error is not None:
+            error.add_note(f"replay: python -m pytest {item.nodeid!r} --peermesh-seed={seed}")
+            raise error
+
+    return run_simulated
 
 
 # Fixtures.
+
+
+@pytest.fixture
+def simulation(request: pytest.FixtureRequest) -> None:
+    """Stand for the ``Simulation`` of each seed, in tests with ``@pytest.mark.sim``."""
+    if request.node.get_closest_marker("sim") is None:
+        pytest.fail("the fixture 'simulation' is for tests with @pytest.mark.sim", pytrace=False)
 
 
 @pytest.fixture

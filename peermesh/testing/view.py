@@ -54,13 +54,38 @@ def from_value(value: Any) -> View:  # noqa: ANN401 - a decoded value
     return View(here, tuple(heard), stores, digest.value)
 
 
-def missing(views: Mapping[str, View], edges: Collection[Edge]) -> list[str]:
+def missing(
+    views: Mapping[str, View],
+    edges: Collection[Edge],
+    *,
+    loose: Collection[Edge] = (),
+    gone: Mapping[EndpointId, str] | None = None,
+) -> list[str]:
     """Say in sentences what keeps nodes from agreeing; nothing if they agree.
 
-    They agree when all ``edges`` stand, and all that are connected by them have heard each other's
-    latest word.
+    They agree when all ``edges`` stand and no others do, and all that are connected by them have
+    heard each other's latest word. ``loose`` edges may stand or not. ``gone`` are the endpoints
+    that have ended, by the names of their nodes.
     """
-    return [*_missing_links(views, edges), *_missing_news(views, edges)]
+    known = {frozenset(edge) for edge in (*edges, *loose)}
+    return [
+        *_missing_links(views, edges),
+        *_needless_links(views, known, gone or {}),
+        *_missing_news(views, edges),
+    ]
+
+
+def _needless_links(
+    views: Mapping[str, View], known: Collection[frozenset[str]], gone: Mapping[EndpointId, str]
+) -> Iterator[str]:
+    names = {view.node: name for name, view in views.items()}
+    for name, view in views.items():
+        for link in view.here.links:
+            other = names.get(link)
+            if link in gone:
+                yield f"{name} has not noticed the end of {gone[link]}"
+            elif other is not None and frozenset((name, other)) not in known:
+                yield f"the link {name}-{other} stands still, as {name} sees it"
 
 
 def _missing_links(views: Mapping[str, View], edges: Collection[Edge]) -> Iterator[str]:

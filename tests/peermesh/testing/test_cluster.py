@@ -16,7 +16,7 @@ from peermesh.testing.shapes import UnknownShape
 from stores.batch import Batch
 from wire.errors import EncodeError, GuardFailed, MasterExists, TypeClash
 
-everywhere = pytest.mark.worlds("loopback", "process")
+everywhere = pytest.mark.worlds("sim", "loopback", "process", "netns")
 
 
 @everywhere

@@ -51,6 +51,16 @@ def test_whom_no_link_connects_need_not_know_each_other():
     assert components(["a", "b", "c"], [("c", "a")]) == [["a", "c"], ["b"]]
 
 
+def test_links_that_should_not_stand_are_named():
+    views = {"a": seen(said(A, 3, B, C)), "b": seen(said(B, 4, A))}
+    assert missing(views, [], gone={C: "c"}) == [
+        "the link a-b stands still, as a sees it",
+        "a has not noticed the end of c",
+        "the link b-a stands still, as b sees it",
+    ]
+    assert missing(views, [], loose=[("b", "a")]) == []
+
+
 def test_a_view_travels_as_a_value():
     sent = seen(said(A, 3, B), said(B, 4, A))
     assert view.from_value(decode(encode(view.to_value(sent)))) == sent
