@@ -43,7 +43,7 @@ class Blocking:
 
     @staticmethod
     def _unwrap(argument: Any) -> Any:  # noqa: ANN401 - of any method
-        return argument._target if isinstance(argument, Blocking) else argument  # noqa: SLF001 - our own
+        return argument._target if isinstance(argument, Blocking) else argument  # noqa: SLF001 - our own class
 
     def _wrap(self, result: Any) -> Any:  # noqa: ANN401 - of any method
         if isinstance(result, _STOOD_FOR):

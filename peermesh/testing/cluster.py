@@ -7,6 +7,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final
 
@@ -458,7 +459,7 @@ async def open_cluster(
     Raises ``UnknownShape``, ``Unsupported`` in a world that this machine lacks, ``NotConverged``.
     """
     names = shapes.names(nodes) if isinstance(nodes, int) else tuple(nodes)
-    edges = shapes.edges(shape, names, seed)
+    edges = shapes.edges(shape, names, Random(seed))
     kind = world_class(world)
     problem = kind.problem()
     if problem is not None:

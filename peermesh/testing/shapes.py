@@ -6,9 +6,11 @@ Nodes are numbered from zero. An edge is a pair: the first node dials, the secon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from random import Random
 from string import ascii_lowercase
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from random import Random
 
 Edge = tuple[int, int]
 """Who dials, and who listens."""
@@ -85,16 +87,16 @@ def names(count: int) -> tuple[str, ...]:
 
 
 def edges(
-    shape: str | Iterable[tuple[str, str]], nodes: Sequence[str], seed: int = 0
+    shape: str | Iterable[tuple[str, str]], nodes: Sequence[str], chance: Random
 ) -> list[tuple[str, str]]:
     """Give the edges of a shape between named nodes: by its name, or those given by hand.
 
-    ``seed`` is for ``random`` only. Raises ``UnknownShape`` for what does not exist.
+    ``chance`` is for ``random`` only. Raises ``UnknownShape`` for what does not exist.
     """
     if not isinstance(shape, str):
         return _checked(shape, nodes)
     if shape == "random":
-        pairs = random(len(nodes), Random(seed))
+        pairs = random(len(nodes), chance)
     elif shape in SHAPES:
         pairs = SHAPES[shape](len(nodes))
     else:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -256,3 +261,36 @@ async def test_a_task_that_does_not_end_is_named(autojump_clock):
         nursery.start_soon(trio.sleep_forever, name="the sleeper")
         with pytest.raises(LeakError, match="tasks of the cluster did not end: the sleeper at"):
             await await_empty(nursery)
+
+
+PARENT = """
+import trio
+from peermesh.testing.cluster import open_cluster
+
+async def main():
+    async with open_cluster(2, world="process") as two:
+        await two["a"].pause()
+        print(*[node.host.process.pid for node in two], flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a stopped process needs Linux to die with it")
+def test_agents_die_with_a_parent_that_is_killed_even_those_that_are_stopped():
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        agents = [int(word) for word in parent.stdout.readline().split()]
+        parent.kill()
+    assert len(agents) == 2
+    while any(map(is_alive, agents)):
+        os.sched_yield()
+
+
+def is_alive(process: int) -> bool:
+    """Tell whether a process runs; one that nobody has waited for does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -209,3 +209,15 @@ def test_the_options_explain_themselves(user_pytest):
     assert "--peermesh-world=NAMES" in text
     assert "sim, loopback, process, netns" in " ".join(text.split())
     assert "@pytest.mark.worlds(*names)" in user_pytest("", "--markers")
+
+
+@pytest.mark.parametrize("name", ["tutorial.md", "clusters.md"])
+def test_the_tests_of_the_documents_pass(user_pytest, name):
+    text = (ROOT / "docs" / "testing" / name).read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    count = sum(block.count("def test_") for block in blocks)
+    # A test may be for two worlds.
+    found = user_pytest("\n".join(blocks), ini="trio_mode = true")
+    passed = re.search(r"(\d+) passed in", found)
+    assert passed is not None, found
+    assert int(passed[1]) >= count > 2
