@@ -14,7 +14,7 @@ import trio
 from endpoint.surroundings import Surroundings, surroundings
 from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import Disk
-from peermesh.testing.simulation.network import Stack
+from peermesh.testing.simulation.network import Dial, Stack
 from peermesh.testing.simulation.scheduling import all_tasks, scopes_around
 from peermesh.testing.simulation.sockets import PROCESS, BareSocket
 from wire.identifiers import EndpointId
@@ -146,10 +146,16 @@ class Host:
             process.scopes[scope] = None
             try:
                 await main(*arguments)
-            except Exception:
+            except BaseException as error:
                 if process.is_alive:
                     raise
-                # What a killed process still does as the simulation ends is nobody's affair.
+                # What fails in a killed process as the simulation ends is nobody's affair.
+                if isinstance(error, BaseExceptionGroup):
+                    rest = error.split(Exception)[1]
+                    if rest is not None:
+                        raise rest from None
+                elif not isinstance(error, Exception):
+                    raise
             finally:
                 process.scopes.pop(scope, None)
 
@@ -199,9 +205,8 @@ class Host:
         What was written to the disk is there when it starts again, synced or not.
         """
         self._end("kill")
-        now = self._simulation.now
         for sock in list(self.process.sockets):
-            sock.drop(now)
+            sock.drop()
         self._simulation.wires.awaken()
         await trio.lowlevel.checkpoint()
 
@@ -209,6 +214,9 @@ class Host:
         """End everything there: nobody is told, and what was not synced to the disk is lost."""
         self._end("power cut")
         self.disk.cut_power(self.chance)
+        for sock in self.process.sockets:
+            if isinstance(sock.thing, Dial):
+                sock.thing.is_abandoned = True
         self._simulation.network.cut_power(self._simulation.now, self.stack)
         self._simulation.wires.awaken()
         await trio.lowlevel.checkpoint()

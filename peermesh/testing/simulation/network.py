@@ -154,6 +154,7 @@ class Network:
         self.agenda = Agenda()
         self.chance = chance
         self.tell = tell
+        self.checksum = 0
         self.woken: dict[object, None] = {}
         """Whose waiting tasks have to look again; for the driver, who clears it."""
         self._latency = latency
@@ -301,6 +302,13 @@ class Network:
             self._send_syn(now, dial, target)
         return dial
 
+    def abandon(self, now: float, dial: Dial) -> None:
+        """Nobody waits for a connection any more."""
+        dial.is_abandoned = True
+        dial.error = errno.EBADF
+        if dial.end is not None:
+            dial.end.close(now)
+
     def _send_syn(self, now: float, dial: Dial, target: Stack) -> None:
         forth = self.way(dial.stack, target)
         pause = SYN_SECONDS * 2**dial.repetitions
@@ -339,7 +347,7 @@ class Network:
         listener.expected += 1
 
         def establish(now: float) -> None:
-            if dial.is_abandoned:
+            if dial.is_abandoned or not dial.stack.has_power:
                 listener.expected -= 1
             else:
                 self._establish(now, dial, listener)

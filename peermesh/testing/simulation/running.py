@@ -71,7 +71,7 @@ class Run(Generic[T]):
     steps: int
     """Steps that tasks took."""
     digest: str
-    """Equal for runs in which the same happened in the same order."""
+    """Equal for runs in which the same happened in the same order, and the same bytes were sent."""
 
 
 def run(seed: int, main: Main[T], options: Options = Options()) -> Run[T]:
@@ -101,7 +101,7 @@ def run(seed: int, main: Main[T], options: Options = Options()) -> Run[T]:
         trace=simulation.trace,
         virtual_seconds=simulation.now,
         steps=scheduler.steps,
-        digest=f"{simulation.trace.digest}{scheduler.digest:012x}",
+        digest=f"{simulation.trace.digest}{scheduler.digest:012x}{simulation.network.checksum:08x}",
     )
 
 

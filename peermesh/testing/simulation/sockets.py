@@ -202,25 +202,31 @@ class BareSocket:
             return
         self._number = -1
         self.process.sockets.pop(self, None)
-        network, now = self.wires.network, self.wires.now()
-        if isinstance(self.thing, Listener):
-            network.close_listener(now, self.thing)
-        elif isinstance(self.thing, End) and self.process.is_alive:
-            if self.is_resetting:
-                self.thing.abort(now)
-            else:
-                self.thing.close(now)
-        network.wake(self.thing)
+        if self.process.is_alive:
+            self.release()
+        self.wires.network.wake(self.thing)
         self.wires.awaken()
 
-    def drop(self, now: float) -> None:
+    def drop(self) -> None:
         """Close it as a kernel does for a process that was killed."""
         self._number = -1
         self.process.sockets.pop(self, None)
-        if isinstance(self.thing, Listener):
-            self.wires.network.close_listener(now, self.thing)
-        elif isinstance(self.thing, End):
-            self.thing.close(now)
+        self.release()
+
+    def release(self) -> None:
+        """Let the network know that nobody uses it any more."""
+        network, now = self.wires.network, self.wires.now()
+        match self.thing:
+            case Listener() as listener:
+                network.close_listener(now, listener)
+            case Dial() as dial:
+                network.abandon(now, dial)
+            case End() as end if self.is_resetting:
+                end.abort(now)
+            case End() as end:
+                end.close(now)
+            case _:
+                pass  # Nothing was done with it yet.
 
 
 class VirtualSocket(trio.socket.SocketType):
@@ -358,24 +364,17 @@ class VirtualSocket(trio.socket.SocketType):
         bare.check_alive()
         wires, port = bare.wires, bare.address[1] if bare.address else None
         dial = wires.network.dial(wires.now(), bare.process.stack, port, (address[0], address[1]))
+        bare.thing = dial
         try:
             while not dial.is_over:
                 await wires.wait(dial)
         except BaseException:
-            self._abandon(dial)
+            bare.close()  # As trio does with an attempt that is cancelled.
             raise
+        bare.check_open()
+        bare.thing = bare if dial.end is None else dial.end
         if dial.error is not None:
             raise os_error(dial.error)
-        assert dial.end is not None
-        bare.thing = dial.end
-        bare.check_open()
-
-    def _abandon(self, dial: Dial) -> None:
-        """As trio does: an attempt that was cancelled leaves the socket closed."""
-        dial.is_abandoned = True
-        if dial.end is not None:
-            self._bare.thing = dial.end
-        self._bare.close()
 
     async def recv(self, size: int, flags: int = 0) -> bytes:
         """Wait for bytes; ``b""`` at the end."""

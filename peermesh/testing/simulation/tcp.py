@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from enum import Enum, unique
 from typing import TYPE_CHECKING, Final, Protocol
+from zlib import crc32
 
 from peermesh.testing.simulation.agenda import Agenda
 from peermesh.testing.simulation.conditions import Conditions, next_repetition, on_grid
@@ -69,6 +70,8 @@ class Surface(Protocol):
 
     agenda: Agenda
     chance: Random
+    checksum: int
+    """Of all bytes that anybody sent, in their order."""
 
     def wake(self, end: object) -> None:
         """Something changed for those who wait for this end."""
@@ -290,6 +293,7 @@ class End:
             raise os_error(errno.EAGAIN)
         size = min(room, len(data))
         if size:
+            self._surface.checksum = crc32(data[:size], self._surface.checksum)
             self.outgoing.send(now, data[:size])
         return size
 
