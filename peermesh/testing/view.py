@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, permutations
 from typing import Any
 
 from wire.codec import decode_control, encode_control
@@ -101,12 +102,11 @@ def _missing_links(views: Mapping[str, View], edges: Collection[Edge]) -> Iterat
 
 
 def _missing_news(views: Mapping[str, View], edges: Collection[Edge]) -> Iterator[str]:
-    for group in components(list(views), edges):
-        for name in group:
-            known = views[name].known()
-            for other in group:
-                if other != name:
-                    yield from _lack(name, other, known.get(views[other].node), views[other].here)
+    known = {name: view.known() for name, view in views.items()}
+    groups = components(list(views), edges)
+    for name, other in chain.from_iterable(permutations(group, 2) for group in groups):
+        heard = known[name].get(views[other].node)
+        yield from _lack(name, other, heard, views[other].here)
 
 
 def _lack(name: str, other: str, heard: Announcement | None, latest: Announcement) -> Iterator[str]:
