@@ -100,7 +100,7 @@ class Program:
         try:
             async with self._saying:
                 await process.stdin.send_all(line.encode() + b"\n")
-        except trio.BrokenResourceError:
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
             raise self._ended() from None
 
     async def hear(self) -> str:
@@ -113,7 +113,10 @@ class Program:
             searched = len(self._heard)
             if searched > LINE_SIZE_MAX:
                 raise ProgramEnded(f"{self.command[0]} says a line without an end")
-            data = await process.stdout.receive_some(RECEIVE_SIZE)
+            try:
+                data = await process.stdout.receive_some(RECEIVE_SIZE)
+            except trio.ClosedResourceError:  # It was started again meanwhile.
+                raise self._ended() from None
             if not data:
                 raise self._ended()
             self._heard += data

@@ -67,6 +67,7 @@ class Worker:
         self._answers: dict[int, dict[str, Any]] = {}
         self._news = trio.lowlevel.ParkingLot()
         self._is_heard = False
+        self._deaths = 0
 
     def _command(self) -> list[str]:
         module = "peermesh.testing.real.worker"
@@ -93,7 +94,14 @@ class Worker:
             pass
         finally:
             self._is_heard = False
+            self._deaths += 1
             self._news.unpark_all()
+
+    async def kill(self) -> None:
+        """Kill the process with SIGKILL, and hear what it said last."""
+        await self.program.kill()
+        while self._is_heard:
+            await self._news.park()
 
     async def ask(self, do: str, **words: object) -> dict[str, Any]:
         """Have something done, and give the answer; raises ``ProgramEnded``."""
@@ -104,8 +112,9 @@ class Worker:
 
     async def until(self, is_true: Callable[[], bool]) -> None:
         """Wait for a truth about what was heard; raises ``ProgramEnded``."""
+        deaths = self._deaths
         while not is_true():
-            if not self._is_heard:
+            if not self._is_heard or self._deaths > deaths:
                 raise ProgramEnded(f"{self.name} has ended")
             await self._news.park()
 
@@ -132,7 +141,7 @@ class Fleet:
 
     async def kill(self, name: str) -> None:
         """Kill a worker with SIGKILL."""
-        await self.workers[name].program.kill()
+        await self.workers[name].kill()
 
     # Writing.
 

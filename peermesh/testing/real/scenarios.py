@@ -18,6 +18,10 @@ BURST: Final = 40
 """Puts in a round that are acknowledged before, or while, something happens: some dozens, so that
 it strikes at a different moment each time."""
 
+LONG_PROBABILITY: Final = 0.05
+"""How often a one-way partition lasts until a peer is given up: it takes the time-out of silence,
+15 seconds, and there is much to see in short ones."""
+
 DISK_SIZE: Final = 4 * 1024 * 1024
 """Of the disk that gets full: room for a log of SQLite, and soon no more."""
 
@@ -79,19 +83,21 @@ async def kill(run: Run) -> None:
 
 
 async def pause(run: Run) -> None:
-    """Stop a clone with SIGSTOP until its peers give it up; they go on, and it comes back."""
+    """Stop one with SIGSTOP until its peers give it up; clones go on, and it comes back."""
     async with open_fleet(run.directory / "store.db") as fleet:
         for _ in range(run.rounds):
             fleet.write()
             await fleet.acknowledged(BURST)
-            victim, other = run.chance.sample("bc", 2)
-            stopped, master = fleet.workers[victim], fleet.workers["a"]
-            past = len(master.statuses)
+            victim, other = run.chance.sample("abc", 2)
+            stopped, watcher = fleet.workers[victim], fleet.workers[other]
+            past = len(watcher.statuses)
             await stopped.program.pause()
-            await fleet.acknowledged(BURST, at=other)
-            with patience(f"the master does not notice that {victim} is silent"):
-                await master.until(partial(_has_lost, master, stopped, past))
-            await fleet.acknowledged(BURST, at=other)
+            if victim != "a":
+                await fleet.acknowledged(BURST, at=other)
+            with patience(f"{other} does not notice that {victim} is silent"):
+                await watcher.until(partial(_has_lost, watcher, stopped, past))
+            if victim != "a":
+                await fleet.acknowledged(BURST, at=other)
             await stopped.program.resume()
             await fleet.acknowledged(1, at=victim)
             await fleet.check()
@@ -172,6 +178,10 @@ async def network(run: Run) -> None:
                 await net.link(here, there).apply(Partition(), direction=Direction.FORTH)
                 # Those at the master go on, whoever does not hear whom.
                 await fleet.acknowledged(BURST, at="a")
+                if run.chance.random() < LONG_PROBABILITY:
+                    deaf, mute = fleet.workers[there], fleet.workers[here]
+                    with patience(f"{there} does not notice that it hears nothing of {here}"):
+                        await deaf.until(partial(_has_lost, deaf, mute, len(deaf.statuses)))
                 await net.heal()
                 await fleet.acknowledged(BURST)
                 await fleet.check()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from peermesh.testing.processes import ProgramEnded, open_program
 
@@ -69,6 +70,19 @@ async def test_a_program_ends_with_the_block_whatever_happened():
             raise KeyError
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_who_waits_for_a_word_learns_that_the_program_was_started_again():
+    async with open_program(COMMAND) as program, trio.open_nursery() as nursery:
+
+        async def hear_nothing():
+            with pytest.raises(ProgramEnded):
+                await program.hear()
+
+        nursery.start_soon(hear_nothing)
+        await trio.testing.wait_all_tasks_blocked()
+        await program.restart()
+        assert await ask(program, "abc") == "cba"
 
 
 async def test_a_program_that_ends_by_itself_is_told_with_its_code():
