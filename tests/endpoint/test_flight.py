@@ -68,5 +68,6 @@ async def test_an_endpoint_notes_peers_announcements_and_barriers_but_no_message
         assert len(kinds) < 10
         topics = [each for each in there.loop.flight.records() if "'/x'" in each.text]
         assert [each.kind for each in topics] == [ANNOUNCED]
-        news = [dict(each.heard) for each in here.loop.flight.records()]
-        assert any(there.node_id() in each for each in news)
+        heard = [time for each in here.loop.flight.records() for _, time in each.heard]
+        latest = there.loop.core.topology.announcements[there.node_id()].time
+        assert max(heard) == latest > 1, "it came after the handshake, as news"

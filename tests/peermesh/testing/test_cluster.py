@@ -98,7 +98,10 @@ async def test_a_node_that_is_killed_is_missed_and_comes_back_as_another(cluster
     master = await b.attach_master("s", Backend.SQLite)
     await (await master.put("k", "v")).applied()
     first, messages = b.node_id(), await b.subscribe("/x")
+    events = await a.subscribe_status()
     await b.kill()
+    event = await events.get()
+    assert (event.status, event.reason) == ("peer_lost", "the connection was lost")
     assert await ring.await_converged()
     assert await a.peers() == ["d"]
     with pytest.raises(NodeDown, match="node b is killed: restart"):
@@ -294,3 +297,14 @@ def is_alive(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+async def test_records_of_other_processes_have_the_times_of_this_one():
+    began = trio.current_time()
+    async with open_cluster(2, world="process") as two:
+        await two["b"].restart()
+        assert await two.await_converged()
+    assert two.snapshot is not None
+    times = [event.record.at for event in two.snapshot.events()]
+    assert began < min(times)
+    assert max(times) < trio.current_time()

@@ -106,6 +106,16 @@ def test_arrows_and_lanes_together_lead_to_everything_that_happened_before(steps
 
 
 @given(steps=STEPS)
+def test_no_arrow_shows_what_the_lane_or_another_arrow_shows_already(steps):
+    events = {event.key: event for event in merge(History([0.0] * 4).play(steps).logs())}
+    for (node, number), event in events.items():
+        for cause in event.causes:
+            others = [each for each in event.causes if each != cause]
+            others += [(node, number - 1)] if (node, number - 1) in events else []
+            assert not any(events[cause].stamp <= events[each].stamp for each in others)
+
+
+@given(steps=STEPS)
 def test_the_order_of_the_logs_and_what_comes_twice_change_nothing(steps):
     logs = History([0.0] * 4).play(steps).logs()
     expected = merge(logs)
