@@ -12,6 +12,7 @@ from endpoint.flight import FlightRecorder
 from peermesh.testing.cluster import open_cluster
 from peermesh.testing.faults import Partition
 from peermesh.testing.report import EVENTS_MAX, Snapshot, report
+from peermesh.testing.simulation import Simulation, simulate
 from peermesh.testing.timeline import data_of, page
 from wire.identifiers import EndpointId
 
@@ -85,3 +86,19 @@ async def test_arrows_lead_from_earlier_rows_of_other_lanes(snapshot):
         assert cause < at
         assert data["events"][cause]["lane"] != data["events"][at]["lane"]
     assert data["lanes"] == ["test", "a", "b", "c", "c'2"]
+
+
+def test_the_same_seed_gives_the_same_history_to_the_letter():
+    reports = []
+
+    async def main(_: Simulation) -> None:
+        async with open_cluster(4, "random", world="sim", seed=5) as cluster:
+            await cluster["b"].restart()
+            await cluster["a"].attach_master("s")
+            assert await cluster.await_converged()
+        assert cluster.snapshot is not None
+        reports.append(report(cluster.snapshot))
+
+    for seed in (5, 5, 6):
+        simulate(main, seed=seed)
+    assert reports[0] == reports[1] != reports[2]
