@@ -8,6 +8,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TypeVar
 
 import trio
@@ -52,6 +53,14 @@ class Portal:
     def soon(self, function: Callable[[], object]) -> None:
         """Run a function over there some time soon; does not wait."""
         self._token.run_sync_soon(function)
+
+    def start_soon(self, function: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Start a task that lives on its own, some time soon; does not wait."""
+        self.soon(partial(self._nursery.start_soon, function, *arguments))
+
+    def is_here(self) -> bool:
+        """Tell whether this is the thread of the loop, which nothing may block."""
+        return threading.current_thread() is self._thread
 
     async def start(self, function: Callable[..., Awaitable[None]], *arguments: object) -> None:
         """Start a task that lives on its own; to be called over there."""

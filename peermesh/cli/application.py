@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from peermesh.cli.broker import broker
 from peermesh.cli.check import check
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
@@ -54,7 +55,18 @@ def application() -> None:
     """Gather the commands."""
 
 
-for command in (check, demo, link, node, pub, sub, store):
+COMMANDS: Final = (
+    broker,
+    check,
+    demo,
+    link,
+    node,
+    pub,
+    store,
+    sub,
+)
+
+for command in COMMANDS:
     application.add_command(command)
 
 

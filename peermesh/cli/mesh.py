@@ -14,7 +14,7 @@ import trio
 
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
-from peermesh import ClusterSecret, Credentials, Endpoint, Store
+from peermesh import ClusterSecret, Credentials, Endpoint, Store, blocking
 from peermesh.cli.exits import CommandFailed, ExitCode
 
 WAIT_SECONDS: Final = 10.0
@@ -56,12 +56,18 @@ class Mesh:
 
     def endpoint(self) -> Endpoint:
         """Make the endpoint; raises ``CredentialsError`` and ``SettingsError``."""
+        return Endpoint(credentials=self._credentials(), settings_file=self.config)
+
+    def blocking_endpoint(self) -> blocking.Endpoint:
+        """Make the endpoint for threads; raises as ``endpoint`` does."""
+        return blocking.Endpoint(credentials=self._credentials(), settings_file=self.config)
+
+    def _credentials(self) -> Credentials | None:
         if self.secret_file is not None:
             secret: ClusterSecret | None = ClusterSecret.from_file(self.secret_file)
         else:
             secret = ClusterSecret.from_environment()
-        credentials = None if secret is None else Credentials.from_secret(secret, CERTIFICATE_NAME)
-        return Endpoint(credentials=credentials, settings_file=self.config)
+        return None if secret is None else Credentials.from_secret(secret, CERTIFICATE_NAME)
 
     def require_way_in(self) -> None:
         """Refuse to talk to nobody."""

@@ -377,3 +377,41 @@ def test_a_signal_ends_a_command_that_reads_stdin():
         process.send_signal(signal.SIGINT)
         assert process.wait() == ExitCode.INTERRUPTED
         assert process.stderr.read() == ""
+
+
+GATEWAY = """
+class Printing:
+    def __init__(self, word):
+        self.word = word
+    def attach(self, port):
+        print(self.word, flush=True)
+    def receive(self, message):
+        pass
+"""
+
+
+def test_a_broker_of_modules_follows_its_file_and_ends_in_order(tmp_path: Path) -> None:
+    (tmp_path / "cli_gateway.py").write_text(GATEWAY)
+    layout = tmp_path / "bus.toml"
+    module = "[modules.{0}]\nclass = 'cli_gateway:Printing'\narguments = {{ word = '{0}' }}\n"
+    layout.write_text(module.format("one"))
+    path = os.pathsep.join([str(tmp_path), str(ROOT)])
+    checked = run("broker", "modules", str(layout), "--check", "--json")
+    assert json.loads(checked.stdout) == {
+        "event": "added", "module": "one", "made_of": "cli_gateway:Printing"
+    }  # fmt: skip
+    with started("broker", "modules", str(layout), PYTHONPATH=path) as process:
+        lines = iter(process.stdout.readline, "")
+        assert {next(lines), next(lines)} == {"+ module one: cli_gateway:Printing\n", "one\n"}
+        layout.write_text("modules = 1")
+        process.send_signal(signal.SIGHUP)
+        assert "nothing was changed" in process.stderr.readline()
+        layout.write_text(module.format("two"))
+        process.send_signal(signal.SIGHUP)
+        assert {next(lines), next(lines), next(lines)} == {
+            "- module one\n", "+ module two: cli_gateway:Printing\n", "two\n"
+        }  # fmt: skip
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.stderr.read() == ""
+    assert run("broker", "modules", str(tmp_path / "nothing.toml")).returncode == ExitCode.USAGE

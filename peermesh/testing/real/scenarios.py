@@ -11,7 +11,7 @@ from typing import Final
 
 from peermesh.testing.disks import FailingSync, disturb, fill_disk, open_small_disk
 from peermesh.testing.faults import Delay, Direction, Loss, Partition
-from peermesh.testing.namespaces import open_network
+from peermesh.testing.namespaces import Network, open_network
 from peermesh.testing.real.fleet import Fleet, Violation, Worker, open_fleet, patience
 
 BURST: Final = 40
@@ -169,23 +169,28 @@ async def network(run: Run) -> None:
         }
         async with open_fleet(run.directory / "store.db", hosts=hosts, wraps=wraps) as fleet:
             for _ in range(run.rounds):
-                for here, there in ("ab", "bc", "ca"):
-                    await net.link(here, there).apply(Loss(run.chance.uniform(0, 0.1)))
-                    await net.link(here, there).apply(Delay(0.003, jitter=0.002))
-                fleet.write()
-                await fleet.acknowledged(BURST)
-                here, there = run.chance.sample("abc", 2)
-                await net.link(here, there).apply(Partition(), direction=Direction.FORTH)
-                # Those at the master go on, whoever does not hear whom.
-                await fleet.acknowledged(BURST, at="a")
-                if run.chance.random() < LONG_PROBABILITY:
-                    deaf, mute = fleet.workers[there], fleet.workers[here]
-                    with patience(f"{there} does not notice that it hears nothing of {here}"):
-                        await deaf.until(partial(_has_lost, deaf, mute, len(deaf.statuses)))
-                await net.heal()
-                await fleet.acknowledged(BURST)
-                await fleet.check()
+                await _disturb_network(run, net, fleet)
                 run.done(fleet)
+
+
+async def _disturb_network(run: Run, net: Network, fleet: Fleet) -> None:
+    for here, there in ("ab", "bc", "ca"):
+        await net.link(here, there).apply(Loss(run.chance.uniform(0, 0.1)))
+        await net.link(here, there).apply(Delay(0.003, jitter=0.002))
+    fleet.write()
+    await fleet.acknowledged(BURST)
+    here, there = run.chance.sample("abc", 2)
+    deaf, mute = fleet.workers[there], fleet.workers[here]
+    past = len(deaf.statuses)
+    await net.link(here, there).apply(Partition(), direction=Direction.FORTH)
+    # Those at the master go on, whoever does not hear whom.
+    await fleet.acknowledged(BURST, at="a")
+    if run.chance.random() < LONG_PROBABILITY:
+        with patience(f"{there} does not notice that it hears nothing of {here}"):
+            await deaf.until(partial(_has_lost, deaf, mute, past))
+    await net.heal()
+    await fleet.acknowledged(BURST)
+    await fleet.check()
 
 
 @dataclass(frozen=True, slots=True)

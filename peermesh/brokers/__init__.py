@@ -1,0 +1,1 @@
+"""Brokers beside the mesh: an in-process bus of modules, topic channels, durable line topics."""

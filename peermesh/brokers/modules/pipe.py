@@ -1,0 +1,57 @@
+"""The line between a process module and its broker: values in frames, over a pair of sockets."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from struct import Struct
+from typing import Final
+
+from peermesh.brokers.modules.errors import BrokerError
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.limits import PAYLOAD_SIZE_MAX
+from wire.values import Value
+
+_LENGTH: Final = Struct("!I")
+
+
+class Pipe:
+    """One end of the line. Any thread may send, one receives."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        """Own the socket."""
+        self._socket = sock
+        self._sending = threading.Lock()
+        self._input = sock.makefile("rb")
+
+    def send(self, value: Value) -> None:
+        """Send a value whole; raises ``OSError`` when the other side is gone."""
+        data = encode(value)
+        if len(data) > PAYLOAD_SIZE_MAX:
+            raise BrokerError(
+                f"{len(data)} bytes in one message; {PAYLOAD_SIZE_MAX} fit between processes: "
+                "publish it in parts"
+            )
+        with self._sending:
+            self._socket.sendall(_LENGTH.pack(len(data)) + data)
+
+    def receive(self) -> Value | None:
+        """Wait for a value; ``None`` at the end. Raises ``DecodeError``."""
+        try:
+            head = self._input.read(_LENGTH.size)
+            if len(head) < _LENGTH.size:
+                return None
+            (size,) = _LENGTH.unpack(head)
+            body = self._input.read(size) if size <= PAYLOAD_SIZE_MAX else b""
+        except (OSError, ValueError):
+            return None
+        return decode(body) if len(body) == size else None
+
+    def close(self) -> None:
+        """End the line."""
+        with contextlib.suppress(OSError):  # The other side was faster.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._input.close()
+        self._socket.close()

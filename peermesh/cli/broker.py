@@ -1,0 +1,157 @@
+"""``peermesh broker``: the brokers beside the mesh, each until Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from peermesh import blocking
+from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
+from peermesh.brokers.modules.deployment import Deployment
+from peermesh.brokers.modules.layout import Changes
+from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.running import Stopped
+from wire.errors import MeshError
+
+_SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+
+@click.group()
+def broker() -> None:
+    """Run a broker: a bus of modules in one process."""
+
+
+@broker.command()
+@click.argument("layout", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.option("--check", "only_checks", is_flag=True, help="Say what the file asks for, and end.")
+@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
+@click.option(
+    "--every", type=click.FloatRange(min=0.1), metavar="SECONDS",
+    help="Write how much each link has carried, so often.",
+)  # fmt: skip
+@mesh_options(listens=True)
+def modules(
+    layout: Path, mesh: Mesh, every: float | None, *, only_checks: bool, as_json: bool
+) -> None:
+    """Run the modules of the TOML file LAYOUT, and carry messages along its links.
+
+    \b
+      [modules.sensor]
+      class = "my_gateway:Sensor"       # has receive(message); plain, or async
+      arguments = { interval = 0.5 }
+      process = true                    # in a process of its own
+      [modules.mesh]
+      publishes = "gateway/readings"    # a way to the mesh: see --peer
+      [[links]]
+      source = "sensor"
+      sink = "mesh"
+      policy = "wait"                   # or refuse, drop_oldest, drop_newest
+
+    SIGHUP reads the file again: what is new is added, what is gone removed, while the rest goes on.
+    """
+    bus = _Bus(layout, as_json=as_json)
+    if only_checks:
+        bus.say_changes(bus.read().changes_from(Layout.empty()))
+    else:
+        bus.run(mesh, every)
+
+
+class _Bus:
+    """A module broker that follows a file."""
+
+    def __init__(self, path: Path, *, as_json: bool) -> None:
+        """Write what happens as JSON, or as text."""
+        self._path = path
+        self._as_json = as_json
+
+    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
+        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+
+    def read(self) -> Layout:
+        """Read the file; raises ``CommandFailed``."""
+        try:
+            return Layout.parse(self._path.read_text())
+        except (OSError, UnicodeDecodeError, LayoutError) as error:
+            raise CommandFailed(f"{self._path}: {error}", ExitCode.USAGE) from error
+
+    def run(self, mesh: Mesh, every: float | None) -> None:
+        """Carry messages until a signal ends it."""
+        first = self.read()
+        # Before there are threads, so that all of them leave the signals to this one.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        with ExitStack() as stack:
+            endpoint = self._join(stack, mesh) if mesh.peers or mesh.listen else None
+            bus = stack.enter_context(ModuleBroker(on_failure=self._on_failure))
+            deployment = Deployment(bus, endpoint)
+            self.say_changes(deployment.apply(first))
+            while True:
+                found = signal.sigtimedwait(_SIGNALS, every if every is not None else 3600)
+                if found is None:
+                    if every is not None:
+                        self._say_links(bus)
+                elif found.si_signo == signal.SIGHUP:
+                    self._follow(deployment)
+                else:
+                    raise Stopped(found.si_signo)
+
+    def _join(self, stack: ExitStack, mesh: Mesh) -> blocking.Endpoint:
+        endpoint = stack.enter_context(mesh.blocking_endpoint())
+        for host, port in mesh.listen:
+            click.echo(f"listening on {host}:{endpoint.listen(host, port)}", err=True)
+        for host, port in mesh.peers:
+            outcome = endpoint.peer(host, port, timeout=mesh.wait)
+            if not outcome:
+                raise CommandFailed(f"no peering with {host}:{port}: {outcome}", ExitCode.TIMEOUT)
+        return endpoint
+
+    def _follow(self, deployment: Deployment) -> None:
+        """Do as the file says now; a bad one changes nothing."""
+        try:
+            self.say_changes(deployment.apply(self.read()))
+        except MeshError as error:
+            click.echo(f"peermesh: {error}; nothing was changed", err=True)
+
+    def _on_failure(self, failure: Failure) -> None:
+        click.echo(
+            f"module {failure.module}: {failure.method}() raised"
+            f" {type(failure.error).__name__}: {failure.error}",
+            err=True,
+        )
+
+    def say_changes(self, changes: Changes) -> None:
+        """Write what was done, or is to be done."""
+        for name in changes.remove:
+            self._say("removed", f"- module {name}", module=name)
+        for plan in changes.add:
+            what = plan.path or "the mesh"
+            self._say("added", f"+ module {plan.name}: {what}", module=plan.name, made_of=what)
+        for sign, event, links in (
+            ("-", "unlinked", changes.unlink),
+            ("+", "linked", changes.link),
+        ):
+            for link in links:
+                self._say(
+                    event,
+                    f"{sign} link {link.source} -> {link.sink} ({link.policy})",
+                    source=link.source,
+                    sink=link.sink,
+                    policy=link.policy,
+                )
+
+    def _say_links(self, bus: ModuleBroker) -> None:
+        for link in bus.links():
+            self._say(
+                "carried",
+                f"  {link.source} -> {link.sink}: {link.delivered} delivered, "
+                f"{link.dropped} dropped",
+                source=link.source,
+                sink=link.sink,
+                delivered=link.delivered,
+                dropped=link.dropped,
+            )

@@ -1,0 +1,127 @@
+"""Layouts in TOML: what they say, what is wrong with them, and what leads from one to another."""
+
+from __future__ import annotations
+
+import pytest
+
+from peermesh.brokers.modules import InvalidArgument, LayoutError, Message
+from peermesh.brokers.modules.deployment import Deployment
+from peermesh.brokers.modules.factory import make
+from peermesh.brokers.modules.layout import Layout
+
+PLAIN = """
+[modules.a]
+class = "collections:deque"
+[modules.b]
+class = "gateway:Collector"
+arguments = { name = "b" }
+inbox_size = 5
+[[links]]
+source = "a"
+sink = "b"
+policy = "drop_oldest"
+"""
+
+
+def test_a_layout_says_modules_and_links() -> None:
+    layout = Layout.parse(PLAIN)
+    assert layout.modules["b"].arguments == {"name": "b"}
+    assert layout.modules["b"].inbox_size == 5
+    (link,) = layout.links
+    assert (link.source, link.sink, link.policy) == ("a", "b", "drop_oldest")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("modules", "no TOML"),
+        ("module = 1", "'module'"),
+        ("modules = 1", "modules = 1"),
+        ("modules = { a = 1 }", r"\[modules.a\] is no table"),
+        ("[modules.a]", "class"),
+        ("[modules.a]\nclass = 1", "class = 1 is no str"),
+        ("[modules.a]\nclass = 'm:C'\npublishes = 't'", "either"),
+        ("[modules.a]\nclass = 'm:C'\nproces = true", "'proces'"),
+        ("[modules.a]\nclass = 'm:C'\ninbox_size = true", "inbox_size"),
+        ("[[links]]\nsource = 'a'\nsink = 'a'", "no such module"),
+        ("links = [1]", "no table"),
+        (PLAIN + "[[links]]\nsource = 'a'\nsink = 'b'", "twice"),
+        (PLAIN.replace("drop_oldest", "best"), "policy = 'best'"),
+    ],
+)
+def test_a_bad_layout_names_the_place(text: str, place: str) -> None:
+    with pytest.raises(LayoutError, match=place):
+        Layout.parse(text)
+
+
+def test_changes_touch_only_what_differs() -> None:
+    old = Layout.parse(PLAIN)
+    assert not old.changes_from(old)
+    new = Layout.parse(PLAIN.replace("drop_oldest", "wait").replace('name = "b"', 'name = "c"'))
+    changes = new.changes_from(old)
+    assert changes.remove == ("b",)
+    assert [plan.name for plan in changes.add] == ["b"]
+    assert (len(changes.unlink), len(changes.link)) == (1, 1)
+    gone = Layout.empty().changes_from(new)
+    assert set(gone.remove) == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "path", ["nothing", "m:", ":C", "no_such_module:C", "collections:nothing", "sys:version"]
+)
+def test_a_class_that_cannot_be_made_says_why(path: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"package\.module:Class|imported|no class"):
+        make(path, {})
+    with pytest.raises(InvalidArgument, match="arguments"):
+        make("fractions:Fraction", {"colour": 1})
+
+
+GATEWAY = """
+received = []
+
+class Source:
+    def attach(self, port):
+        self.port = port
+    def receive(self, message):
+        self.port.publish(message)
+
+class Sink:
+    def __init__(self, name):
+        self.name = name
+    def receive(self, message):
+        received.append((self.name, message.content))
+"""
+
+LAYOUT = """
+[modules.source]
+class = "{0}:Source"
+[modules.one]
+class = "{0}:Sink"
+arguments = {{ name = "one" }}
+[[links]]
+source = "source"
+sink = "one"
+"""
+
+
+def test_a_broker_follows_its_layout_while_it_runs(kit, tmp_path, monkeypatch) -> None:
+    name = f"gateway_{tmp_path.name.replace('-', '_')}"
+    (tmp_path / f"{name}.py").write_text(GATEWAY)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    deployment = Deployment(kit.broker)
+    text = LAYOUT.format(name)
+    deployment.apply(Layout.parse(text))
+    kit.broker.publish("source", Message(1))
+    more = text + f"[modules.two]\nclass = '{name}:Sink'\narguments = {{ name = 'two' }}\n"
+    more += "[[links]]\nsource = 'source'\nsink = 'two'\n"
+    changes = deployment.apply(Layout.parse(more))
+    assert ([plan.name for plan in changes.add], changes.remove) == (["two"], ())
+    kit.broker.publish("source", Message(2))
+    with pytest.raises(InvalidArgument):
+        deployment.apply(Layout.parse(more.replace(f"'{name}:Sink'", "'nothing:Sink'")))
+    with pytest.raises(LayoutError, match="endpoint"):
+        deployment.apply(Layout.parse(more + "[modules.mesh]\npublishes = 't'\n"))
+    kit.broker.publish("source", Message(3))
+    deployment.apply(Layout.empty())
+    received = __import__(name).received
+    assert sorted(received) == [("one", 1), ("one", 2), ("one", 3), ("two", 2), ("two", 3)]
