@@ -12,14 +12,16 @@ import uuid
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
-from stores.persistence import StoreBackend
 from wire.identifiers import EndpointId
 
-BackendOpener = Callable[[str, dict[str, object]], StoreBackend]
+if TYPE_CHECKING:
+    from stores.persistence import StoreBackend
+
+BackendOpener = Callable[[str, dict[str, object]], "StoreBackend"]
 """Gives the backend of a path, with the options of ``Backend.SQLite``."""
 
 

@@ -45,6 +45,7 @@ LONGER_FUNCTIONS: dict[str, Exceeds] = {}
 DEEPER_FUNCTIONS: dict[str, Exceeds] = {}
 WIDER_PACKAGES: dict[str, Exceeds] = {}
 SLEEPERS: dict[str, str] = {  # tests that may sleep, with the reason
+    "tests/peermesh/testing/simulation/test_scheduling.py": "time is virtual there",
     "tests/peermesh/testing/simulation/test_convergence.py": "time is virtual there",
     "tests/peermesh/testing/simulation/test_host.py": "time is virtual there, and what is tested",
     "tests/peermesh/testing/simulation/test_mesh.py": "time is virtual there",

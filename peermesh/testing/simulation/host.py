@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable
-from contextvars import Context, Token, copy_context
+from contextvars import Context, ContextVar, copy_context
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import trio
 
 from endpoint.surroundings import Surroundings, surroundings
+from peermesh.testing.simulation import sockets
 from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.simulation.network import Dial, Stack
@@ -28,6 +29,12 @@ EPOCH_NS: Final = 1_767_225_600 * 10**9
 """The time of day when simulations begin: the first second of 2026, UTC."""
 
 NANOSECONDS: Final = 10**9
+
+
+_BEFORE: ContextVar[tuple[tuple[sockets.Process, Surroundings], ...]] = ContextVar(
+    "hosts before", default=()
+)
+"""Where this task was before each ``with host`` that it is in."""
 
 
 class HostDown(Exception):  # a fact about a test's own host
@@ -97,7 +104,6 @@ class Host:
         self.skew_ns = 0
         self._simulation = simulation
         self._main: tuple[Callable[..., Awaitable[object]], tuple[object, ...]] | None = None
-        self._tokens: list[tuple[Token[Any], Token[Any]]] = []
         self.process = Process(self)
 
     def __repr__(self) -> str:
@@ -114,7 +120,9 @@ class Host:
     def __enter__(self) -> Self:
         """Have sockets and endpoints that are made in the block be this host's."""
         process = self.process
-        self._tokens.append((PROCESS.set(process), surroundings.set(process.surroundings)))
+        _BEFORE.set((*_BEFORE.get(), (PROCESS.get(), surroundings.get())))
+        PROCESS.set(process)
+        surroundings.set(process.surroundings)
         return self
 
     def __exit__(
@@ -124,9 +132,10 @@ class Host:
         traceback: TracebackType | None,
     ) -> None:
         """Be where one was before."""
-        here, around = self._tokens.pop()
-        PROCESS.reset(here)
-        surroundings.reset(around)
+        *before, (process, around) = _BEFORE.get()
+        _BEFORE.set(tuple(before))
+        PROCESS.set(process)
+        surroundings.set(around)
 
     def start(self, main: Callable[..., Awaitable[object]], *arguments: object) -> None:
         """Run ``main(*arguments)`` on the host, now and whenever it is restarted."""

@@ -6,6 +6,7 @@ import os
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final, Generic, TypeVar
 
@@ -87,7 +88,9 @@ def run(seed: int, main: Main[T], options: Options = Options()) -> Run[T]:
             inline_threads(Random(f"{seed}/threads")),
             collection_off(),
         ):
-            value = trio.run(_root, simulation, main, options.limit, clock=simulation.clock)
+            start = partial(trio.run, clock=simulation.clock)
+            here = simulation.host(MAIN).process.context()
+            value = here.run(start, _root, simulation, main, options.limit)
     except KeyboardInterrupt:
         raise
     except BaseException as raised:
@@ -163,7 +166,7 @@ async def _root(simulation: Simulation, main: Main[T], limit: float) -> T:
     value: T
     where = ""
     scheduler = simulation.scheduler
-    with simulation.host(MAIN), trio.move_on_after(limit) as scope:
+    with trio.move_on_after(limit) as scope:
         scheduler.on_spinning = scope.cancel
         async with trio.open_nursery() as nursery:
             simulation.nursery = nursery

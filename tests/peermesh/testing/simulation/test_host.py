@@ -404,3 +404,40 @@ def test_a_simulation_inside_of_another_is_refused():
 
     with pytest.raises(RuntimeError):
         simulate(main, seed=1)
+
+
+def test_a_dial_that_is_given_up_on_the_way_never_becomes_a_connection():
+    async def main(simulation: Simulation) -> int:
+        accepted: list[trio.SocketStream] = []
+
+        async def remember(stream: trio.SocketStream) -> None:
+            accepted.append(stream)
+
+        server = simulation.host("server")
+        server.start(trio.serve_tcp, remember, PORT)
+        await trio.testing.wait_all_tasks_blocked()
+        with trio.move_on_after(0.0001) as scope:
+            await dial(server)
+        assert scope.cancelled_caught
+        await trio.sleep(1)
+        return len(accepted)
+
+    assert {run(seed, main).value for seed in range(10)} == {0}
+
+
+def test_tasks_may_be_on_one_host_at_a_time_and_leave_it_in_any_order():
+    async def main(simulation: Simulation) -> list[str]:
+        host, where = simulation.host("a"), []
+
+        async def visit(seconds: float) -> None:
+            with host:
+                await trio.sleep(seconds)
+                where.append(trio.socket.socket()._bare.process.stack.name)
+            where.append(trio.socket.socket()._bare.process.stack.name)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(visit, 1)
+            nursery.start_soon(visit, 2)
+        return where
+
+    assert simulate(main, seed=1) == ["a", "main"] * 2

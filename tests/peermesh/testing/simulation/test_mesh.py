@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from random import Random
 
 import pytest
@@ -224,3 +225,34 @@ def test_a_host_that_is_gone_is_lost_sooner_or_later(way: str):
     seconds = simulate(main, seed=3)
     assert 0 <= seconds < 60
     assert (seconds < 1) == (way == "kill")
+
+
+async def pause_the_reader_then_the_writer(simulation: Simulation) -> None:
+    async with line(simulation, 2) as (first, second):
+        subscriber = second.subscribe("news")
+        await hear_of_subscriptions([first, second])
+        for name in ("beta", "alpha"):
+            host = simulation.host(name)
+            await host.pause()
+            await first.publish("news", name)
+            await trio.sleep(1)
+            assert subscriber.available() == 0
+            await host.resume()
+            assert (await subscriber.get(timeout=10))[1] == name
+
+
+def test_an_endpoint_on_a_paused_host_reads_and_sends_nothing_though_the_test_uses_it():
+    for seed in range(10):
+        simulate(pause_the_reader_then_the_writer, seed=seed)
+
+
+async def expire_by_a_wrong_clock(simulation: Simulation) -> list[object]:
+    async with line(simulation, 1) as (endpoint,), endpoint.attach_master("s") as store:
+        await (await store.put("key", "value", expiry=timedelta(minutes=1))).applied()
+        await simulation.host("alpha").skew_clock(100)
+        await trio.sleep(1)
+        return await store.keys()
+
+
+def test_entries_expire_by_the_clock_of_their_master_s_host():
+    assert simulate(expire_by_a_wrong_clock, seed=1) == []
