@@ -16,7 +16,8 @@ import trio
 
 from peermesh.blocking.portal import Portal
 from peermesh.testing.cluster import Cluster, Link, open_cluster
-from peermesh.testing.node import Node, RemoteReceipt, StoreHandle, Subscription
+from peermesh.testing.handles import RemoteReceipt, StoreHandle, Subscription
+from peermesh.testing.node import Node
 from wire.errors import EndpointClosed
 
 _STOOD_FOR = (Cluster, Link, Node, Subscription, StoreHandle, RemoteReceipt)

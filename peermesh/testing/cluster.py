@@ -18,8 +18,9 @@ from endpoint.outcome import Outcome
 from endpoint.surroundings import surroundings
 from peermesh.testing import shapes
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
+from peermesh.testing.handles import NodeDown, StoreHandle
 from peermesh.testing.leaks import LeakError, task_names
-from peermesh.testing.node import Node, NodeDown, NodeState, StoreHandle
+from peermesh.testing.node import Node, NodeState
 from peermesh.testing.nurseries import open_quiet_nursery, run_all
 from peermesh.testing.report import NodeFacts, Snapshot
 from peermesh.testing.shapes import UnknownShape

@@ -20,7 +20,7 @@ from endpoint.flight import FlightRecorder
 from peermesh.testing import view
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Met, Noted, Reply
-from peermesh.testing.node import NodeDown
+from peermesh.testing.handles import NodeDown
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.view import View
 from wire import errors

@@ -16,7 +16,8 @@ import trio
 from endpoint.endpoint import Endpoint
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.faults import Direction, LinkFault, Unsupported
-from peermesh.testing.node import Host, NodeDown
+from peermesh.testing.handles import NodeDown
+from peermesh.testing.node import Host
 from peermesh.testing.simulation import Host as Machine, HostDown, Link, Simulation
 from peermesh.testing.simulation.host import Process
 from peermesh.testing.simulation.sockets import PROCESS

@@ -14,8 +14,8 @@ from peermesh import Backend, StatusCode
 from peermesh.testing.agent.client import AgentFailed, AgentHost
 from peermesh.testing.cluster import await_empty, open_cluster
 from peermesh.testing.faults import Delay, Direction, Partition, Reset, Unsupported
+from peermesh.testing.handles import NodeDown
 from peermesh.testing.leaks import LeakError
-from peermesh.testing.node import NodeDown
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.shapes import UnknownShape
 from stores.batch import Batch
