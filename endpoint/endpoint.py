@@ -344,7 +344,9 @@ class Endpoint:
             return Outcome(reached=True, reason=f"endpoint {node_id} is known here")
         if not self._is_open:
             return Outcome(reached=False, reason="the endpoint was shut down")
-        return Outcome(reached=False, reason=self._core.explain_unreachable(node_id))
+        reason = self._core.explain_unreachable(node_id)
+        self.loop.note("barrier", f"await_peer gave up after {timeout} s: {reason}", node_id)
+        return Outcome(reached=False, reason=reason)
 
     async def _call_back(
         self, callback: Callable[[Outcome], object], node_id: EndpointId, timeout: float

@@ -16,6 +16,7 @@ import trio
 from endpoint.connection import Connection
 from endpoint.core import EndpointCore, Route
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
+from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
 from endpoint.mailbox import Mailbox
@@ -94,6 +95,7 @@ class EndpointLoop:
         self.stores: dict[str, StoreRunner] = {}
         self._discovered: list[EndpointId] = []
         self.status = StatusHub()
+        self.flight = FlightRecorder(core.local)
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
         self.greeter = Greeter(PeerDirectory(core.local), core, self._establish, self._fail)
@@ -156,6 +158,7 @@ class EndpointLoop:
         knowledge = established.knowledge
         for announcement in established.sent:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
+        self.flight.hear(established.received)
         self.apply(self.core.connect(peer, knowledge, established.received, connection.address))
 
     def _fail(self, greeting: Greeting, failed: Failed) -> None:
@@ -377,6 +380,7 @@ class EndpointLoop:
                 connection.outbox.grant(total)
                 connection.wake()
             case Announcements(items):
+                self.flight.hear(items)
                 self.apply(self.core.receive_announcements(peering.peer, items))
             case Knowledge(vector):
                 self.apply(self.core.receive_knowledge(peering.peer, vector))
@@ -420,11 +424,17 @@ class EndpointLoop:
                     assert_never(effect)
         if self._discovered:
             self._tell_stores_of_discoveries()
+        self.flight.announce(trio.current_time(), self.core.topology.announcements[self.core.local])
 
     def emit(self, event: StatusEvent) -> None:
-        """Tell the status subscribers, and the log."""
+        """Tell the status subscribers, the log, and the flight recorder."""
         logger.info("%s", event)
+        self.note(event.status, event.reason, event.endpoint)
         self.status.push(event)
+
+    def note(self, kind: str, text: str, about: EndpointId | None = None) -> None:
+        """Record something that whoever looks for a mistake will want to know."""
+        self.flight.note(trio.current_time(), kind, text, about)
 
     # Time.
 
@@ -531,6 +541,12 @@ class EndpointLoop:
         for peering in leaving:
             self.part(peering, StatusCode.PEER_REMOVED, code, reason)
         self.greeter.end(reason)
+
+    def abort(self) -> None:
+        """Break all connections without a word, as the death of the process would; for tests."""
+        for connection in list(self._connections):
+            connection.is_open = False
+            connection.transport.close()
 
     async def quiet(self) -> None:
         """Wait until the last words of all connections are written, or are too late."""

@@ -227,7 +227,8 @@ class Store(Reader):
             if runner.error is not None:
                 return Outcome(reached=False, reason=str(runner.error), error=runner.error)
             return Outcome(reached=True, reason=f"store {runner.name} is idle")
-        reason = f"store {runner.name} is not idle after {timeout} s: {runner.core.explain_idle()}"
+        reason = f"store {runner.name} is not idle after {timeout:.3g} s: {runner.why_not_idle}"
+        runner.note("barrier", reason)
         return Outcome(reached=False, reason=reason)
 
     async def _call_back(self, callback: Callable[[Outcome], object], timeout: float) -> None:

@@ -136,6 +136,9 @@ class StoreHost(Protocol):
     def move_store(self, store: StoreRunner, hears_before: str) -> None:
         """Have a store hear another topic than before."""
 
+    def note(self, kind: str, text: str, about: EndpointId | None = None) -> None:
+        """Record something for whoever looks for a mistake."""
+
 
 class Observer(Protocol):
     """Somebody who follows the changes of a store."""
@@ -172,6 +175,8 @@ class StoreRunner:
         self.is_master = backend is not None
         self.is_synced = backend is not None
         """Whether the store has a state to read: a master always, a clone after its snapshot."""
+        self.why_not_idle = ""
+        """What was missing when somebody last gave up waiting for idleness."""
         self.resolved_request = 0
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
@@ -286,6 +291,10 @@ class StoreRunner:
         self._observers.pop(observer, None)
         self.core.observe(is_observed=bool(self._observers))
 
+    def note(self, kind: str, text: str) -> None:
+        """Record something with the endpoint's flight recorder."""
+        self._host.note(kind, text)
+
     def start_task(self, function: Callable[..., object], *arguments: object) -> None:
         """Start a task that lives as long as the endpoint."""
         self._host.start_task(function, *arguments)
@@ -322,6 +331,7 @@ class StoreRunner:
             await event.wait()
         finally:
             if self._idle.pop(token, None) is not None and not event.is_set():
+                self.why_not_idle = self.core.explain_idle()
                 self.core.cancel_idle(token)
 
     async def verify(self, timeout: float) -> Verification:
@@ -408,6 +418,7 @@ class StoreRunner:
     def _emit(self, status: StatusCode, where: EntityId, reason: str) -> None:
         level = logging.INFO if status is StatusCode.STORE_MASTER_FOUND else logging.WARNING
         logger.log(level, "store %s: %s", self.name, reason)
+        self._host.note("store", f"{self.name}: {reason}", where.endpoint)
         text = f"store {self.name}: {reason}"
         self._host.emit(StatusEvent(status, where.endpoint, None, ErrorCode.NONE, text, self.name))
 
@@ -456,6 +467,7 @@ class StoreRunner:
 
     def _on_closed(self, error: StoreError) -> None:
         self.error = error
+        self._host.note("store", f"{self.name}: closed: {error}")
         self.changed.unpark_all()
         self.moved.unpark_all()
         self._work.unpark_all()

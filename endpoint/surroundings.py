@@ -25,6 +25,11 @@ BackendOpener = Callable[[str, dict[str, object]], "StoreBackend"]
 """Gives the backend of a path, with the options of ``Backend.SQLite``."""
 
 
+def _now_ns() -> int:
+    # Asked of the module each time, so that a test may set the clock of a process.
+    return time.time_ns()
+
+
 def _new_id() -> EndpointId:
     return EndpointId(uuid.uuid4().bytes)
 
@@ -33,7 +38,7 @@ def _new_id() -> EndpointId:
 class Surroundings:
     """The world of one endpoint; the system's unless told otherwise."""
 
-    now_ns: Callable[[], int] = time.time_ns
+    now_ns: Callable[[], int] = _now_ns
     """The time of day, in nanoseconds of Unix time."""
     chance: Callable[[], float] = random.random
     """Numbers from 0 to 1, for jitter."""

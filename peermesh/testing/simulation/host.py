@@ -110,6 +110,11 @@ class Host:
         """Show the name."""
         return f"<host {self.name}>"
 
+    @property
+    def simulation(self) -> Simulation:
+        """Give the simulation that it is a part of."""
+        return self._simulation
+
     # What runs there.
 
     def __enter__(self) -> Self:

@@ -32,8 +32,15 @@ SCHEDULE_VARIABLE: Final = "PEERMESH_SIM_SCHEDULE"
 _OPTIONS: Final = frozenset(field.name for field in fields(Options))
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+PLUGIN: Final = "peermesh.testing.plugin"
+"""The plugin of the package has these options, the mark and the fixture, too: it calls on this one
+for tests that are marked."""
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Add what is said on the command line."""
+    if pluginmanager.has_plugin(PLUGIN):
+        return
     group = parser.getgroup("peermesh simulation")
     group.addoption("--sim-seeds", type=int, metavar="N", help="run N seeds of each sim test")
     group.addoption("--sim-seed", type=int, metavar="SEED", help="run this one seed of sim tests")
@@ -41,6 +48,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tell pytest of the mark."""
+    if config.pluginmanager.has_plugin(PLUGIN):
+        return
     config.addinivalue_line(
         "markers",
         "sim(seeds=20, faults=(), limit=3600, latency=0.0005, jitter=0.0003): run the test in a "

@@ -9,8 +9,6 @@ import trio
 
 from peermesh.testing.simulation import simulate
 
-pytest_plugins = ["pytester"]
-
 Contract = Callable[[], Awaitable[None]]
 
 

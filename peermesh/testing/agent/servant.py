@@ -1,0 +1,280 @@
+"""Does what a cluster asks of one node: an endpoint, behind calls whose arguments are plain values.
+
+In this process it is called directly, in an agent by what comes over its socket: so that a node
+means the same in every world. Each call is cancelled safely: a message is taken out of a
+subscription only by ``poll``, which does not wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from endpoint.attaching import Backend
+from endpoint.endpoint import Endpoint
+from endpoint.mailbox import Missed
+from endpoint.outcome import Outcome
+from endpoint.receipts import Receipt
+from endpoint.status import StatusEvent
+from endpoint.store import Store
+from endpoint.stream import StatusSubscriber
+from endpoint.subscriber import Subscriber
+from peermesh.testing import view
+from peermesh.testing.view import View
+from stores.actions import Guard, GuardKind, Initial, Step, StepKind
+from stores.batch import Batch
+from wire.errors import EndpointClosed, LocalProtocolError, StoreError
+from wire.identifiers import EndpointId
+from wire.values import Count, Value
+
+RECEIPTS_MAX: Final = 10_000
+"""Receipts kept for whoever asks for their outcome later; of older ones nobody will."""
+
+POLL_MAX: Final = 1_000
+"""Messages that one poll gives: what a reply can hold, if they are not huge."""
+
+READS: Final = frozenset({"get", "exists", "keys", "items"})
+"""Operations of a store that give their result at once; the others give a receipt."""
+
+Source = Subscriber | StatusSubscriber
+
+
+class _Queue:
+    """What a subscription has, with the one that a waiter has taken out already."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.taken: deque[Any] = deque()
+
+    async def wait(self, timeout: float | None) -> None:
+        """Wait until there is something; raises ``TimeoutError``, or ``EndpointClosed``."""
+        if not self.taken:
+            try:
+                self.taken.append(await self.source.get(timeout))
+            except trio.EndOfChannel:
+                raise EndpointClosed("the subscription, or its endpoint, is closed") from None
+
+    def poll(self) -> list[Any]:
+        """Take what there is, up to a limit."""
+        self.taken.extend(self.source.poll())
+        return [self.taken.popleft() for _ in range(min(len(self.taken), POLL_MAX))]
+
+
+class Servant:
+    """One endpoint at the service of a cluster."""
+
+    def __init__(self, endpoint: Endpoint, directory: Path) -> None:
+        """Serve ``endpoint``; the files of its stores are in ``directory``."""
+        self.endpoint = endpoint
+        self._directory = directory
+        self._numbers = 0
+        self._queues: dict[int, _Queue] = {}
+        self._stores: dict[int, Store] = {}
+        self._receipts: dict[int, Receipt] = {}
+        self._methods: dict[str, Callable[..., Awaitable[Any]]] = {
+            "listen": endpoint.listen,
+            "peer": self._peer,
+            "unpeer": self._unpeer,
+            "await_peer": self._await_peer,
+            "view": self._view,
+            "await_change": self._await_change,
+            "publish": self._publish,
+            "publish_batch": endpoint.publish_batch,
+            "subscribe": self._subscribe,
+            "subscribe_status": self._subscribe_status,
+            "add_topic": self._add_topic,
+            "remove_topic": self._remove_topic,
+            "wait": self._wait,
+            "poll": self._poll,
+            "close_queue": self._close_queue,
+            "attach": self._attach,
+            "store": self._store,
+            "batch": self._batch,
+            "applied": self._applied,
+            "await_idle": self._await_idle,
+            "close_store": self._close_store,
+            "statistics": self._statistics,
+        }
+
+    async def call(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401 - plain values
+        """Do what is asked; raises what the endpoint raises, and ``LocalProtocolError``."""
+        function = self._methods.get(method)
+        if function is None:
+            raise LocalProtocolError(f"a node cannot {method!r}")
+        return await function(*arguments)
+
+    def _number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    # The mesh.
+
+    async def _peer(self, address: str, port: int, retry: float) -> tuple[bool, str]:
+        return _answer(await self.endpoint.peer(address, port, retry))
+
+    async def _unpeer(self, address: str, port: int) -> tuple[bool, str]:
+        return _answer(await self.endpoint.unpeer(address, port))
+
+    async def _await_peer(self, node_id: bytes, timeout: float) -> tuple[bool, str]:
+        return _answer(await self.endpoint.await_peer(EndpointId(node_id), timeout=timeout))
+
+    async def _view(self) -> tuple[Any, ...]:
+        return view.to_value(self.see())
+
+    def see(self) -> View:
+        """Give what the endpoint sees of the mesh now."""
+        core, loop = self.endpoint.loop.core, self.endpoint.loop
+        announcements = core.topology.announcements
+        reachable = [each for each in core.topology.reachable() if each in announcements]
+        runners = loop.stores.values()
+        return View(
+            announcements[core.local],
+            tuple(announcements[each] for each in reachable),
+            tuple((runner.name, runner.core.explain_idle()) for runner in runners),
+            core.digest(),
+        )
+
+    async def _await_change(self, digest: Count) -> None:
+        """Wait until the mesh is not as it was when it had this digest."""
+        loop = self.endpoint.loop
+        while loop.core.digest() == digest.value:
+            await loop.changed.park()
+
+    async def _statistics(self) -> dict[str, int]:
+        statistics = self.endpoint.statistics()
+        names = [name for name in type(statistics).__slots__ if name != "peers"]
+        return {name: getattr(statistics, name) for name in names}
+
+    # Messages.
+
+    async def _publish(self, topic: str, data: Value, to: bytes | None) -> None:
+        receiver = None if to is None else EndpointId(to)
+        await self.endpoint.publish(topic, data, to=receiver)
+
+    async def _subscribe(self, topics: tuple[str, ...], queue_size: int | None) -> int:
+        return self._open(self.endpoint.subscribe(*topics, queue_size=queue_size))
+
+    async def _subscribe_status(self) -> int:
+        return self._open(self.endpoint.subscribe_status())
+
+    def _open(self, source: Source) -> int:
+        number = self._number()
+        self._queues[number] = _Queue(source)
+        return number
+
+    async def _add_topic(self, number: int, topic: str) -> None:
+        self._subscriber(number).add_topic(topic)
+
+    async def _remove_topic(self, number: int, topic: str) -> None:
+        self._subscriber(number).remove_topic(topic)
+
+    def _subscriber(self, number: int) -> Subscriber:
+        source = self._queue(number).source
+        assert isinstance(source, Subscriber)
+        return source
+
+    async def _wait(self, number: int, timeout: float | None) -> None:
+        await self._queue(number).wait(timeout)
+
+    async def _poll(self, number: int) -> list[Any]:
+        return [_plain(each) for each in self._queue(number).poll()]
+
+    async def _close_queue(self, number: int) -> None:
+        queue = self._queues.pop(number, None)
+        if queue is not None:
+            queue.source.close()
+
+    def _queue(self, number: int) -> _Queue:
+        queue = self._queues.get(number)
+        if queue is None:
+            raise EndpointClosed("the subscription is closed, or its node was started anew")
+        return queue
+
+    # Stores.
+
+    async def _attach(
+        self, name: str, backend: str | None, path: str | None, stale_interval: float | None
+    ) -> int:
+        endpoint = self.endpoint
+        if backend is None:
+            store = await endpoint.attach_clone(name, stale_interval=stale_interval)
+        else:
+            options = {} if path is None else {"path": self._directory / path}
+            store = await endpoint.attach_master(name, Backend(backend), **options)
+        number = self._number()
+        self._stores[number] = store
+        return number
+
+    def _handle(self, number: int) -> Store:
+        store = self._stores.get(number)
+        if store is None:
+            raise StoreError("the store was closed, or its node was started anew: attach it again")
+        return store
+
+    async def _store(
+        self, number: int, operation: str, arguments: tuple[Any, ...], expiry: float | None
+    ) -> Any:  # noqa: ANN401 - what the operation gives
+        method = getattr(self._handle(number), operation)
+        if operation in READS:
+            return await method(*arguments)
+        options = {} if expiry is None else {"expiry": expiry}
+        given = await method(*arguments, **options)
+        return self._keep(given) if isinstance(given, Receipt) else given
+
+    async def _batch(self, number: int, guards: tuple[Any, ...], steps: tuple[Any, ...]) -> int:
+        return self._keep(await self._handle(number).batch(batch_from_value(guards, steps)))
+
+    def _keep(self, receipt: Receipt) -> int:
+        kept = self._number()
+        self._receipts[kept] = receipt
+        if len(self._receipts) > RECEIPTS_MAX:
+            del self._receipts[next(iter(self._receipts))]
+        return kept
+
+    async def _applied(self, number: int) -> int:
+        receipt = self._receipts.get(number)
+        if receipt is None:
+            raise StoreError(f"the receipt is too old: {RECEIPTS_MAX} are kept at once")
+        return await receipt.applied()
+
+    async def _await_idle(self, number: int, timeout: float) -> tuple[bool, str]:
+        return _answer(await self._handle(number).await_idle(timeout=timeout))
+
+    async def _close_store(self, number: int) -> None:
+        store = self._stores.pop(number, None)
+        if store is not None:
+            await store.close()
+
+
+def _answer(outcome: Outcome) -> tuple[bool, str]:
+    return (outcome.reached, outcome.reason)
+
+
+def _plain(item: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a message, or an event
+    """Make values of what a subscription gives."""
+    if isinstance(item, StatusEvent):
+        return (item.status.value, item.endpoint, item.address, int(item.code), item.reason)
+    topic, data = item
+    return (topic, data.count, True) if isinstance(data, Missed) else (topic, data, False)
+
+
+def batch_to_value(batch: Batch) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Write the guards and the steps of a batch as values."""
+    guards = tuple(tuple(getattr(each, name) for name in Guard.__slots__) for each in batch.guards)
+    steps = tuple(tuple(getattr(each, name) for name in Step.__slots__) for each in batch.steps)
+    return guards, steps
+
+
+def batch_from_value(guards: tuple[Any, ...], steps: tuple[Any, ...]) -> Batch:
+    """Read a batch back."""
+    batch = Batch()
+    batch.guards = [Guard(GuardKind(kind), *rest) for kind, *rest in guards]
+    batch.steps = [
+        Step(StepKind(kind), key, operand, None if initial is None else Initial(initial), expiry)
+        for kind, key, operand, initial, expiry in steps
+    ]
+    return batch

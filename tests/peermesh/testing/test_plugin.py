@@ -1,0 +1,223 @@
+"""The plugin, in projects of its users: each test here runs pytest in a directory of its own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+Pytest = Callable[..., str]
+
+
+@pytest.fixture
+def user_pytest(tmp_path) -> Pytest:
+    """Run pytest over the text of a test module, strictly; gives what it wrote."""
+
+    def run(text: str, *arguments: str, ini: str = "") -> str:
+        (tmp_path / "test_it.py").write_text(text)
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers\n{ini}")
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-p", "peermesh.testing.plugin", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        return done.stdout + done.stderr
+
+    return run
+
+
+ASYNC = """
+import pytest
+from peermesh.testing.faults import Partition
+{mark}
+async def test_ring(cluster):
+    ring = await cluster(3, "ring")
+    assert await ring["a"].peers() == ["b", "c"]
+{mark}
+async def test_store(master_with_clones):
+    master, (one, two) = await master_with_clones(2)
+    await (await one.put("k", 1)).applied()
+    assert await master.await_idle()
+    assert await two.get("k") == 1
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "ini"), [("@pytest.mark.trio", ""), ("", "trio_mode = true")], ids=["marked", "mode"]
+)
+def test_async_fixtures_work_with_and_without_trio_mode(user_pytest, mark, ini):
+    assert "2 passed" in user_pytest(ASYNC.format(mark=mark), ini=ini)
+
+
+def test_plain_tests_have_the_same_clusters(user_pytest):
+    text = """
+def test_plain(blocking_cluster):
+    star = blocking_cluster(3, "star")
+    a, b, c = star
+    with b.subscribe("/x") as messages:
+        assert star.await_converged()
+        c.publish("/x", {"k": 1}, to=b)
+        assert messages.get(timeout=5) == ("/x", {"k": 1})
+    store = a.attach_master("s")
+    b.attach_clone("s").put("k", 1).applied()
+    assert store.get("k") == 1
+    star.partition({"a"}, {"b", "c"})
+    star.heal()
+    c.restart()
+    assert star.await_converged() and star["c"].peers() == ["a"]
+"""
+    assert "1 passed" in user_pytest(text)
+
+
+FAILING = """
+import pytest
+@pytest.mark.trio
+async def test_async(cluster):
+    line = await cluster(2)
+    await line.partition({"a"}, {"b"})
+    await line["b"].attach_clone("orders")
+    assert await line.await_converged(timeout=0.1)
+
+def test_plain(blocking_cluster):
+    blocking_cluster(["left", "right"])
+    assert not "reached"
+"""
+
+
+def test_a_failure_shows_its_cluster_in_a_section_of_its_own(user_pytest, tmp_path):
+    text = user_pytest(FAILING, "--peermesh-timeline=pages")
+    first, _, second = text.partition("test_plain")
+    for shown in (first, second):
+        assert "-- peermesh cluster --" in shown
+        assert "who knows whom" in shown
+    assert re.search(r"at b: store orders is not idle after [\d.]+ s: no master found", first)
+    assert "right dials left" in second
+    pages = sorted(path.name for path in (tmp_path / "pages").iterdir())
+    assert pages == ["test_it.py-test_async-loopback.html", "test_it.py-test_plain-loopback.html"]
+
+
+def test_a_test_that_hangs_and_is_stopped_shows_its_cluster_too(user_pytest):
+    pytest.importorskip("pytest_timeout")
+    text = user_pytest(
+        """
+import pytest, trio
+@pytest.mark.trio
+@pytest.mark.timeout(3)
+async def test_hangs(cluster):
+    await cluster(2)
+    await trio.sleep_forever()
+"""
+    )
+    assert re.search(r"b  running, [\d.:]+, peers with a", text)
+
+
+def test_worlds_are_chosen_by_markers_and_by_an_option(user_pytest):
+    text = """
+import pytest
+def test_any(blocking_cluster, world):
+    blocking_cluster(1)
+@pytest.mark.worlds("process")
+def test_process(blocking_cluster):
+    blocking_cluster(1)
+@pytest.mark.worlds("loopback", "process")
+def test_both(world): ...
+"""
+    assert sorted(re.findall(r"(\w+\[\w+\]) PASSED", user_pytest(text, "-v"))) == [
+        "test_any[loopback]",
+        "test_both[loopback]",
+        "test_both[process]",
+        "test_process[process]",
+    ]
+    both = user_pytest(text, "-v", "--peermesh-world=loopback,process")
+    assert "test_any[loopback] PASSED" in both
+    assert "test_any[process] PASSED" in both
+    assert "test_process[process] PASSED" in both
+    assert "there is no 'moon'" in user_pytest(text, "--peermesh-world=moon")
+
+
+def test_what_a_world_cannot_do_skips_the_test_with_the_reason(user_pytest):
+    text = """
+import pytest
+@pytest.mark.trio
+async def test_async(cluster):
+    (a,) = await cluster(1)
+    await a.pause()
+def test_plain(blocking_cluster):
+    blocking_cluster(1)["a"].skew_clock(1.0)
+@pytest.mark.worlds("netns")
+def test_world(world): ...
+"""
+    found = user_pytest(text, "-rs", "-k", "not world")
+    assert "2 skipped" in found
+    assert "loopback cannot do pause: its nodes share one process" in found
+
+
+def test_what_is_left_behind_fails_the_test_and_is_named(user_pytest):
+    text = """
+import pytest, socket
+kept = []
+@pytest.mark.trio
+async def test_async(cluster):
+    await cluster(1)
+    kept.append(socket.create_server(("127.0.0.1", 0)))
+def test_plain(blocking_cluster):
+    blocking_cluster(1)
+    kept.append(open("left.txt", "w"))
+@pytest.mark.leaks_allowed
+def test_allowed(blocking_cluster):
+    kept.append(open("left.txt", "w"))
+"""
+    found = user_pytest(text)
+    assert re.search(r"LeakError: left behind:\s+descriptor \d+: socket at 127.0.0.1:", found)
+    assert re.search(r"descriptor \d+: .*left.txt", found)
+    assert "1 failed, 2 passed, 1 error" in found
+
+
+@pytest.mark.skipif(importlib.util.find_spec("xdist") is None, reason="needs pytest-xdist")
+def test_workers_of_xdist_have_clusters_of_their_own(user_pytest):
+    passed = user_pytest(ASYNC.format(mark="@pytest.mark.trio"), "-n", "2")
+    assert "2 passed" in passed
+    failed = user_pytest(FAILING, "-n", "2", "--peermesh-timeline=pages")
+    assert failed.count("-- peermesh cluster --") == 2
+
+
+def test_who_does_not_use_it_imports_nothing_of_the_mesh(user_pytest):
+    text = """
+import sys
+def test_imports():
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    assert sorted(loaded & {"trio", "endpoint", "stores", "channels", "wire", "cbor2"}) == []
+"""
+    # Without other plugins: pytest-trio and Hypothesis import trio themselves.
+    assert "1 passed" in user_pytest(text, "-p", "no:trio", "-p", "no:hypothesispytest")
+
+
+def test_the_options_explain_themselves(user_pytest):
+    text = user_pytest("", "--help")
+    assert "--peermesh-world=NAMES" in text
+    assert "sim, loopback, process, netns" in " ".join(text.split())
+    assert "@pytest.mark.worlds(*names)" in user_pytest("", "--markers")
+
+
+@pytest.mark.parametrize("name", ["tutorial.md", "clusters.md"])
+def test_the_tests_of_the_documents_pass(user_pytest, name):
+    text = (ROOT / "docs" / "testing" / name).read_text("utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    count = sum(block.count("def test_") for block in blocks)
+    # A test may be for two worlds.
+    found = user_pytest("\n".join(blocks), ini="trio_mode = true")
+    passed = re.search(r"(\d+) passed in", found)
+    assert passed is not None, found
+    assert int(passed[1]) >= count > 2
