@@ -1,0 +1,240 @@
+"""Drives one log's core: what stores have not, which is reads of a disk, and questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, cast
+
+import trio
+
+from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
+from stores.effects import Effect, Multicast
+from stores.log.changes import LogBackend
+from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
+from stores.log.follower import Follower
+from stores.log.keeper import Keeper
+from stores.log.messages import Answer, Fetch, Query, TimeQuery
+from stores.log.proxy import Proxy
+from stores.log.runs import Run
+from stores.persistence import StoreBackend
+from wire.errors import BackendFailure, StoreClosed
+from wire.identifiers import EndpointId, EntityId
+
+LogCore = Keeper | Follower | Proxy
+
+READS_AT_ONCE: Final = 4
+"""Threads that read for others at a time: there is one disk, and other work for threads."""
+
+
+class LogRunner(StoreRunner):
+    """One log of an endpoint at work."""
+
+    def __init__(
+        self,
+        host: StoreHost,
+        log: LogCore,
+        *,
+        name: str,
+        speaks_on: str,
+        shouts_on: str,
+        backend: LogBackend | None,
+    ) -> None:
+        """Run ``log``; it speaks to one on one topic, and to all on the other."""
+        super().__init__(
+            host,
+            cast("StoreCore", log),
+            name=name,
+            speaks_on=speaks_on,
+            backend=cast("StoreBackend | None", backend),
+        )
+        self.log = log
+        self.backend = backend
+        self.is_master = self.is_synced = isinstance(log, Keeper)
+        self.grown = trio.lowlevel.ParkingLot()
+        """Woken when there is more to read, or less."""
+        self._shouts_on = shouts_on
+        self._answers: dict[int, trio.Event] = {}
+        self._answered: dict[int, Answer] = {}
+        self._queries = 0
+        self._readers = trio.CapacityLimiter(READS_AT_ONCE)
+
+    def carry_out(self, effects: Sequence[Effect | LogEffect]) -> None:
+        """Do what the core asks, in order, without waiting."""
+        todo = list(effects)
+        for effect in todo:  # it grows meanwhile
+            match effect:
+                case Multicast(payload):
+                    self._host.send_command(self._shouts_on, None, payload)
+                case PersistLog():
+                    todo += self._persist(effect)
+                case ReadFor(reader, query):
+                    todo += self._read_for(reader, query)
+                case Grown():
+                    self.is_synced = True
+                    self.grown.unpark_all()
+                    self.changed.unpark_all()
+                case Answered(answer):
+                    self._on_answer(answer)
+                case _:
+                    super().carry_out([effect])
+        if self.error is not None:
+            self.grown.unpark_all()
+
+    # Questions of the handle.
+
+    def next_query(self) -> int:
+        """Number a question."""
+        self._queries += 1
+        return self._queries
+
+    async def ask_keeper(self, query: Query) -> Answer:
+        """Ask the keeper; for proxies."""
+        assert isinstance(self.log, Proxy), self.log
+        if self.error is not None:
+            raise self.error
+        event = self._answers[query.query] = trio.Event()
+        self.carry_out(self.log.ask(query))
+        try:
+            await event.wait()
+        finally:
+            del self._answers[query.query]
+            self.log.cancel(query.query)
+        return self._answered.pop(query.query)
+
+    def _on_answer(self, answer: Answer) -> None:
+        event = self._answers.get(answer.query)
+        if event is not None:
+            self._answered[answer.query] = answer
+            event.set()
+
+    # The backend.
+
+    def _persist(self, effect: PersistLog) -> list[LogEffect]:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper | Follower), self.log
+        if self.backend.is_durable:
+            self._is_committing = True
+            self._host.start_task(self._commit, effect.token, effect.changes)
+            return []
+        self.backend.commit(effect.changes)
+        return self.log.persisted(effect.token)
+
+    def _read_for(self, reader: EntityId, query: Fetch | TimeQuery) -> list[LogEffect]:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper), self.log
+        if isinstance(query, Fetch):
+            runs = read_at_hand(self.backend, self.log, query)
+            if runs is not None:
+                return self.log.was_read(reader, query, runs, None)
+        elif not self.backend.is_durable:
+            found = self.backend.find(query.partition, query.timestamp_ns)
+            return self.log.was_read(reader, query, (), found)
+        self._host.start_task(self._read_from_disk, reader, query)
+        return []
+
+    async def _read_from_disk(self, reader: EntityId, query: Fetch | TimeQuery) -> None:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper), self.log
+        runs: list[Run] = []
+        found: int | None = None
+        try:
+            if isinstance(query, Fetch):
+                runs = await self.read(query)
+            else:
+                found = await trio.to_thread.run_sync(
+                    self.backend.find, query.partition, query.timestamp_ns, limiter=self._readers
+                )
+        except BackendFailure:
+            return  # whoever asked asks again; the next commit will say what is wrong
+        if self.error is None:
+            self.carry_out(self.log.was_read(reader, query, runs, found))
+
+    async def read(self, query: Fetch) -> list[Run]:
+        """Read what a fetch asks for from the backend: committed runs, from the first position
+        that has any.
+        """  # noqa: D205 - one thought
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper | Follower), self.log
+        found = read_at_hand(self.backend, self.log, query)
+        if found is not None:
+            return found
+        runs: list[Run] = []
+        size = query.size_max
+        for partition, offset, end in readable(self.log, query):
+            if size <= 0:
+                break
+            more = await trio.to_thread.run_sync(
+                self.backend.read, partition, offset, size, limiter=self._readers
+            )
+            more = [run for run in more if run.end <= end]
+            size -= sum(len(run.body) for run in more)
+            runs += more
+        return runs
+
+    async def close(self) -> None:
+        """Say goodbye, and let go of the backend."""
+        await super().close()
+        for number in list(self._answers):
+            self._answered[number] = _closed(number)
+            self._answers[number].set()
+        self.grown.unpark_all()
+
+
+def readable(log: Keeper | Follower, query: Fetch) -> list[tuple[int, int, int]]:
+    """Give the positions of a fetch that can be read now, each with the end of its partition."""
+    found: list[tuple[int, int, int]] = []
+    for partition, offset in query.positions:
+        span = log.partitions[partition].span
+        if span.start <= offset < span.end:
+            found.append((partition, offset, span.end))
+    return found
+
+
+def read_at_hand(backend: LogBackend, log: Keeper | Follower, query: Fetch) -> list[Run] | None:
+    """Read without waiting; ``None`` if that takes the disk."""
+    runs: list[Run] = []
+    size = query.size_max
+    for partition, offset, end in readable(log, query):
+        if size <= 0:
+            break
+        more = backend.read_at_hand(partition, offset, size)
+        if more is None:
+            return None
+        more = [run for run in more if run.end <= end]
+        size -= sum(len(run.body) for run in more)
+        runs += more
+    return runs
+
+
+def _closed(number: int) -> Answer:
+    from stores.log.messages import QueryFailed
+
+    return QueryFailed(number, StoreClosed.code, "the log is closed")
+
+
+class Ear:
+    """A second topic that a follower hears: it takes in, and leaves all else to the runner."""
+
+    def __init__(self, runner: LogRunner) -> None:
+        """Hear for ``runner``."""
+        self._runner = runner
+
+    def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
+        """Take in what came."""
+        self._runner.receive(sender, payloads)
+
+    def settle(self) -> None:
+        """Everything that had come was taken in."""
+        self._runner.settle()
+
+    def tick(self) -> None:
+        """Time passes for the runner already."""
+
+    def unreachable(self, endpoint: EndpointId) -> None:
+        """The runner hears of it already."""
+
+    async def finish(self) -> None:
+        """There is nothing to wait for."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
