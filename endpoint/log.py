@@ -51,7 +51,7 @@ class Entry:
     """What it was appended with; the topic, where the log collected it. ``None`` without a key."""
     value: Value
     timestamp_ns: int
-    """When the keeper took it, by its clock, in ns since 1970; in a partition it never goes back."""
+    """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
 
 
 class Log:

@@ -25,18 +25,19 @@ async def collect(log: Log, subscriber: Subscriber) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_end_with, log, nursery.cancel_scope)
         try:
-            with subscriber:
-                async for topic, value in subscriber:
-                    if isinstance(value, Missed):
-                        count = value.count
-                        logger.warning(
-                            "log %s: %d published messages were missed", log.name(), count
-                        )
-                    else:
-                        await log.append(value, key=topic)
+            await _append_all(log, subscriber)
         except StoreError as error:
             logger.warning("log %s collects no longer: %s", log.name(), error)
         nursery.cancel_scope.cancel()
+
+
+async def _append_all(log: Log, subscriber: Subscriber) -> None:
+    with subscriber:
+        async for topic, value in subscriber:
+            if isinstance(value, Missed):
+                logger.warning("log %s: %d messages were missed", log.name(), value.count)
+            else:
+                await log.append(value, key=topic)
 
 
 async def _end_with(log: Log, scope: trio.CancelScope) -> None:

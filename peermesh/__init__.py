@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from endpoint.attaching import Backend
     from endpoint.endpoint import Endpoint
+    from endpoint.log import Entry, Log, Start
+    from endpoint.log_consumer import LogConsumer
+    from endpoint.log_receipts import AppendReceipt
     from endpoint.mailbox import Message, Missed
     from endpoint.outbox import OutboxStatistics, OverflowPolicy
     from endpoint.outcome import Outcome
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
 
 __all__ = [
+    "AppendReceipt",
     "Backend",
     "Batch",
     "Change",
@@ -39,7 +43,10 @@ __all__ = [
     "Endpoint",
     "EndpointId",
     "EndpointStatistics",
+    "Entry",
     "Enum",
+    "Log",
+    "LogConsumer",
     "MeshError",
     "Message",
     "Missed",
@@ -53,6 +60,7 @@ __all__ = [
     "Set",
     "Settings",
     "SettingsError",
+    "Start",
     "StatusCode",
     "StatusEvent",
     "StatusSubscriber",
@@ -66,6 +74,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "AppendReceipt": "endpoint.log_receipts",
     "Backend": "endpoint.attaching",
     "Batch": "stores.batch",
     "Change": "endpoint.watching",
@@ -75,7 +84,10 @@ _HOMES = {
     "Endpoint": "endpoint.endpoint",
     "EndpointId": "wire.identifiers",
     "EndpointStatistics": "endpoint.statistics",
+    "Entry": "endpoint.log",
     "Enum": "wire.values",
+    "Log": "endpoint.log",
+    "LogConsumer": "endpoint.log_consumer",
     "MeshError": "wire.errors",
     "Message": "endpoint.mailbox",
     "Missed": "endpoint.mailbox",
@@ -89,6 +101,7 @@ _HOMES = {
     "Set": "wire.values",
     "Settings": "endpoint.settings",
     "SettingsError": "endpoint.settings",
+    "Start": "endpoint.log",
     "StatusCode": "endpoint.status",
     "StatusEvent": "endpoint.status",
     "StatusSubscriber": "endpoint.stream",

@@ -5,8 +5,11 @@ in the seed's recipes.
 """
 
 from endpoint.attaching import Backend
+from endpoint.log import Entry, Start
+from endpoint.log_receipts import AppendReceipt
 from endpoint.receipts import Receipt
 from peermesh.blocking.endpoint import Endpoint
+from peermesh.blocking.log import Log, LogConsumer
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.status import StatusSubscriber
 from peermesh.blocking.store import Store, Watch
@@ -14,11 +17,16 @@ from peermesh.blocking.subscriber import Subscriber
 from stores.batch import Batch
 
 __all__ = [
+    "AppendReceipt",
     "Backend",
     "Batch",
     "Endpoint",
+    "Entry",
+    "Log",
+    "LogConsumer",
     "Publisher",
     "Receipt",
+    "Start",
     "StatusSubscriber",
     "Store",
     "Subscriber",
