@@ -113,6 +113,10 @@ class Histories(RuleBasedStateMachine):
     def lose(self, data: st.DataObject) -> None:
         del self.world.mail[data.draw(st.integers(0, len(self.world.mail) - 1), label="message")]
 
+    @rule()
+    def lose_all(self) -> None:
+        self.world.mail.clear()
+
     @rule(data=st.data())
     @precondition(lambda self: self.world.mail)
     def repeat(self, data: st.DataObject) -> None:
@@ -133,10 +137,12 @@ class Histories(RuleBasedStateMachine):
         for _ in range(count):
             self.world.tick()
 
-    @rule(commits=st.booleans(), is_noticed=st.booleans())
-    def kill_keeper(self, *, commits: bool, is_noticed: bool) -> None:
+    @rule(commits=st.booleans(), is_noticed=st.booleans(), is_heard=st.booleans())
+    def kill_keeper(self, *, commits: bool, is_noticed: bool, is_heard: bool) -> None:
         gone = self.keeper
         self.world.kill(gone, commits=commits)
+        if not is_heard:
+            self.world.mail = [mail for mail in self.world.mail if mail[0] != gone.endpoint]
         self.disk = self.disk if self.is_durable else self.make_disk()
         self.world.now_ns += 1
         self.world.keeper(self.disk, PARTITIONS)
