@@ -70,13 +70,14 @@ class LogRunner(StoreRunner):
                 case ReadFor(reader, query):
                     todo += self._read_for(reader, query)
                 case Grown():
-                    self.is_synced = True
                     self.grown.unpark_all()
                     self.changed.unpark_all()
                 case Answered(answer):
                     self._on_answer(answer)
                 case _:
                     super().carry_out([effect])
+        if isinstance(self.log, Follower):
+            self.is_synced = len(self.log.partitions) > 0  # found is not read yet
         if self.error is not None:
             self.grown.unpark_all()
 

@@ -156,14 +156,23 @@ def test_a_follower_that_was_let_go_and_missed_a_cursor_finds_out(world, synced)
     follower = world.follower()
     world.run(5)
     keeper.core.peer_unreachable(follower.endpoint)  # and the follower does not know
+    world.readers.remove(follower)
     keeper.core.requests.move_cursor("consumer", ((0, 0),))
+    world.settle()
+    other = world.follower()
+    world.run(5)
+    assert synced(other)
+    world.readers.append(follower)
+    keeper.append("after the cursor")
     keeper.flush()
     keeper.commit()
-    world.mail.clear()
-    other = world.follower()
+    for _ in list(world.mail):
+        world.deliver()
+        follower.commit()
+    assert follower.read() == {}, "it would show an entry without the cursor before it"
     world.run(30)
-    assert synced(other)
     assert synced(follower)
+    assert follower.read() == {0: "after the cursor"}
     assert follower.core.cursors == {"consumer": {0: 0}}
 
 
@@ -222,6 +231,22 @@ def test_an_append_without_an_answer_is_done_once_by_the_next_keeper(world):
     world.run(40)
     assert keeper.read() == {0: "once"}
     assert proxy.outcomes == {request: Applied(0)}
+
+
+def test_a_request_that_comes_again_by_another_channel_is_done_once(world):
+    keeper = world.keeper()
+    proxy = world.proxy()
+    world.run(5)
+    request = proxy.append("once")
+    proxy.flush()
+    while keeper.committing is None:
+        world.deliver()
+    world.mail.clear()  # with it the acknowledgement
+    keeper.core.peer_unreachable(proxy.endpoint)
+    proxy.append("next")
+    world.run(30)
+    assert keeper.read() == {0: "once", 1: "next"}
+    assert proxy.outcomes[request] == Applied(0)
 
 
 def test_an_append_whose_commit_was_cut_off_is_done_by_the_next_keeper(world):
