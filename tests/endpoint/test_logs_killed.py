@@ -17,8 +17,8 @@ from endpoint import Endpoint
 from endpoint.log import Log
 from endpoint.log_receipts import AppendReceipt
 
-ROUNDS = int(os.environ.get("PEERMESH_LOG_KILLS", "4"))
-"""Kills; ``PEERMESH_LOG_KILLS=200 pytest tests/endpoint/test_logs_killed.py`` is a long run."""
+ROUNDS = int(os.environ.get("LOG_KILLS", "4"))
+"""Kills; ``LOG_KILLS=200 pytest tests/endpoint/test_logs_killed.py`` is a long run."""
 
 PARTITIONS = 2
 

@@ -330,5 +330,3 @@ def make_disk():
 def synced():
     """Tell whether a follower follows."""
     return lambda node: node.core.phase is Phase.SYNCED
-
-
