@@ -35,8 +35,6 @@ class LogConsumer:
         self._partitions = partitions
         self._positions: dict[int, int] = {}
         """What is read next."""
-        self._done: dict[int, int] = {}
-        """What was handed out last, and not committed."""
         self._ready: deque[Entry] = deque()
         self._is_placed = False
 
@@ -49,26 +47,28 @@ class LogConsumer:
             await self._refill(timeout)
         if not self._ready:
             raise TimeoutError(f"no entry within {timeout} s")
-        return self._take()
+        return self._ready.popleft()
 
     async def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[Entry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
         if not self._ready:
             await self._refill(timeout)
-        return [self._take() for _ in range(min(limit, len(self._ready)))]
+        return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on from there in a partition."""
         self._positions[partition] = offset
-        self._done.pop(partition, None)
         self._ready = deque(entry for entry in self._ready if entry.partition != partition)
 
     async def commit(self) -> Receipt:
-        """Remember that all that was handed out is dealt with; raises without a name."""
+        """Remember that all that was handed out is dealt with; raises without a name.
+
+        A partition of which nothing was handed out is remembered as where it began: what comes
+        while nobody consumes is not passed over, wherever ``start`` was.
+        """
         if self.name is None:
             raise InvalidData("a consumer without a name commits nothing: log.consume('name')")
-        done, self._done = self._done, {}
-        return await self._log.commit(self.name, done)
+        return await self._log.commit(self.name, await self.positions())
 
     async def positions(self) -> dict[int, int]:
         """Give the next offset of each partition: the one after what was handed out last."""
@@ -79,11 +79,6 @@ class LogConsumer:
         return {**self._positions, **waiting}
 
     # Steps.
-
-    def _take(self) -> Entry:
-        entry = self._ready.popleft()
-        self._done[entry.partition] = entry.offset + 1
-        return entry
 
     async def _refill(self, timeout: float) -> None:
         await self._place()

@@ -151,6 +151,15 @@ async def test_a_consumer_goes_on_where_it_has_committed(open_log):
         assert await log.lag("name") == 10
 
 
+async def test_what_comes_between_two_lives_of_a_consumer_is_not_passed_over(open_log):
+    async with open_log() as (keeper, log):
+        consumer = log.consume("name", start=Start.LATEST)
+        await (await consumer.commit()).applied()
+        await (await keeper.append("meanwhile", partition=2)).applied()
+        await log.await_idle()
+        assert (await log.consume("name", start=Start.LATEST).get()).value == "meanwhile"
+
+
 async def test_consumers_begin_where_they_are_told(open_log):
     async with open_log() as (keeper, log):
         await (await keeper.append_batch(range(5), partition=0)).applied()
