@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.harness import Benchmark, Result, run_benchmark
 from benchmarks.report import json_line, readable, write
 
-NAMES: Final = ("pubsub", "latency", "relay", "store", "footprint", "modules")
+NAMES: Final = ("pubsub", "latency", "relay", "store", "log", "footprint", "modules")
 ROUNDS: Final = 3
 ROUNDS_WRITTEN: Final = 5
 
@@ -21,6 +21,7 @@ benchmarks:
   latency    the time of a request and its reply
   relay      messages a second through a third endpoint, beside the direct way
   store      puts, gets and the first fill of a clone
+  log        acknowledged appends, and reads with and without a copy
   modules    messages a second through a link of the module broker
   footprint  what an import, an idle endpoint and an idle mesh cost
 
