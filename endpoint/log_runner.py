@@ -15,7 +15,7 @@ from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.messages import Answer, Fetch, Query, TimeQuery
 from stores.log.proxy import Proxy
-from stores.log.runs import Run
+from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
 from wire.errors import BackendFailure, StoreClosed
 from wire.identifiers import EndpointId, EntityId
@@ -162,14 +162,14 @@ class LogRunner(StoreRunner):
         runs: list[Run] = []
         size = query.size_max
         for partition, offset, end in readable(self.log, query):
-            if size <= 0:
-                break
             more = await trio.to_thread.run_sync(
                 self.backend.read, partition, offset, size, limiter=self._readers
             )
-            more = [run for run in more if run.end <= end]
+            more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
             size -= sum(len(run.body) for run in more)
             runs += more
+            if size <= 0:
+                break
         return runs
 
     async def close(self) -> None:
@@ -196,14 +196,14 @@ def read_at_hand(backend: LogBackend, log: Keeper | Follower, query: Fetch) -> l
     runs: list[Run] = []
     size = query.size_max
     for partition, offset, end in readable(log, query):
-        if size <= 0:
-            break
         more = backend.read_at_hand(partition, offset, size)
         if more is None:
             return None
-        more = [run for run in more if run.end <= end]
+        more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
         size -= sum(len(run.body) for run in more)
         runs += more
+        if size <= 0:
+            break
     return runs
 
 

@@ -13,6 +13,7 @@ from endpoint.log_runner import LogRunner, readable
 from endpoint.receipts import store_error
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
+from stores.log.limits import WAIT_TICKS_MAX
 from stores.log.messages import (
     Cursors,
     Fetch,
@@ -30,9 +31,6 @@ from stores.log.runs import Run
 from wire.errors import KeeperUnreachable
 
 TICKS_PER_SECOND: Final = 10
-
-WAIT_TICKS_MAX: Final = 50
-"""Ticks that a keeper is asked to wait at a time: it forgets within five seconds who went away."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,5 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.log.contact",
         "stores.log.questions",
         "stores.log.follower",
-        "endpoint.log_source",
     ),
 }

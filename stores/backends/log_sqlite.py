@@ -82,6 +82,10 @@ class SQLiteLogBackend:
                 meta = dict(connection.execute("SELECT name, value FROM meta"))
                 self._create(connection, meta, partition_count)
                 epoch = max(meta.get("epoch", 0) + 1, epoch_min)
+                if meta.get("epoch"):
+                    # A copy becomes the keeper's: it is of a life that it did not see begin.
+                    row = (meta["epoch"], cbor2.dumps([0] * self._count_partitions(connection)))
+                    connection.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?)", row)
                 log_id = meta.get("log_id") or epoch
                 values = [("epoch", epoch), ("log_id", log_id)]
                 connection.executemany("REPLACE INTO meta VALUES (?, ?)", values)
@@ -170,7 +174,7 @@ class SQLiteLogBackend:
     def _create(
         self, connection: sqlite3.Connection, meta: dict[str, int], count: int | None
     ) -> None:
-        (existing,) = connection.execute("SELECT count(*) FROM partitions").fetchone()
+        existing = self._count_partitions(connection)
         if meta.get("log_id"):
             if count not in (None, existing):
                 raise InvalidData(
@@ -180,6 +184,10 @@ class SQLiteLogBackend:
             return
         rows = [(number, 0, 0) for number in range(1 if count is None else count)]
         connection.executemany("INSERT INTO partitions VALUES (?, ?, ?)", rows)
+
+    def _count_partitions(self, connection: sqlite3.Connection) -> int:
+        (count,) = connection.execute("SELECT count(*) FROM partitions").fetchone()
+        return int(count)
 
     def _read_partitions(self, connection: sqlite3.Connection) -> list[Partition]:
         partitions: list[Partition] = []

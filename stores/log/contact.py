@@ -29,6 +29,10 @@ SILENCE_TICKS: Final = 20
 """Ticks without a word after which a keeper counts as lost: four of its answers."""
 
 
+RIVALS_MAX: Final = 64
+"""Other keepers of the same name that are remembered, so that each is told of once."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class KeeperId:
     """Whom one follows. A keeper that was restarted is another one; the later one leads."""
@@ -68,6 +72,7 @@ class Contact:
         self._silent_ticks = 0
         self._waiting_ticks = 0
         self._is_closed = False
+        self._rivals: set[KeeperId] = set()
         store_effects: list[Effect] = effects  # type: ignore[assignment]  # of Effect it appends Unicast and Resolve alone
         self.writing = Writing(writer, store_effects)
         self.requests = LogRequests(self._on_requests)
@@ -176,7 +181,9 @@ class Contact:
         """Decide between two keepers: the later one leads, unless only the other one answers."""
         if self.keeper is None or other > self.keeper:
             return True
-        if other.entity != self.keeper.entity and not self.is_lost:
+        is_rival = other.entity != self.keeper.entity and not self.is_lost
+        if is_rival and other not in self._rivals and len(self._rivals) < RIVALS_MAX:
+            self._rivals.add(other)
             self._effects.append(SecondMaster(other.entity, other.epoch))
         return self.is_lost and other.entity != self.keeper.entity
 

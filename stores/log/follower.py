@@ -95,7 +95,7 @@ class Follower(Proxy):
         self.copy = Copy(loaded.log_id, loaded.epoch, partitions, loaded.cursors)
         self.phase = Phase.SEARCHING
         self._stale_interval_ns = stale_interval_ns
-        self._session = incarnation
+        self._started_ns = self._session = incarnation
         self._joined: KeeperId | None = None
         self._ear = _Ear(self)
         self._consumer: Consumer[bytes] = Consumer(self._ear, config=STORE_CHANNEL)
@@ -183,8 +183,8 @@ class Follower(Proxy):
         """Tell whether the keeper has been out of touch for longer than the stale interval."""
         if self._stale_interval_ns is None or not self.contact.is_lost:
             return False
-        heard_ns = self.contact.heard_ns
-        return bool(heard_ns) and now_ns - heard_ns > self._stale_interval_ns
+        heard_ns = max(self.contact.heard_ns, self._started_ns)
+        return now_ns - heard_ns > self._stale_interval_ns
 
     def send_to_keeper(self, sequence: int, content: Content) -> None:
         """Send a command in the channel from the keeper; for the channel."""

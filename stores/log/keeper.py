@@ -28,7 +28,7 @@ from stores.log.encoding import (
     is_log_message,
 )
 from stores.log.feed import Feed
-from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX
+from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX, FETCH_SIZE_MAX, WAIT_TICKS_MAX
 from stores.log.messages import (
     Append,
     Cursors,
@@ -302,7 +302,9 @@ class Keeper:
             case TimeQuery(_, partition, _):
                 _ = self.partitions[partition]  # it raises if there is none
                 self._effects.append(ReadFor(reader, query))
-            case Fetch():
+            case Fetch(number, positions, size_max, wait_ticks):
+                size, ticks = min(size_max, FETCH_SIZE_MAX), min(wait_ticks, WAIT_TICKS_MAX)
+                query = Fetch(number, positions, size, ticks)
                 if is_ready(query, self.partitions):
                     self._effects.append(ReadFor(reader, query))
                 elif not query.wait_ticks or not self._waiting.add(reader, query):
@@ -395,9 +397,11 @@ class Keeper:
                     f"partition {partition} ends at {self._staged_ends[partition]}: a consumer"
                     f" cannot be done with what is before {offset}"
                 )
-        if consumer not in self.cursors and len(self.cursors) >= CONSUMERS_MAX:
+        count = len(self.cursors) + len(self._stage.cursors)
+        is_known = consumer in self.cursors or consumer in self._stage.cursors
+        if not is_known and count >= CONSUMERS_MAX:
             raise InvalidData(f"a log has up to {CONSUMERS_MAX} consumers: forget some")
-        if (len(self.cursors) + 1) * len(self.partitions) > CURSORS_MAX:
+        if not is_known and (count + 1) * len(self.partitions) > CURSORS_MAX:
             raise InvalidData(f"a log has up to {CURSORS_MAX} cursors: forget some consumers")
         self._stage.move_cursor(consumer, positions)
         return Applied(0)

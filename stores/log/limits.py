@@ -39,6 +39,10 @@ FETCH_POSITIONS_MAX: Final = PARTITIONS_MAX
 FETCHES_MAX: Final = 4_096
 """Readers that wait at a keeper at a time; one more is told at once that there is nothing."""
 
+WAIT_TICKS_MAX: Final = 50
+"""Ticks that a keeper waits at a time for something to read: within five seconds it has forgotten
+who went away, and who is still there asks again."""
+
 PRODUCER_WINDOW: Final = 1_024
 """Sequence numbers remembered of every named producer, with their offsets. A producer that was
 restarted repeats what it had under way, which is far less."""

@@ -66,15 +66,26 @@ class OpenRun:
     flat: list[bytes | None] = field(default_factory=list)
     size: int = 0
 
-    @property
-    def is_full(self) -> bool:
-        """True if the next append belongs in another run."""
-        return self.size >= RUN_SIZE_MAX or len(self.flat) >= 2 * RUN_COUNT_MAX
+    def takes(self, count: int, size: int) -> bool:
+        """Tell whether an append of so many items and bytes belongs in this run, or another."""
+        is_small = self.size + size <= RUN_SIZE_MAX
+        return is_small and len(self.flat) + count <= 2 * RUN_COUNT_MAX
 
     def seal(self) -> Run:
         """Encode it."""
         body = encode(tuple(self.flat))
         return Run(self.partition, self.first_offset, len(self.flat) // 2, self.timestamp_ns, body)
+
+
+def within(runs: Sequence[Run], size_max: int, *, has_more: bool) -> list[Run]:
+    """Give the first runs that fit; one always does, unless there are others before."""
+    found: list[Run] = []
+    for run in runs:
+        size_max -= len(run.body)
+        if size_max < 0 and (found or has_more):
+            break
+        found.append(run)
+    return found
 
 
 def size_of(flat: Sequence[bytes | None]) -> int:

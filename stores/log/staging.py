@@ -38,13 +38,13 @@ class LogStage:
 
     def append(self, partition: int, offset: int, entries: Flat, timestamp_ns: int) -> None:
         """Take in entries, with the offset of the first."""
+        size = size_of(entries)
         run = self._open.get(partition)
-        if run is not None and run.is_full:
+        if run is not None and not run.takes(len(entries), size):
             self.runs.append(run.seal())
             run = None
         if run is None:
             run = self._open[partition] = OpenRun(partition, offset, timestamp_ns)
-        size = size_of(entries)
         run.flat.extend(entries)
         run.size += size
         self.size += size

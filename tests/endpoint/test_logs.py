@@ -342,6 +342,61 @@ async def test_a_restarted_follower_has_its_copy_at_once(kit, tmp_path):
             assert await values(again) == list(range(10))
 
 
+async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
+    path = tmp_path / "copy.db"
+    async with kit.world() as world:
+        left, right, third = await world.grow(3, [(0, 1), (1, 2)])
+        await world.known()
+        async with third.attach_log_clone("log") as follower, AsyncExitStack() as stack:
+            async with left.attach_log("log", partitions=2) as keeper:
+                copy = await right.attach_log_clone("log", Backend.SQLite, path=path)
+                await (await keeper.append_batch(range(5), partition=1)).applied()
+                assert await copy.await_idle()
+                assert await follower.await_idle()
+                await copy.close()
+            await kit.until(lambda: not right.loop.core.find_store("log/<$>/log/keeper"))
+            attach = right.attach_log("log", backend=Backend.SQLite, path=path)
+            keeper = await stack.enter_async_context(attach)
+            asked = [each async for each in watch_fetches(kit, follower, keeper)]
+            assert asked == [], "its copy was right, and nothing is copied again"
+            assert await values(follower, 1) == [0, 1, 2, 3, 4, "after"]
+
+
+async def watch_fetches(kit, follower: Log, keeper: Log) -> AsyncIterator[int]:
+    """Append, and give the partitions that the follower lost until it is level."""
+    lost = follower.runner.log.copy.clear
+    cleared: list[int] = []
+    follower.runner.log.copy.clear = lambda partition, start: (
+        cleared.append(partition),
+        lost(partition, start),
+    )
+    await (await keeper.append("after", partition=1)).applied()
+    assert await follower.await_idle()
+    for partition in cleared:
+        yield partition
+
+
+async def test_large_batches_pass_everywhere(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        async with left.attach_log("log", partitions=2) as keeper, AsyncExitStack() as stack:
+            log = await stack.enter_async_context(right.attach_log_clone("log"))
+            large = [b"x" * 4_000_000] * 4
+            for partition in (0, 1):
+                await keeper.append("small", partition=partition)
+                await keeper.append(b"y" * 200_000, partition=partition)
+                await keeper.append_batch(large, partition=partition)
+            with pytest.raises(InvalidData, match="an append takes"):
+                await keeper.append_batch([*large, b"x" * 600_000])
+            assert await log.await_idle()
+            await log.close()
+            proxy = await stack.enter_async_context(right.attach_log_proxy("log"))
+            consumer = proxy.consume()
+            sizes = [len((await consumer.get()).value) for _ in range(12)]
+            assert sum(sizes) == 2 * (5 + 200_000 + 16_000_000)
+
+
 async def test_a_slow_consumer_holds_up_nobody(kit):
     async with kit.world() as world:
         left, right = await world.grow(2, [(0, 1)])
