@@ -388,7 +388,7 @@ async def test_large_batches_pass_everywhere(kit):
             await keeper.append(large, partition=1)  # both together fit in no message
             await (await keeper.trim(1, 1)).applied()
             with pytest.raises(InvalidData, match="an append takes"):
-                await keeper.append_batch([large, b"x"])
+                await keeper.append_batch([large, b"x" * 100])
             assert await log.await_idle()
             await log.close()
             proxy = await stack.enter_async_context(right.attach_log_proxy("log"))
