@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Final, cast
 
 import trio
 
 from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
-from stores.effects import Effect, Multicast
+from stores.effects import Effect, Multicast, Unicast
 from stores.log.changes import LogBackend
 from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
 from stores.log.follower import Follower
@@ -19,6 +20,8 @@ from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
 from wire.errors import BackendFailure, StoreClosed
 from wire.identifiers import EndpointId, EntityId
+
+logger = logging.getLogger("peermesh.log")
 
 LogCore = Keeper | Follower | Proxy
 
@@ -52,6 +55,7 @@ class LogRunner(StoreRunner):
         self.is_master = self.is_synced = isinstance(log, Keeper)
         self.grown = trio.lowlevel.ParkingLot()
         """Woken when there is more to read, or less."""
+        self._speaks_on = speaks_on
         self._shouts_on = shouts_on
         self._answers: dict[int, trio.Event] = {}
         self._answered: dict[int, Answer] = {}
@@ -65,6 +69,8 @@ class LogRunner(StoreRunner):
             match effect:
                 case Multicast(payload):
                     self._host.send_command(self._shouts_on, None, payload)
+                case Unicast(to, payload):
+                    self._host.send_command(self._speaks_on, to, payload)
                 case PersistLog():
                     todo += self._persist(effect)
                 case ReadFor(reader, query):
@@ -115,10 +121,27 @@ class LogRunner(StoreRunner):
         assert isinstance(self.log, Keeper | Follower), self.log
         if self.backend.is_durable:
             self._is_committing = True
-            self._host.start_task(self._commit, effect.token, effect.changes)
+            self._host.start_task(self._commit_log, effect)
             return []
         self.backend.commit(effect.changes)
         return self.log.persisted(effect.token)
+
+    async def _commit_log(self, effect: PersistLog) -> None:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper | Follower), self.log
+        try:
+            # Shielded: a commit that is under way is finished, whatever ends around it.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self.backend.commit, effect.changes)
+        except BackendFailure as error:
+            logger.error("log %s: %s", self.name, error)
+            self._is_committing = False
+            self.carry_out(self.log.commit_failed(effect.token, str(error)))
+        else:
+            self._is_committing = False
+            self.carry_out(self.log.persisted(effect.token))
+            self.settle()
+        self.changed.unpark_all()
 
     def _read_for(self, reader: EntityId, query: Fetch | TimeQuery) -> list[LogEffect]:
         assert self.backend is not None
