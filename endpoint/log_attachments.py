@@ -16,7 +16,7 @@ import trio
 from endpoint.attaching import Backend
 from endpoint.log import Log
 from endpoint.log_collector import collect
-from endpoint.log_runner import Ear, LogCore, LogRunner
+from endpoint.log_runner import Ear, LogCore, LogRunner, LogTopics
 from endpoint.log_source import TICKS_PER_SECOND, LocalSource, RemoteSource, Source
 from endpoint.subscriber import Subscriber
 from stores.backends.log_memory import MemoryLogBackend
@@ -103,7 +103,7 @@ class LogAttachments:
             raise
         core = Keeper(self._entity(), loaded, retention)
         hears, readers, followers = log_topics(name)
-        runner = self._run(core, name, hears, (readers, followers), keeper)
+        runner = self._run(core, name, LogTopics(hears, readers, followers), keeper)
         log = self._handle(runner, LocalSource(runner, 0.0), hears)
         if topics:
             subscriber = self._subscribe(*topics)
@@ -147,8 +147,8 @@ class LogAttachments:
             stale_interval_ns=stale_ns,
         )
         speaks, hears, all_hear = log_topics(name)
-        runner = self._run(core, name, hears, (speaks, speaks), keeper)
-        self._loop.add_store(all_hear, cast("StoreRunner", Ear(runner)))
+        runner = self._run(core, name, LogTopics(hears, speaks, speaks), keeper)
+        self._loop.add_store(all_hear, cast("StoreRunner", Ear(runner, all_hear)))
         log = self._handle(runner, LocalSource(runner, patience), all_hear, hears)
         runner.carry_out(core.start())
         return log
@@ -159,7 +159,7 @@ class LogAttachments:
         ticks = round(patience * TICKS_PER_SECOND)
         core = Proxy(self._entity(), time.time_ns(), ticks)
         speaks, hears, _ = log_topics(name)
-        runner = self._run(core, name, hears, (speaks, speaks), None)
+        runner = self._run(core, name, LogTopics(hears, speaks, speaks), None)
         log = self._handle(runner, RemoteSource(runner, patience), hears)
         runner.carry_out(core.start())
         return log
@@ -183,18 +183,10 @@ class LogAttachments:
         return EntityId(self._loop.core.local, self._objects)
 
     def _run(
-        self,
-        core: LogCore,
-        name: str,
-        hears: str,
-        speaks: tuple[str, str],
-        backend: LogBackend | None,
+        self, core: LogCore, name: str, topics: LogTopics, backend: LogBackend | None
     ) -> LogRunner:
-        to_one, to_all = speaks
-        runner = LogRunner(
-            self._loop, core, name=name, speaks_on=to_one, shouts_on=to_all, backend=backend
-        )
-        self._loop.add_store(hears, runner)
+        runner = LogRunner(self._loop, core, name=name, topics=topics, backend=backend)
+        self._loop.add_store(topics.hears, runner)
         self._loop.start_task(runner.flush_forever)
         return runner
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import trio
 
@@ -29,6 +29,14 @@ READS_AT_ONCE: Final = 4
 """Threads that read for others at a time: there is one disk, and other work for threads."""
 
 
+class LogTopics(NamedTuple):
+    """Where a log hears commands, speaks to one, and speaks to all."""
+
+    hears: str
+    speaks: str
+    shouts: str
+
+
 class LogRunner(StoreRunner):
     """One log of an endpoint at work."""
 
@@ -38,16 +46,15 @@ class LogRunner(StoreRunner):
         log: LogCore,
         *,
         name: str,
-        speaks_on: str,
-        shouts_on: str,
+        topics: LogTopics,
         backend: LogBackend | None,
     ) -> None:
-        """Run ``log``; it speaks to one on one topic, and to all on the other."""
+        """Run ``log``, which hears and speaks on these topics."""
         super().__init__(
             host,
             cast("StoreCore", log),
             name=name,
-            speaks_on=speaks_on,
+            speaks_on=topics.speaks,
             backend=cast("StoreBackend | None", backend),
         )
         self.log = log
@@ -55,8 +62,8 @@ class LogRunner(StoreRunner):
         self.is_master = self.is_synced = isinstance(log, Keeper)
         self.grown = trio.lowlevel.ParkingLot()
         """Woken when there is more to read, or less."""
-        self._speaks_on = speaks_on
-        self._shouts_on = shouts_on
+        self.hears = topics.hears
+        self._topics = topics
         self._answers: dict[int, trio.Event] = {}
         self._answered: dict[int, Answer] = {}
         self._queries = 0
@@ -68,9 +75,9 @@ class LogRunner(StoreRunner):
         for effect in todo:  # it grows meanwhile
             match effect:
                 case Multicast(payload):
-                    self._host.send_command(self._shouts_on, None, payload)
+                    self._host.send_command(self._topics.shouts, None, payload)
                 case Unicast(to, payload):
-                    self._host.send_command(self._speaks_on, to, payload)
+                    self._host.send_command(self._topics.speaks, to, payload)
                 case PersistLog():
                     todo += self._persist(effect)
                 case ReadFor(reader, query):
@@ -239,8 +246,9 @@ def _closed(number: int) -> Answer:
 class Ear:
     """A second topic that a follower hears: it takes in, and leaves all else to the runner."""
 
-    def __init__(self, runner: LogRunner) -> None:
+    def __init__(self, runner: LogRunner, hears: str) -> None:
         """Hear for ``runner``."""
+        self.hears = hears
         self._runner = runner
 
     def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
