@@ -94,6 +94,11 @@ class LogRunner(StoreRunner):
         if self.error is not None:
             self.grown.unpark_all()
 
+    def discovered(self, endpoint: EndpointId) -> None:
+        """An endpoint is there, and may have the keeper: say hello at once."""
+        if self.error is None and isinstance(self.log, Proxy):
+            self.carry_out(self.log.start())
+
     # Questions of the handle.
 
     def next_query(self) -> int:
@@ -263,6 +268,9 @@ class Ear:
         """Time passes for the runner already."""
 
     def unreachable(self, endpoint: EndpointId) -> None:
+        """The runner hears of it already."""
+
+    def discovered(self, endpoint: EndpointId) -> None:
         """The runner hears of it already."""
 
     async def finish(self) -> None:
