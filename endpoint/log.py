@@ -42,7 +42,7 @@ class Start(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LogEntry:
     """One entry of a log."""
 
     partition: int
@@ -172,7 +172,7 @@ class Log:
 
     async def read(
         self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: float = 0.0
-    ) -> list[Entry]:
+    ) -> list[LogEntry]:
         """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing.
 
         Raises ``OffsetOutOfRange`` for entries that are gone, ``NoSuchPartition``, and
@@ -273,12 +273,14 @@ class Log:
         await self.close()
 
 
-def entries_of(batch: Batch, positions: Mapping[int, int], limit: float = math.inf) -> list[Entry]:
+def entries_of(
+    batch: Batch, positions: Mapping[int, int], limit: float = math.inf
+) -> list[LogEntry]:
     """Decode what a read gave, from these offsets on; raises ``OffsetOutOfRange``."""
     for (partition, offset), span in zip(positions.items(), batch.spans, strict=True):
         if offset < span.start:
             raise OffsetOutOfRange(partition, offset, span.start)
-    found: list[Entry] = []
+    found: list[LogEntry] = []
     for run in batch.runs:
         flat = run.entries()
         skipped = max(0, positions[run.partition] - run.first_offset)
@@ -289,5 +291,7 @@ def entries_of(batch: Batch, positions: Mapping[int, int], limit: float = math.i
             assert value is not None, run
             decoded_key = None if key is None else decode(key)
             place = run.first_offset + at
-            found.append(Entry(run.partition, place, decoded_key, decode(value), run.timestamp_ns))
+            found.append(
+                LogEntry(run.partition, place, decoded_key, decode(value), run.timestamp_ns)
+            )
     return found

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Self
 
-from endpoint.log import READ_LIMIT, Entry, Log, Start, entries_of
+from endpoint.log import READ_LIMIT, Log, LogEntry, Start, entries_of
 from endpoint.receipts import Receipt
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
@@ -35,10 +35,10 @@ class LogConsumer:
         self._partitions = partitions
         self._positions: dict[int, int] = {}
         """What is read next."""
-        self._ready: deque[Entry] = deque()
+        self._ready: deque[LogEntry] = deque()
         self._is_placed = False
 
-    async def get(self, timeout: float = math.inf) -> Entry:
+    async def get(self, timeout: float = math.inf) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``TimeoutError``.
 
         Raises ``OffsetOutOfRange`` when retention went past: ``seek`` to go on behind the gap.
@@ -49,7 +49,7 @@ class LogConsumer:
             raise TimeoutError(f"no entry within {timeout} s")
         return self._ready.popleft()
 
-    async def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[Entry]:
+    async def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
         if not self._ready:
             await self._refill(timeout)
@@ -115,7 +115,7 @@ class LogConsumer:
         """Iterate until the log is closed."""
         return self
 
-    async def __anext__(self) -> Entry:
+    async def __anext__(self) -> LogEntry:
         """Wait for the next entry."""
         try:
             return await self.get()

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from endpoint.attaching import Backend
     from endpoint.endpoint import Endpoint
-    from endpoint.log import Entry, Log, Start
-    from endpoint.log_consumer import LogConsumer
-    from endpoint.log_receipts import AppendReceipt
+    from endpoint.log import Log, Start
     from endpoint.mailbox import Message, Missed
     from endpoint.outbox import OutboxStatistics, OverflowPolicy
     from endpoint.outcome import Outcome
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
 
 __all__ = [
-    "AppendReceipt",
     "Backend",
     "Batch",
     "Change",
@@ -43,10 +40,8 @@ __all__ = [
     "Endpoint",
     "EndpointId",
     "EndpointStatistics",
-    "Entry",
     "Enum",
     "Log",
-    "LogConsumer",
     "MeshError",
     "Message",
     "Missed",
@@ -74,7 +69,6 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AppendReceipt": "endpoint.log_receipts",
     "Backend": "endpoint.attaching",
     "Batch": "stores.batch",
     "Change": "endpoint.watching",
@@ -84,10 +78,8 @@ _HOMES = {
     "Endpoint": "endpoint.endpoint",
     "EndpointId": "wire.identifiers",
     "EndpointStatistics": "endpoint.statistics",
-    "Entry": "endpoint.log",
     "Enum": "wire.values",
     "Log": "endpoint.log",
-    "LogConsumer": "endpoint.log_consumer",
     "MeshError": "wire.errors",
     "Message": "endpoint.mailbox",
     "Missed": "endpoint.mailbox",

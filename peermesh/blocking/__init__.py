@@ -5,7 +5,7 @@ in the seed's recipes.
 """
 
 from endpoint.attaching import Backend
-from endpoint.log import Entry, Start
+from endpoint.log import LogEntry, Start
 from endpoint.log_receipts import AppendReceipt
 from endpoint.receipts import Receipt
 from peermesh.blocking.endpoint import Endpoint
@@ -21,9 +21,9 @@ __all__ = [
     "Backend",
     "Batch",
     "Endpoint",
-    "Entry",
     "Log",
     "LogConsumer",
+    "LogEntry",
     "Publisher",
     "Receipt",
     "Start",

@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from endpoint.log import READ_LIMIT, Entry, Log as Core, Start
+from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
 from endpoint.log_consumer import LogConsumer as CoreConsumer
 from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
@@ -80,7 +80,7 @@ class Log:
 
     def read(
         self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: float = 0.0
-    ) -> list[Entry]:
+    ) -> list[LogEntry]:
         """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing."""
         return self._portal.call(self._core.read, partition, offset, limit, timeout)
 
@@ -153,7 +153,7 @@ class LogConsumer:
         self._portal = portal
         self._core = core
 
-    def get(self, timeout: float = math.inf) -> Entry:
+    def get(self, timeout: float = math.inf) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``."""
         try:
             return self._portal.call(self._core.get, timeout)
@@ -162,7 +162,7 @@ class LogConsumer:
         except TimeoutError as error:
             raise RequestTimeout(str(error)) from None
 
-    def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[Entry]:
+    def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
         return self._portal.call(self._core.get_batch, limit, timeout)
 
@@ -178,7 +178,7 @@ class LogConsumer:
         """Give the next offset of each partition."""
         return self._portal.call(self._core.positions)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[LogEntry]:
         """Iterate until the log is closed."""
         while True:
             try:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import click
 import trio
 
-from endpoint.log import Entry
+from endpoint.log import LogEntry
 from peermesh import Backend, Log, Start, Value
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
@@ -186,7 +186,7 @@ def read(  # noqa: PLR0913 - an option each
 
 async def _read(
     mesh: Mesh, name: str, place: tuple[int, int | None], limit: int, timeout: float
-) -> list[Entry]:
+) -> list[LogEntry]:
     partition, offset = place
     async with open_log(mesh, name) as opened:
         if offset is None:
@@ -195,7 +195,7 @@ async def _read(
         return await opened.read(partition, offset, limit, timeout)
 
 
-def _write(entry: Entry, place: str, *, as_json: bool) -> None:
+def _write(entry: LogEntry, place: str, *, as_json: bool) -> None:
     if not as_json:
         click.echo(f"{place} {format_value(entry.value)}")
         return
