@@ -11,7 +11,7 @@ from typing import Final
 from benchmarks.harness import Benchmark, Result, run_benchmark
 from benchmarks.report import json_line, readable, write
 
-NAMES: Final = ("pubsub", "latency", "relay", "store", "queries", "footprint", "modules")
+NAMES: Final = ("pubsub", "latency", "relay", "store", "queries", "log", "footprint", "modules")
 ROUNDS: Final = 3
 ROUNDS_WRITTEN: Final = 5
 
@@ -22,6 +22,7 @@ benchmarks:
   relay      messages a second through a third endpoint, beside the direct way
   store      puts, gets and the first fill of a clone
   queries    compare and set, scans, and what fifty watches are told
+  log        acknowledged appends, and reads with and without a copy
   modules    messages a second through a link of the module broker
   footprint  what an import, an idle endpoint and an idle mesh cost
 

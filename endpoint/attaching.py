@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Generator
 from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from endpoint.store import Store
+from typing import Final, Generic, Protocol, TypeVar
 
 STALE_SECONDS: Final = 300.0
 """How long a clone serves what it has without its master, before reads raise ``StaleData``: the
@@ -17,6 +14,11 @@ interval of Broker."""
 BUFFER_SECONDS: Final = 120.0
 """How long a clone keeps a mutation for a master that is not there, before it fails: the
 ``mutation_buffer_interval`` of Broker."""
+
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long a log's handle waits for a keeper before what it was asked fails: as long as peers are
+waited for."""
 
 
 class Backend(Enum):
@@ -28,19 +30,29 @@ class Backend(Enum):
     """In a file, ``path=...``. What is acknowledged survives a power cut."""
 
 
-class Attaching:
+class Handle(Protocol):
+    """What attaching gives: a store, or a log."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+
+
+HandleT = TypeVar("HandleT", bound=Handle)
+
+
+class Attaching(Generic[HandleT]):
     """A store that is about to be attached: ``await`` it, or use it with ``async with``."""
 
-    def __init__(self, attach: Callable[[], Awaitable[Store]]) -> None:
+    def __init__(self, attach: Callable[[], Awaitable[HandleT]]) -> None:
         """Attach when it is awaited or entered."""
         self._attach = attach
-        self._store: Store | None = None
+        self._store: HandleT | None = None
 
-    def __await__(self) -> Generator[object, object, Store]:
+    def __await__(self) -> Generator[object, object, HandleT]:
         """Attach, and give the handle."""
         return self._attach().__await__()
 
-    async def __aenter__(self) -> Store:
+    async def __aenter__(self) -> HandleT:
         """Attach for the block."""
         self._store = await self._attach()
         return self._store

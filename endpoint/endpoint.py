@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Final, Self
 
 import trio
 
-from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Attaching, Backend
+from endpoint.attaching import (
+    BUFFER_SECONDS,
+    PATIENCE_SECONDS,
+    STALE_SECONDS,
+    Attaching,
+    Backend,
+)
 from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
@@ -37,6 +43,9 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.attachments import Attachments
+    from endpoint.log import Log
+    from endpoint.log_attachments import LogAttachments
+    from endpoint.store import Store
 
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""
@@ -90,6 +99,7 @@ class Endpoint:
             first_sequence=around.now_ns(),
         )
         self._attachments: Attachments | None = None
+        self._log_attachments: LogAttachments | None = None
         self._network = Network(
             credentials,
             allow_plain=self.settings.allow_plain,
@@ -402,7 +412,7 @@ class Endpoint:
         *,
         replicas: int = 0,
         **options: object,
-    ) -> Attaching:
+    ) -> Attaching[Store]:
         """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
 
         ``Backend.SQLite`` needs ``path``, and takes ``synchronous``. A receipt is given when so
@@ -419,7 +429,7 @@ class Endpoint:
         *,
         stale_interval: float | None = STALE_SECONDS,
         mutation_buffer_interval: float = BUFFER_SECONDS,
-    ) -> Attaching:
+    ) -> Attaching[Store]:
         """Attach a clone of a store: ``async with endpoint.attach_clone("name") as store``.
 
         Its master need not be known yet, nor be a direct peer. After ``stale_interval`` seconds
@@ -430,6 +440,63 @@ class Endpoint:
         self._check_open()
         attach = self._stores().attach_clone
         return Attaching(partial(attach, name, stale_interval, mutation_buffer_interval))
+
+    # Logs.
+
+    def attach_log(
+        self,
+        name: str,
+        topics: Iterable[str] = (),
+        partitions: int | None = None,
+        backend: Backend = Backend.Memory,
+        **options: object,
+    ) -> Attaching[Log]:
+        """Attach the keeper of a log: ``async with endpoint.attach_log("name") as log``.
+
+        It collects what others publish on topics that begin with one of ``topics``. ``partitions``
+        is one for a new log, and stays. ``keep_seconds``, ``keep_count`` and ``keep_bytes`` say
+        how much each partition keeps, all for ever if not given. ``Backend.SQLite`` needs ``path``,
+        and takes ``synchronous``. Raises ``MasterExists`` if a keeper of that name is known,
+        ``InvalidData``, and ``BackendFailure``.
+        """
+        self._check_open()
+        wanted = [check_topic(topic) for topic in topics]
+        attach = self._logs().attach_log
+        return Attaching(partial(attach, name, wanted, partitions, backend, options))
+
+    def attach_log_clone(
+        self,
+        name: str,
+        backend: Backend = Backend.Memory,
+        *,
+        stale_interval: float | None = STALE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        **options: object,
+    ) -> Attaching[Log]:
+        """Attach a follower of a log, with a copy of its own that reads are served from.
+
+        What it appends fails with ``KeeperUnreachable`` when there has been no keeper for
+        ``patience`` seconds. After ``stale_interval`` seconds without one reads raise
+        ``StaleData``; ``None`` means never.
+        """
+        self._check_open()
+        follow = self._logs().attach_clone
+        return Attaching(partial(follow, name, backend, options, (stale_interval, patience)))
+
+    def attach_log_proxy(self, name: str, *, patience: float = PATIENCE_SECONDS) -> Attaching[Log]:
+        """Use a log without a copy: every read asks its keeper, over any number of hops.
+
+        Without a keeper for ``patience`` seconds, appends and reads raise ``KeeperUnreachable``.
+        """
+        self._check_open()
+        return Attaching(partial(self._logs().attach_proxy, name, patience))
+
+    def _logs(self) -> LogAttachments:
+        if self._log_attachments is None:
+            from endpoint.log_attachments import LogAttachments
+
+            self._log_attachments = LogAttachments(self.loop, self._around, self.subscribe)
+        return self._log_attachments
 
     def _stores(self) -> Attachments:
         if self._attachments is None:

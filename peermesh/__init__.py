@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from endpoint.attaching import Backend
     from endpoint.endpoint import Endpoint
+    from endpoint.log import Log, Start
     from endpoint.mailbox import Message, Missed
     from endpoint.outbox import OutboxStatistics, OverflowPolicy
     from endpoint.outcome import Outcome
@@ -48,6 +49,7 @@ __all__ = [
     "Entry",
     "Enum",
     "Gap",
+    "Log",
     "MeshError",
     "Message",
     "Missed",
@@ -62,6 +64,7 @@ __all__ = [
     "Set",
     "Settings",
     "SettingsError",
+    "Start",
     "StatusCode",
     "StatusEvent",
     "StatusSubscriber",
@@ -90,6 +93,7 @@ _HOMES = {
     "Entry": "endpoint.reading",
     "Enum": "wire.values",
     "Gap": "stores.watches",
+    "Log": "endpoint.log",
     "MeshError": "wire.errors",
     "Message": "endpoint.mailbox",
     "Missed": "endpoint.mailbox",
@@ -104,6 +108,7 @@ _HOMES = {
     "Set": "wire.values",
     "Settings": "endpoint.settings",
     "SettingsError": "endpoint.settings",
+    "Start": "endpoint.log",
     "StatusCode": "endpoint.status",
     "StatusEvent": "endpoint.status",
     "StatusSubscriber": "endpoint.stream",

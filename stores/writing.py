@@ -69,9 +69,12 @@ class Writing:
         """Take in what the handle asked for; ``flush`` sends it."""
         asked = request_range(action)
         assert asked is not None, action
-        payload = encode_action(action)
-        self._last_request = asked[1]
-        self._pending.append((asked[1], payload, self._tick))
+        self.add_encoded(asked[1], encode_action(action))
+
+    def add_encoded(self, last_request: int, payload: bytes) -> None:
+        """Take in a payload that asks for everything up to this request."""
+        self._last_request = last_request
+        self._pending.append((last_request, payload, self._tick))
         self._pending_size += len(payload)
         self._unsent.append(payload)
 

@@ -45,6 +45,10 @@ class ErrorCode(IntEnum):
     SELF_PEERING = 69
     FENCED = 80
     PROMOTION_REFUSED = 81
+    NO_SUCH_PARTITION = 90
+    OFFSET_OUT_OF_RANGE = 91
+    SEQUENCE_UNKNOWN = 92
+    KEEPER_UNREACHABLE = 93
 
 
 class MeshError(Exception):
@@ -224,3 +228,39 @@ class StoreClosed(StoreError):
     """The store's handle, or its endpoint, is closed."""
 
     code = ErrorCode.SHUTTING_DOWN
+
+
+class NoSuchPartition(StoreError, LookupError):
+    """The log has fewer partitions."""
+
+    code = ErrorCode.NO_SUCH_PARTITION
+
+
+class OffsetOutOfRange(StoreError, LookupError):
+    """Entries that were asked for are gone: retention, or ``trim``, went past the reader."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+    def __init__(self, partition: int, offset: int, start: int) -> None:
+        """Name what is lost: the entries from ``offset`` up to, not including, ``start``."""
+        super().__init__(
+            f"partition {partition} begins at offset {start}: the entries {offset} to {start - 1}"
+            f" are gone for good; read on from {start}, and keep more, or read sooner"
+        )
+        self.partition = partition
+        self.offset = offset
+        """The first that is lost."""
+        self.start = start
+        """The first that is there, or will be."""
+
+
+class SequenceUnknown(StoreError, ValueError):
+    """A named producer's sequence number is neither its next nor one that is remembered."""
+
+    code = ErrorCode.SEQUENCE_UNKNOWN
+
+
+class KeeperUnreachable(RequestTimeout):
+    """The keeper of a log did not answer in time; whether it did what was asked is unknown."""
+
+    code = ErrorCode.KEEPER_UNREACHABLE

@@ -21,6 +21,9 @@ RESERVED_SEGMENT: Final = "<$>"
 
 MASTER_SUFFIX: Final = "/<$>/data/master"
 CLONE_SUFFIX: Final = "/<$>/data/clone"
+KEEPER_SUFFIX: Final = "/<$>/log/keeper"
+READER_SUFFIX: Final = "/<$>/log/reader"
+FOLLOWER_SUFFIX: Final = "/<$>/log/follower"
 
 
 def join(left: str, right: str) -> str:
@@ -69,9 +72,18 @@ def store_topics(name: str) -> tuple[str, str]:
     return _check_text(name + MASTER_SUFFIX), name + CLONE_SUFFIX
 
 
+def log_topics(name: str) -> tuple[str, str, str]:
+    """Give the topics that a log's keeper hears, that all others do, and only its followers.
+
+    Raises ``InvalidTopic`` if the name is empty, or not fit for a topic.
+    """
+    store_topics(name)
+    return name + KEEPER_SUFFIX, name + READER_SUFFIX, _check_text(name + FOLLOWER_SUFFIX)
+
+
 def store_name(topic: str) -> str | None:
-    """Give the name of the store whose master or clones hear this topic, if it is such a topic."""
-    for suffix in (MASTER_SUFFIX, CLONE_SUFFIX):
+    """Give the name of the store or log that hears this topic, if it is a topic of one."""
+    for suffix in (MASTER_SUFFIX, CLONE_SUFFIX, KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX):
         name = topic.removesuffix(suffix)
         if name and name != topic:
             return None if is_reserved(name) else name

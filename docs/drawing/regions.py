@@ -8,7 +8,7 @@ from typing import Final
 
 import channels
 import handshake
-from drawing import house, protocols, store_page
+from drawing import house, log_page, protocols, store_page
 from drawing.channel_trials import (
     CONSUMER_STATES,
     PRODUCER_STATES,
@@ -29,6 +29,7 @@ from endpoint import StatusCode
 from handshake.states import State
 from stores import effects, persistence
 from stores.batch import Batch
+from stores.log import changes as log_changes, effects as log_effects, messages as log_messages
 from wire import messages
 
 REGIONS: Final[dict[str, Callable[[], str]]] = {
@@ -104,5 +105,18 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.succession",
         "stores.verification",
         "stores.epochs",
+    ),
+    "log-messages": log_page.log_messages,
+    "log-requests": lambda: log_page.log_payloads(log_messages.Request),
+    "log-events": lambda: log_page.log_payloads(log_messages.Event),
+    "log-phases": log_page.log_phases,
+    "log-effects": lambda: effects_table(log_effects.LogEffect),
+    "log-backend": lambda: methods_table(log_changes.LogBackend, "call"),
+    "log-limits": lambda: limits_table(
+        "stores.log.limits",
+        "stores.log.keeper",
+        "stores.log.contact",
+        "stores.log.questions",
+        "stores.log.follower",
     ),
 }

@@ -5,8 +5,11 @@ in the seed's recipes.
 """
 
 from endpoint.attaching import Backend
+from endpoint.log import LogEntry, Start
+from endpoint.log_receipts import AppendReceipt
 from endpoint.receipts import Receipt
 from peermesh.blocking.endpoint import Endpoint
+from peermesh.blocking.log import Log, LogConsumer
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.status import StatusSubscriber
@@ -16,13 +19,18 @@ from peermesh.blocking.watching import Events, Watch
 from stores.batch import Batch
 
 __all__ = [
+    "AppendReceipt",
     "Backend",
     "Batch",
     "Endpoint",
     "Events",
+    "Log",
+    "LogConsumer",
+    "LogEntry",
     "Publisher",
     "Reader",
     "Receipt",
+    "Start",
     "StatusSubscriber",
     "Store",
     "Subscriber",

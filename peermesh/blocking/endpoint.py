@@ -5,19 +5,28 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import trio
 
-from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Attaching, Backend
+from endpoint.attaching import (
+    BUFFER_SECONDS,
+    PATIENCE_SECONDS,
+    STALE_SECONDS,
+    Attaching,
+    Backend,
+)
 from endpoint.endpoint import AWAIT_PEER_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Endpoint as Core
+from endpoint.log import Log as CoreLog
 from endpoint.mailbox import Mailbox
 from endpoint.outcome import Outcome
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.store import Store as CoreStore
 from handshake.credentials import Credentials
+from peermesh.blocking.log import Log
 from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.portal import Portal
 from peermesh.blocking.publisher import Publisher
@@ -227,8 +236,47 @@ class Endpoint:
         )
         return Store(portal, portal.call(self._attach, attaching))
 
-    async def _attach(self, attaching: Attaching) -> CoreStore:
+    async def _attach(self, attaching: Attaching[CoreStore]) -> CoreStore:
         return await attaching
+
+    # Logs.
+
+    def attach_log(
+        self,
+        name: str,
+        topics: Iterable[str] = (),
+        partitions: int | None = None,
+        backend: Backend = Backend.Memory,
+        **options: object,
+    ) -> Log:
+        """Attach the keeper of a log; see ``peermesh.Endpoint.attach_log``."""
+        portal, attach = self._open_portal(), self._core.attach_log
+        make = partial(attach, name, topics, partitions, backend, **options)
+        return Log(portal, portal.call(self._attach_log, make))
+
+    def attach_log_clone(
+        self,
+        name: str,
+        backend: Backend = Backend.Memory,
+        *,
+        stale_interval: float | None = STALE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
+        **options: object,
+    ) -> Log:
+        """Attach a follower of a log; see ``peermesh.Endpoint.attach_log_clone``."""
+        portal, attach = self._open_portal(), self._core.attach_log_clone
+        rest: dict[str, Any] = {"stale_interval": stale_interval, "patience": patience, **options}
+        make = partial(attach, name, backend, **rest)
+        return Log(portal, portal.call(self._attach_log, make))
+
+    def attach_log_proxy(self, name: str, *, patience: float = PATIENCE_SECONDS) -> Log:
+        """Use a log without a copy; see ``peermesh.Endpoint.attach_log_proxy``."""
+        portal = self._open_portal()
+        make = partial(self._core.attach_log_proxy, name, patience=patience)
+        return Log(portal, portal.call(self._attach_log, make))
+
+    async def _attach_log(self, attach: Callable[[], Attaching[CoreLog]]) -> CoreLog:
+        return await attach()
 
     def __enter__(self) -> Self:
         """Use it within the block."""

@@ -13,6 +13,7 @@ from peermesh.cli.check import check
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
 from peermesh.cli.link import link
+from peermesh.cli.logs import log
 from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.running import Stopped
@@ -61,6 +62,7 @@ COMMANDS: Final = (
     check,
     demo,
     link,
+    log,
     node,
     pub,
     store,

@@ -203,7 +203,7 @@ class Servant:
         if backend is None:
             store = await endpoint.attach_clone(name, stale_interval=stale_interval)
         else:
-            options = {} if path is None else {"path": self._directory / path}
+            options: dict[str, Any] = {} if path is None else {"path": self._directory / path}
             store = await endpoint.attach_master(name, Backend(backend), **options)
         number = self._number()
         self._stores[number] = store

@@ -1,0 +1,297 @@
+"""The handle of a log: append, read, consume, commit (design section 10)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self
+
+import trio
+
+from endpoint.log_receipts import AppendReceipt
+from endpoint.log_runner import LogRunner
+from endpoint.log_source import Batch, Source
+from endpoint.outcome import Outcome
+from endpoint.receipts import Receipt
+from endpoint.store_runner import YIELD_COUNT
+from stores.log.limits import FETCH_SIZE_MAX
+from stores.log.partitions import Span, lag
+from stores.log.runs import partition_of
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange
+from wire.scalars import nanoseconds_since_epoch
+from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.log_consumer import LogConsumer
+
+READ_LIMIT: Final = 1_000
+"""Entries that a read gives at most, if nothing else is said."""
+
+
+class Start(Enum):
+    """Where a consumer begins that has committed nothing."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One entry of a log."""
+
+    partition: int
+    offset: int
+    key: Value
+    """What it was appended with; the topic, where the log collected it. ``None`` without a key."""
+    value: Value
+    timestamp_ns: int
+    """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
+
+
+class Log:
+    """An append-only store of entries, in partitions, each with offsets from zero.
+
+    An append with a receipt is there once, in order for each handle and partition. Readers see
+    what is committed: at the keeper all of it, at a follower some earlier state.
+    """
+
+    def __init__(
+        self, runner: LogRunner, source: Source, close: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
+        self.runner = runner
+        self.source = source
+        self._requests = runner.log.requests
+        self._close = close
+        self._count = 0
+        self._turns = 0
+        self._since_yield = 0
+
+    def name(self) -> str:
+        """Give the log's name."""
+        return self.runner.name
+
+    async def partition_count(self) -> int:
+        """Give the number of partitions, which never changes.
+
+        A handle that has not met the keeper yet waits for it; see ``append``.
+        """
+        if not self._count:
+            self._count = await self.source.partition_count()
+        return self._count
+
+    # Appends.
+
+    async def append(
+        self,
+        value: Value,
+        key: Value = None,
+        *,
+        partition: int | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append an entry; ``await receipt.applied()`` gives its place.
+
+        Entries of one key go to one partition; without a key and a partition they take turns. With
+        ``producer`` and a growing ``sequence`` a repetition is recognised, whoever was restarted
+        in between, and its receipt names the place of the first. Raises ``KeeperUnreachable`` if
+        no keeper was ever met within the patience of the handle.
+        """
+        return await self.append_batch(
+            (value,), key, partition=partition, producer=producer, sequence=sequence
+        )
+
+    async def append_batch(
+        self,
+        values: Iterable[Value],
+        key: Value = None,
+        *,
+        partition: int | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append entries to one partition, one after the other, all or none of them."""
+        encoded_key = None if key is None else encode(key)
+        flat: list[bytes | None] = []
+        for value in values:
+            flat += (encoded_key, encode(value))
+        if (producer is None) != (sequence is None):
+            raise InvalidData("a producer needs a sequence number, and a number a producer")
+        count = self._count or await self.partition_count()
+        if self.runner.error is not None:
+            raise self.runner.error
+        number = self._choose(encoded_key, partition, producer, count)
+        request = self._requests.append(number, tuple(flat), producer, sequence or 0)
+        receipt = AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
+        await self._breathe(len(flat) // 2)
+        return receipt
+
+    def _choose(
+        self, key: bytes | None, partition: int | None, producer: str | None, count: int
+    ) -> int:
+        if partition is not None:
+            if not 0 <= partition < count:
+                raise NoSuchPartition(
+                    f"log {self.name()} has the partitions 0 to {count - 1}, not {partition}"
+                )
+            return partition
+        if key is not None:
+            return partition_of(key, count)
+        if producer is not None:
+            return partition_of(encode(producer), count)  # the same when it is repeated
+        self._turns += 1
+        return self._turns % count
+
+    async def _breathe(self, count: int) -> None:
+        runner = self.runner
+        self._since_yield += count
+        if self._since_yield >= YIELD_COUNT:
+            self._since_yield = 0
+            await trio.lowlevel.checkpoint()
+            while not runner.core.has_room() and runner.error is None:
+                await runner.changed.park()
+
+    async def trim(self, partition: int, offset: int) -> Receipt:
+        """Let the entries of a partition before an offset go, whoever has not read them."""
+        await self.partition_count()
+        return self._ask(lambda: self._requests.trim(partition, offset))
+
+    def _ask(self, request: Callable[[], int]) -> Receipt:
+        if self.runner.error is not None:
+            raise self.runner.error
+        return self.runner.ask(request())
+
+    # Reads.
+
+    async def read(
+        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: float = 0.0
+    ) -> list[LogEntry]:
+        """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing.
+
+        Raises ``OffsetOutOfRange`` for entries that are gone, ``NoSuchPartition``, and
+        ``KeeperUnreachable``.
+        """
+        batch = await self.source.fetch(((partition, offset),), FETCH_SIZE_MAX, timeout)
+        return entries_of(batch, {partition: offset}, limit)
+
+    def consume(
+        self,
+        name: str | None = None,
+        *,
+        start: Start | Mapping[int, int] = Start.EARLIEST,
+        partitions: Iterable[int] | None = None,
+    ) -> LogConsumer:
+        """Give a consumer: ``async for entry in log.consume("name")``.
+
+        One with a name goes on where it has committed; ``start`` is for partitions where it has
+        not, and for one without a name: an end of the log, or an offset for each partition.
+        """
+        from endpoint.log_consumer import LogConsumer
+
+        return LogConsumer(self, name, start, None if partitions is None else tuple(partitions))
+
+    async def offsets(self) -> dict[int, Span]:
+        """Give the first offset of each partition, and the one after the last."""
+        spans, _ = await self.source.state()
+        return dict(enumerate(spans))
+
+    async def offset_at(self, partition: int, when: datetime | int) -> int:
+        """Give the offset of the first entry that was appended at this time or later.
+
+        If there is none, it is the one that the next entry will have. A number is in nanoseconds
+        since 1970.
+        """
+        timestamp_ns = when if isinstance(when, int) else nanoseconds_since_epoch(when)
+        return await self.source.offset_at(partition, timestamp_ns)
+
+    # Consumers.
+
+    async def commit(self, consumer: str, positions: Mapping[int, int]) -> Receipt:
+        """Remember that a consumer is done with all before these offsets, back or forth."""
+        await self.partition_count()
+        pairs = tuple(positions.items())
+        return self._ask(lambda: self._requests.move_cursor(consumer, pairs))
+
+    async def committed(self, consumer: str) -> dict[int, int]:
+        """Give the next offsets that a consumer wants; empty if it has committed nothing."""
+        return (await self.consumers()).get(consumer, {})
+
+    async def consumers(self) -> dict[str, dict[int, int]]:
+        """Give all named consumers with what they have committed."""
+        _, cursors = await self.source.state()
+        return {name: dict(positions) for name, positions in cursors}
+
+    async def forget_consumer(self, consumer: str) -> Receipt:
+        """Forget a consumer, with what it has committed."""
+        await self.partition_count()
+        return self._ask(lambda: self._requests.forget_consumer(consumer))
+
+    async def lag(self, consumer: str) -> int:
+        """Count the entries that are there and that a consumer has not committed."""
+        spans, cursors = await self.source.state()
+        return lag(dict(cursors).get(consumer, ()), spans)
+
+    # Barriers, and the end.
+
+    async def await_idle(self, timeout: float = 15.0) -> Outcome:
+        """Wait until the log is idle; false after ``timeout`` seconds, with the reason.
+
+        At the keeper: all that was asked is committed, and acknowledged by all followers. At a
+        follower: it has what its keeper had when it was asked, later than now.
+        """
+        runner = self.runner
+        with trio.move_on_after(timeout):
+            await runner.await_idle()
+            if runner.error is not None:
+                return Outcome(reached=False, reason=str(runner.error), error=runner.error)
+            return Outcome(reached=True, reason=f"log {runner.name} is idle")
+        reason = f"log {runner.name} is not idle after {timeout} s: {runner.core.explain_idle()}"
+        return Outcome(reached=False, reason=reason)
+
+    async def close(self) -> None:
+        """Let go of the log, after what was asked here has its outcome."""
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+
+def entries_of(
+    batch: Batch, positions: Mapping[int, int], limit: float = math.inf
+) -> list[LogEntry]:
+    """Decode what a read gave, from these offsets on; raises ``OffsetOutOfRange``."""
+    for (partition, offset), span in zip(positions.items(), batch.spans, strict=True):
+        if offset < span.start:
+            raise OffsetOutOfRange(partition, offset, span.start)
+    found: list[LogEntry] = []
+    for run in batch.runs:
+        flat = run.entries()
+        skipped = max(0, positions[run.partition] - run.first_offset)
+        for at in range(skipped, run.count):
+            if len(found) >= limit:
+                return found
+            key, value = flat[2 * at], flat[2 * at + 1]
+            assert value is not None, run
+            decoded_key = None if key is None else decode(key)
+            place = run.first_offset + at
+            found.append(
+                LogEntry(run.partition, place, decoded_key, decode(value), run.timestamp_ns)
+            )
+    return found

@@ -1,0 +1,281 @@
+"""Drives one log's core: what stores have not, which is reads of a disk, and questions."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, cast
+
+import trio
+
+from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
+from stores.effects import Effect, Multicast, Unicast
+from stores.log.changes import LogBackend
+from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
+from stores.log.follower import Follower
+from stores.log.keeper import Keeper
+from stores.log.messages import Answer, Fetch, Query, TimeQuery
+from stores.log.proxy import Proxy
+from stores.log.runs import Run, within
+from stores.persistence import StoreBackend
+from wire.errors import BackendFailure, StoreClosed
+from wire.identifiers import EndpointId, EntityId
+
+logger = logging.getLogger("peermesh.log")
+
+LogCore = Keeper | Follower | Proxy
+
+READS_AT_ONCE: Final = 4
+"""Threads that read for others at a time: there is one disk, and other work for threads."""
+
+
+class LogTopics(NamedTuple):
+    """Where a log hears commands, speaks to one, and speaks to all."""
+
+    hears: str
+    speaks: str
+    shouts: str
+
+
+class LogRunner(StoreRunner):
+    """One log of an endpoint at work."""
+
+    def __init__(
+        self,
+        host: StoreHost,
+        log: LogCore,
+        *,
+        name: str,
+        topics: LogTopics,
+        backend: LogBackend | None,
+        now_ns: Callable[[], int],
+    ) -> None:
+        """Run ``log``, which hears and speaks on these topics."""
+        super().__init__(
+            host,
+            cast("StoreCore", log),
+            name=name,
+            now_ns=now_ns,
+            backend=cast("StoreBackend | None", backend),
+        )
+        self.log = log
+        self.backend = backend
+        self.is_master = self.is_synced = isinstance(log, Keeper)
+        self.grown = trio.lowlevel.ParkingLot()
+        """Woken when there is more to read, or less."""
+        self.hears = topics.hears
+        self._topics = topics
+        self._answers: dict[int, trio.Event] = {}
+        self._answered: dict[int, Answer] = {}
+        self._queries = 0
+        self._readers = trio.CapacityLimiter(READS_AT_ONCE)
+
+    def carry_out(self, effects: Sequence[Effect | LogEffect]) -> None:
+        """Do what the core asks, in order, without waiting."""
+        todo = list(effects)
+        for effect in todo:  # it grows meanwhile
+            match effect:
+                case Multicast(payload):
+                    self._host.send_command(self._topics.shouts, None, payload)
+                case Unicast(to, payload):
+                    self._host.send_command(self._topics.speaks, to, payload)
+                case PersistLog():
+                    todo += self._persist(effect)
+                case ReadFor(reader, query):
+                    todo += self._read_for(reader, query)
+                case Grown():
+                    self.grown.unpark_all()
+                    self.changed.unpark_all()
+                case Answered(answer):
+                    self._on_answer(answer)
+                case _:
+                    super().carry_out([effect])
+        if isinstance(self.log, Follower):
+            self.is_synced = len(self.log.partitions) > 0  # found is not read yet
+        if self.error is not None:
+            self.grown.unpark_all()
+
+    def discovered(self, endpoint: EndpointId) -> None:
+        """An endpoint is there, and may have the keeper: say hello at once."""
+        if self.error is None and isinstance(self.log, Proxy):
+            self.carry_out(self.log.start())
+
+    # Questions of the handle.
+
+    def next_query(self) -> int:
+        """Number a question."""
+        self._queries += 1
+        return self._queries
+
+    async def ask_keeper(self, query: Query) -> Answer:
+        """Ask the keeper; for proxies."""
+        assert isinstance(self.log, Proxy), self.log
+        if self.error is not None:
+            raise self.error
+        event = self._answers[query.query] = trio.Event()
+        self.carry_out(self.log.ask(query))
+        try:
+            await event.wait()
+        finally:
+            del self._answers[query.query]
+            self.log.cancel(query.query)
+        return self._answered.pop(query.query)
+
+    def _on_answer(self, answer: Answer) -> None:
+        event = self._answers.get(answer.query)
+        if event is not None:
+            self._answered[answer.query] = answer
+            event.set()
+
+    # The backend.
+
+    def _persist(self, effect: PersistLog) -> list[LogEffect]:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper | Follower), self.log
+        if self.backend.is_durable:
+            self._is_committing = True
+            self._host.start_task(self._commit_log, effect)
+            return []
+        self.backend.commit(effect.changes)
+        return self.log.persisted(effect.token)
+
+    async def _commit_log(self, effect: PersistLog) -> None:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper | Follower), self.log
+        try:
+            # Shielded: a commit that is under way is finished, whatever ends around it.
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(self.backend.commit, effect.changes)
+        except BackendFailure as error:
+            logger.error("log %s: %s", self.name, error)
+            self._is_committing = False
+            self.carry_out(self.log.commit_failed(effect.token, str(error)))
+        else:
+            self._is_committing = False
+            self.carry_out(self.log.persisted(effect.token))
+            self.settle()
+        self.changed.unpark_all()
+
+    def _read_for(self, reader: EntityId, query: Fetch | TimeQuery) -> list[LogEffect]:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper), self.log
+        if isinstance(query, Fetch):
+            runs = read_at_hand(self.backend, self.log, query)
+            if runs is not None:
+                return self.log.was_read(reader, query, runs, None)
+        elif not self.backend.is_durable:
+            found = self.backend.find(query.partition, query.timestamp_ns)
+            return self.log.was_read(reader, query, (), found)
+        self._host.start_task(self._read_from_disk, reader, query)
+        return []
+
+    async def _read_from_disk(self, reader: EntityId, query: Fetch | TimeQuery) -> None:
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper), self.log
+        runs: list[Run] = []
+        found: int | None = None
+        try:
+            if isinstance(query, Fetch):
+                runs = await self.read(query)
+            else:
+                found = await trio.to_thread.run_sync(
+                    self.backend.find, query.partition, query.timestamp_ns, limiter=self._readers
+                )
+        except BackendFailure:
+            return  # whoever asked asks again; the next commit will say what is wrong
+        if self.error is None:
+            self.carry_out(self.log.was_read(reader, query, runs, found))
+
+    async def read(self, query: Fetch) -> list[Run]:
+        """Read what a fetch asks for from the backend: committed runs, from the first position
+        that has any.
+        """  # noqa: D205 - one thought
+        assert self.backend is not None
+        assert isinstance(self.log, Keeper | Follower), self.log
+        found = read_at_hand(self.backend, self.log, query)
+        if found is not None:
+            return found
+        runs: list[Run] = []
+        size = query.size_max
+        for partition, offset, end in readable(self.log, query):
+            more = await trio.to_thread.run_sync(
+                self.backend.read, partition, offset, size, limiter=self._readers
+            )
+            more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
+            size -= sum(len(run.body) for run in more)
+            runs += more
+            if size <= 0:
+                break
+        return runs
+
+    async def close(self) -> None:
+        """Say goodbye, and let go of the backend."""
+        await super().close()
+        for number in list(self._answers):
+            self._answered[number] = _closed(number)
+            self._answers[number].set()
+        self.grown.unpark_all()
+
+
+def readable(log: Keeper | Follower, query: Fetch) -> list[tuple[int, int, int]]:
+    """Give the positions of a fetch that can be read now, each with the end of its partition."""
+    found: list[tuple[int, int, int]] = []
+    for partition, offset in query.positions:
+        span = log.partitions[partition].span
+        if span.start <= offset < span.end:
+            found.append((partition, offset, span.end))
+    return found
+
+
+def read_at_hand(backend: LogBackend, log: Keeper | Follower, query: Fetch) -> list[Run] | None:
+    """Read without waiting; ``None`` if that takes the disk."""
+    runs: list[Run] = []
+    size = query.size_max
+    for partition, offset, end in readable(log, query):
+        more = backend.read_at_hand(partition, offset, size)
+        if more is None:
+            return None
+        more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
+        size -= sum(len(run.body) for run in more)
+        runs += more
+        if size <= 0:
+            break
+    return runs
+
+
+def _closed(number: int) -> Answer:
+    from stores.log.messages import QueryFailed
+
+    return QueryFailed(number, StoreClosed.code, "the log is closed")
+
+
+class Ear:
+    """A second topic that a follower hears: it takes in, and leaves all else to the runner."""
+
+    def __init__(self, runner: LogRunner, hears: str) -> None:
+        """Hear for ``runner``."""
+        self.hears = hears
+        self._runner = runner
+
+    def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
+        """Take in what came."""
+        self._runner.receive(sender, payloads)
+
+    def settle(self) -> None:
+        """Everything that had come was taken in."""
+        self._runner.settle()
+
+    def tick(self) -> None:
+        """Time passes for the runner already."""
+
+    def unreachable(self, endpoint: EndpointId) -> None:
+        """The runner hears of it already."""
+
+    def discovered(self, endpoint: EndpointId) -> None:
+        """The runner hears of it already."""
+
+    async def finish(self) -> None:
+        """There is nothing to wait for."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""

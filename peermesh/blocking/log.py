@@ -1,0 +1,187 @@
+"""Logs for threads: every call crosses to the loop and waits; receipts can be waited for later."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
+from endpoint.log_consumer import LogConsumer as CoreConsumer
+from endpoint.log_receipts import AppendReceipt
+from endpoint.outcome import Outcome
+from endpoint.receipts import Receipt
+from peermesh.blocking.portal import Portal
+from stores.log.partitions import Span
+from wire.errors import RequestTimeout, StoreClosed
+from wire.values import Value
+
+
+class Log:
+    """An append-only store of entries with offsets; see ``peermesh.Log``.
+
+    All methods may be called from any thread. Many entries go fastest with ``append_batch``.
+    """
+
+    def __init__(self, portal: Portal, core: Core) -> None:
+        """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
+        self._portal = portal
+        self._core = core
+
+    def name(self) -> str:
+        """Give the log's name."""
+        return self._core.name()
+
+    def partition_count(self) -> int:
+        """Give the number of partitions, which never changes."""
+        return self._portal.call(self._core.partition_count)
+
+    def append(
+        self,
+        value: Value,
+        key: Value = None,
+        *,
+        partition: int | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append an entry; ``receipt.result(timeout)`` gives its place."""
+        return self.append_batch(
+            (value,), key, partition=partition, producer=producer, sequence=sequence
+        )
+
+    def append_batch(
+        self,
+        values: Iterable[Value],
+        key: Value = None,
+        *,
+        partition: int | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append entries to one partition, one after the other, all or none of them."""
+        return self._portal.call(
+            partial(
+                self._core.append_batch,
+                list(values),
+                key,
+                partition=partition,
+                producer=producer,
+                sequence=sequence,
+            )
+        )
+
+    def trim(self, partition: int, offset: int) -> Receipt:
+        """Let the entries of a partition before an offset go."""
+        return self._portal.call(self._core.trim, partition, offset)
+
+    def read(
+        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: float = 0.0
+    ) -> list[LogEntry]:
+        """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing."""
+        return self._portal.call(self._core.read, partition, offset, limit, timeout)
+
+    def consume(
+        self,
+        name: str | None = None,
+        *,
+        start: Start | Mapping[int, int] = Start.EARLIEST,
+        partitions: Iterable[int] | None = None,
+    ) -> LogConsumer:
+        """Give a consumer: ``for entry in log.consume("name")``."""
+        core = self._core.consume(name, start=start, partitions=partitions)
+        return LogConsumer(self._portal, core)
+
+    def offsets(self) -> dict[int, Span]:
+        """Give the first offset of each partition, and the one after the last."""
+        return self._portal.call(self._core.offsets)
+
+    def offset_at(self, partition: int, when: datetime | int) -> int:
+        """Give the offset of the first entry that was appended at this time or later."""
+        return self._portal.call(self._core.offset_at, partition, when)
+
+    def commit(self, consumer: str, positions: Mapping[int, int]) -> Receipt:
+        """Remember that a consumer is done with all before these offsets."""
+        return self._portal.call(self._core.commit, consumer, positions)
+
+    def committed(self, consumer: str) -> dict[int, int]:
+        """Give the next offsets that a consumer wants; empty if it has committed nothing."""
+        return self._portal.call(self._core.committed, consumer)
+
+    def consumers(self) -> dict[str, dict[int, int]]:
+        """Give all named consumers with what they have committed."""
+        return self._portal.call(self._core.consumers)
+
+    def forget_consumer(self, consumer: str) -> Receipt:
+        """Forget a consumer, with what it has committed."""
+        return self._portal.call(self._core.forget_consumer, consumer)
+
+    def lag(self, consumer: str) -> int:
+        """Count the entries that are there and that a consumer has not committed."""
+        return self._portal.call(self._core.lag, consumer)
+
+    def await_idle(self, timeout: float = 15.0) -> Outcome:
+        """Wait until the log is idle; false after ``timeout`` seconds, with the reason."""
+        return self._portal.call(self._core.await_idle, timeout)
+
+    def close(self) -> None:
+        """Let go of the log, after what was asked here has its outcome."""
+        self._portal.call(self._core.close)
+
+    def __enter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+class LogConsumer:
+    """Entries of a log, in order within each partition, for one thread."""
+
+    def __init__(self, portal: Portal, core: CoreConsumer) -> None:
+        """Use ``Log.consume``."""
+        self._portal = portal
+        self._core = core
+
+    def get(self, timeout: float = math.inf) -> LogEntry:
+        """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``."""
+        try:
+            return self._portal.call(self._core.get, timeout)
+        except RequestTimeout:
+            raise
+        except TimeoutError as error:
+            raise RequestTimeout(str(error)) from None
+
+    def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[LogEntry]:
+        """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
+        return self._portal.call(self._core.get_batch, limit, timeout)
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on from there in a partition."""
+        self._portal.call_sync(self._core.seek, partition, offset)
+
+    def commit(self) -> Receipt:
+        """Remember that all that was handed out is dealt with."""
+        return self._portal.call(self._core.commit)
+
+    def positions(self) -> dict[int, int]:
+        """Give the next offset of each partition."""
+        return self._portal.call(self._core.positions)
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        """Iterate until the log is closed."""
+        while True:
+            try:
+                yield self.get()
+            except StoreClosed:
+                return

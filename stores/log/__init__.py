@@ -1,0 +1,1 @@
+"""Logs: append-only topics with offsets, cursors and retention, replicated like stores."""

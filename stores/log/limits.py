@@ -1,0 +1,77 @@
+"""Every limit of the logs, each with its reason. Limits of stores and wire stand in theirs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stores.limits import UNRESOLVED_COUNT_MAX, VALUE_SIZE_MAX
+from wire.limits import KIB, MIB
+
+PARTITIONS_MAX: Final = 1_024
+"""Partitions of a log: ten bits of a run's number on disk, and every answer about offsets names
+all of them."""
+
+OFFSET_END: Final = 1 << 52
+"""Offsets are below: 140 years at a million entries a second. The rest of a run's number on disk
+is for the partition."""
+
+NAME_SIZE_MAX: Final = 255
+"""Characters of a consumer's or producer's name: as long as the name of a file."""
+
+APPEND_COUNT_MAX: Final = 4_096
+"""Entries of one batch: some milliseconds' work for a keeper, so that nobody else waits longer."""
+
+APPEND_SIZE_MAX: Final = VALUE_SIZE_MAX
+"""Bytes of one batch with its keys: it travels as one payload, and is read as one."""
+
+RUN_COUNT_MAX: Final = 1_024
+"""Entries after which a run takes no more appends: whoever reads one of them decodes all."""
+
+RUN_SIZE_MAX: Final = 256 * KIB
+"""Bytes after which a run takes no more appends: other messages pass between two of them."""
+
+FETCH_SIZE_MAX: Final = MIB
+"""Bytes after which an answer to a reader takes no more runs; one run always fits."""
+
+FETCH_POSITIONS_MAX: Final = PARTITIONS_MAX
+"""Places that are read at once: one in every partition."""
+
+FETCHES_MAX: Final = 4_096
+"""Readers that wait at a keeper at a time; one more is told at once that there is nothing."""
+
+WAIT_TICKS_MAX: Final = 50
+"""Ticks that a keeper waits at a time for something to read: within five seconds it has forgotten
+who went away, and who is still there asks again."""
+
+PRODUCER_WINDOW: Final = 1_024
+"""Sequence numbers remembered of every named producer, with their offsets. A producer that was
+restarted repeats what it had under way, which is far less."""
+
+PRODUCERS_MAX: Final = 10_000
+"""Named producers remembered: with full windows they take 100 MiB or so. Beyond, the one that was
+idle longest is forgotten, and what it repeats is appended again."""
+
+CONSUMERS_MAX: Final = 10_000
+"""Named consumers of a log."""
+
+CURSORS_MAX: Final = 65_536
+"""Cursors of a log, one for each consumer and partition: all fit in one message to a follower."""
+
+EPOCHS_MAX: Final = 1_024
+"""Lives of a keeper of which the ends are known: a follower of an earlier one copies anew."""
+
+BLOCK_COUNT_MAX: Final = 256
+"""Entries of a block of the index that retention counts by."""
+
+BLOCK_SIZE_MAX: Final = 64 * KIB
+"""Bytes of a block of the index that retention counts by."""
+
+BLOCK_SPAN_NS: Final = 1_000_000_000
+"""Nanoseconds between a block's first and last run: age is kept to the second."""
+
+CACHE_SIZE_MAX: Final = 16 * MIB
+"""Bytes of the latest runs that a backend on disk has at hand: readers that keep up need no disk,
+and do not wait for it while a commit is under way."""
+
+OUTCOMES_MAX: Final = 2 * UNRESOLVED_COUNT_MAX
+"""Outcomes in one answer: as many as a keeper remembers for a writer."""

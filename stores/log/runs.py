@@ -1,0 +1,153 @@
+"""Runs: consecutive entries of one partition, encoded once, then stored and sent as they are."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.errors import DecodeError
+
+ENTRY_SIZE = 16
+"""Bytes that an entry takes besides its key and value, roughly."""
+
+Flat = tuple[bytes | None, ...]
+"""Keys and values in turn, each encoded. Entries without a key have ``None`` there."""
+
+
+def partition_of(key: bytes, count: int) -> int:
+    """Give the partition of an encoded key: the same on every machine, in every version."""
+    return int.from_bytes(blake2b(key, digest_size=8).digest(), "big") % count
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The place of one entry in a log."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Entries that were committed together; nobody changes or splits them afterwards."""
+
+    partition: int
+    first_offset: int
+    count: int
+    timestamp_ns: int
+    """When the keeper took them, by its clock; never earlier than the run before."""
+    body: bytes
+
+    @property
+    def end(self) -> int:
+        """The offset after the last entry."""
+        return self.first_offset + self.count
+
+    def entries(self) -> Flat:
+        """Give keys and values in turn; raises ``DecodeError``."""
+        flat = decode(self.body)
+        if type(flat) is not tuple or len(flat) != 2 * self.count:
+            raise DecodeError(f"a run of {self.count} entries holds something else")
+        return flat
+
+
+@dataclass(slots=True)
+class OpenRun:
+    """A run that takes appends until it is committed, or full."""
+
+    partition: int
+    first_offset: int
+    timestamp_ns: int
+    flat: list[bytes | None] = field(default_factory=list)
+    size: int = 0
+
+    def takes(self, count: int, size: int) -> bool:
+        """Tell whether an append of so many items and bytes belongs in this run, or another."""
+        is_small = self.size + size <= RUN_SIZE_MAX
+        return is_small and len(self.flat) + count <= 2 * RUN_COUNT_MAX
+
+    def seal(self) -> Run:
+        """Encode it."""
+        body = encode(tuple(self.flat))
+        return Run(self.partition, self.first_offset, len(self.flat) // 2, self.timestamp_ns, body)
+
+
+def within(runs: Sequence[Run], size_max: int, *, has_more: bool) -> list[Run]:
+    """Give the first runs that fit; one always does, unless there are others before."""
+    found: list[Run] = []
+    for run in runs:
+        size_max -= len(run.body)
+        if size_max < 0 and (found or has_more):
+            break
+        found.append(run)
+    return found
+
+
+def size_of(flat: Sequence[bytes | None]) -> int:
+    """Give the bytes that entries take, roughly."""
+    return sum(len(item) for item in flat if item is not None) + len(flat) * ENTRY_SIZE // 2
+
+
+class RunList:
+    """The runs of one partition that are at hand, in order and without gaps."""
+
+    __slots__ = ("_firsts", "_runs", "size")
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._runs: list[Run] = []
+        self._firsts: list[int] = []
+        self.size = 0
+
+    def __len__(self) -> int:
+        """Count the runs."""
+        return len(self._runs)
+
+    @property
+    def first_offset(self) -> int | None:
+        """Where it begins; ``None`` if it is empty."""
+        return self._firsts[0] if self._firsts else None
+
+    def append(self, run: Run) -> None:
+        """Take in the next run."""
+        assert not self._runs or self._runs[-1].end == run.first_offset, (self._runs[-1], run)
+        self._runs.append(run)
+        self._firsts.append(run.first_offset)
+        self.size += len(run.body)
+
+    def drop_first(self) -> int:
+        """Let the oldest run go; gives its size."""
+        size = len(self._runs[0].body)
+        self.size -= size
+        del self._runs[0], self._firsts[0]
+        return size
+
+    def trim(self, start: int) -> None:
+        """Let all runs go that end before ``start``, or with it."""
+        while self._runs and self._runs[0].end <= start:
+            self.drop_first()
+
+    def read(self, offset: int, size_max: int) -> list[Run]:
+        """Give runs from the one with ``offset`` on, at least one if it is there."""
+        found: list[Run] = []
+        at = bisect_right(self._firsts, offset) - 1
+        if at < 0 or self._runs[at].end <= offset:
+            return found
+        for run in self._runs[at:]:
+            size_max -= len(run.body)
+            if found and size_max < 0:
+                break
+            found.append(run)
+        return found
+
+    def find(self, timestamp_ns: int) -> int | None:
+        """Give the first offset that was appended at this time or later, if there is one."""
+        for run in self._runs:
+            if run.timestamp_ns >= timestamp_ns:
+                return run.first_offset
+        return None

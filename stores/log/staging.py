@@ -1,0 +1,88 @@
+"""What a keeper has decided and not told yet: the next commit as it gathers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stores.actions import WriterId
+from stores.log.messages import Event, ForgetConsumer, MoveCursor, Positions, Trimmed
+from stores.log.runs import Flat, OpenRun, Run, size_of
+from stores.outcomes import Outcome
+
+
+@dataclass(slots=True)
+class LogStage:
+    """What becomes visible together, as soon as it is durable."""
+
+    outcomes: list[Outcome] = field(default_factory=list)
+    """Of the local handle's requests."""
+    told: dict[WriterId, int] = field(default_factory=dict)
+    """The last request of each other writer that is answered."""
+    size: int = 0
+    runs: list[Run] = field(default_factory=list)
+    starts: dict[int, int] = field(default_factory=dict)
+    cursors: dict[str, dict[int, int] | None] = field(default_factory=dict)
+    """Where consumers are now; ``None`` for one that is forgotten, and did not come back."""
+    _is_forgotten: set[str] = field(default_factory=set)
+    _open: dict[int, OpenRun] = field(default_factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to commit, and nobody to answer."""
+        return not (self._open or self.runs or self.starts or self.cursors or self.is_awaited)
+
+    @property
+    def is_awaited(self) -> bool:
+        """True if somebody waits for an answer."""
+        return bool(self.outcomes or self.told)
+
+    def append(self, partition: int, offset: int, entries: Flat, timestamp_ns: int) -> None:
+        """Take in entries, with the offset of the first."""
+        size = size_of(entries)
+        run = self._open.get(partition)
+        if run is not None and not run.takes(len(entries), size):
+            self.runs.append(run.seal())
+            run = None
+        if run is None:
+            run = self._open[partition] = OpenRun(partition, offset, timestamp_ns)
+        run.flat.extend(entries)
+        run.size += size
+        self.size += size
+
+    def move_cursor(self, consumer: str, positions: Positions) -> None:
+        """Take in where a consumer is."""
+        cursor = self.cursors.get(consumer)
+        if cursor is None:
+            cursor = self.cursors[consumer] = {}
+        cursor.update(positions)
+
+    def forget_consumer(self, consumer: str) -> None:
+        """Take in that a consumer goes."""
+        self.cursors[consumer] = None
+        self._is_forgotten.add(consumer)
+
+    def seal(self) -> None:
+        """Encode what is open; nothing may be taken in afterwards."""
+        self.runs += [run.seal() for run in self._open.values()]
+        self._open.clear()
+
+    def forgotten(self) -> tuple[str, ...]:
+        """Give the consumers whose earlier cursors go."""
+        return tuple(sorted(self._is_forgotten))
+
+    def moved(self) -> tuple[tuple[str, Positions], ...]:
+        """Give the cursors that are set."""
+        return tuple(
+            (consumer, tuple(sorted(cursor.items())))
+            for consumer, cursor in self.cursors.items()
+            if cursor is not None
+        )
+
+    def events(self) -> list[Event]:
+        """Give what followers have to do."""
+        events: list[Event] = list(self.runs)
+        if self.starts:
+            events.append(Trimmed(tuple(sorted(self.starts.items()))))
+        events += [ForgetConsumer(consumer) for consumer in self.forgotten()]
+        events += [MoveCursor(consumer, positions) for consumer, positions in self.moved()]
+        return events

@@ -1,0 +1,117 @@
+"""The keeper of a log is killed at any moment: what it acknowledged is there, once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from endpoint.log import Log
+from endpoint.log_receipts import AppendReceipt
+
+ROUNDS = int(os.environ.get("LOG_KILLS", "4"))
+"""Kills; ``LOG_KILLS=200 pytest tests/endpoint/test_logs_killed.py`` is a long run."""
+
+PARTITIONS = 2
+
+KEEPER = """
+import sys
+import trio
+from peermesh import Backend, Endpoint
+
+async def main():
+    async with Endpoint() as endpoint:
+        await endpoint.attach_log("log", (), 2, Backend.SQLite, path=sys.argv[1])
+        print(await endpoint.listen("127.0.0.1", int(sys.argv[2])), flush=True)
+        await trio.sleep_forever()
+
+trio.run(main)
+"""
+
+
+@contextmanager
+def keeper(path: object, port: int) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A real process that keeps the log."""
+    arguments = [sys.executable, "-c", KEEPER, str(path), str(port)]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+class Producer:
+    """Appends without a pause, and remembers what was acknowledged."""
+
+    def __init__(self, log: Log, name: str | None) -> None:
+        self.log = log
+        self.name = name
+        self.asked: list[tuple[int, AppendReceipt]] = []
+        self.is_over = False
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(receipt.is_resolved for _, receipt in self.asked)
+
+    async def run(self) -> None:
+        number = 0
+        while not self.is_over:
+            number += 1
+            sequence = None if self.name is None else number
+            value = f"{self.name} {number}"
+            receipt = await self.log.append(value, producer=self.name, sequence=sequence)
+            self.asked.append((number, receipt))
+            if number % 64 == 0:
+                await receipt.applied()
+
+
+@pytest.mark.timeout(120 + 10 * ROUNDS)
+async def test_acknowledged_appends_survive_kills_of_the_keeper(kit, tmp_path):
+    path, chance = tmp_path / "log.db", random.Random(ROUNDS)
+    async with Endpoint() as endpoint, trio.open_nursery() as nursery:
+        log = await endpoint.attach_log_proxy("log", patience=60)
+        producers = [Producer(log, None), Producer(log, "named")]
+        port = 0
+        for life in range(ROUNDS + 1):
+            with keeper(path, port) as (process, bound):
+                if not port:
+                    port = bound
+                    assert await endpoint.peer("127.0.0.1", port, retry=0.2)
+                    for producer in producers:
+                        nursery.start_soon(producer.run)
+                target = sum(each.acknowledged for each in producers) + chance.randint(1, 400)
+                await kit.until(lambda: sum(each.acknowledged for each in producers) >= target)  # noqa: B023 - it is over before the next round
+                if life < ROUNDS:
+                    process.send_signal(signal.SIGKILL)
+                    continue
+                for producer in producers:
+                    producer.is_over = True
+                places = {}
+                for producer in producers:
+                    for number, receipt in producer.asked:
+                        places[await receipt.applied()] = f"{producer.name} {number}"
+                assert len(places) == sum(len(each.asked) for each in producers)
+                await check(log, places)
+        nursery.cancel_scope.cancel()
+
+
+async def check(log: Log, places: dict[object, str]) -> None:
+    """Read the whole log: everything acknowledged is in its place, and nothing is there twice."""
+    found = {}
+    for partition, span in (await log.offsets()).items():
+        offset = 0
+        while offset < span.end:
+            for entry in await log.read(partition, offset):
+                found[(partition, entry.offset)] = entry.value
+                offset = entry.offset + 1
+    assert {(place.partition, place.offset): value for place, value in places.items()} == found
+    assert len(set(found.values())) == len(found)

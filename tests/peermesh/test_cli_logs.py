@@ -1,0 +1,98 @@
+"""``peermesh log``, as its users meet it: processes, their output, and how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from peermesh.cli.exits import ExitCode
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = [sys.executable, "-m", "peermesh.cli", "log"]
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    found = subprocess.run(
+        [*COMMAND, *arguments],
+        capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT, check=False,
+    )  # fmt: skip
+    assert "Traceback" not in found.stderr
+    return found
+
+
+@pytest.fixture
+def log(tmp_path) -> Iterator[Run]:
+    """Keep a log, and give what runs a command on it."""
+    keep = ["keep", "ev", "--partitions", "2", "--path", str(tmp_path / "log.db")]
+    arguments = [*COMMAND, *keep, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        arguments, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT
+    ) as process:
+        assert process.stderr is not None
+        try:
+            address = process.stderr.readline().split()[-1]
+            assert process.stderr.readline() == "keeping ev in 2 partitions\n"
+            yield lambda command, *rest: run(command, "ev", *rest, "--peer", address)
+            process.send_signal(signal.SIGINT)
+            assert process.wait() == ExitCode.INTERRUPTED
+        finally:
+            process.kill()
+
+
+def test_a_log_on_the_command_line(log):
+    assert log("append", '{"a": 1}', "--partition", "1").stdout == "1 0\n"
+    repeated = (
+        "append",
+        "again",
+        "--raw",
+        "--producer",
+        "p",
+        "--sequence",
+        "3",
+        "--partition",
+        "1",
+    )
+    assert [log(*repeated).stdout for _ in range(2)] == ["1 1\n", "1 1\n"]
+    assert log("read", "--partition", "1").stdout == '0 {"a": 1}\n1 "again"\n'
+    line = json.loads(log("read", "--partition", "1", "--offset", "1", "--json").stdout)
+    assert (line["partition"], line["offset"], line["value"]) == (1, 1, "again")
+    watched = log("watch", "--consumer", "c", "--earliest", "--count", "1")
+    assert watched.stdout == '1 0 {"a": 1}\n'
+    assert log("consumers").stdout == "1 c\n"
+    found = json.loads(log("consumers", "--json").stdout)
+    assert found == {"c": {"lag": 1, "cursors": {"0": 0, "1": 1}}}
+    assert log("offsets").stdout == "0 0 0\n1 0 2\n"
+    assert json.loads(log("offsets", "--json").stdout) == {"0": [0, 0], "1": [0, 2]}
+
+
+def test_what_goes_wrong_is_said_in_a_line(log):
+    missing = log("read", "--partition", "7")
+    assert (missing.returncode, missing.stdout) == (ExitCode.FAILED, "")
+    assert "no partition 7" in missing.stderr
+    late = log("read", "--timeout", "0.1")
+    assert late.returncode == ExitCode.TIMEOUT
+    assert "no entry within 0.1 s" in late.stderr
+
+
+@pytest.mark.parametrize("command", ["keep", "append", "read", "watch", "offsets", "consumers"])
+def test_every_command_explains_itself(command):
+    shown = run(command, "--help")
+    assert shown.returncode == 0
+    assert len(shown.stdout.split("\n\n")) >= 3, "usage, what it does, and the options"
+
+
+@pytest.mark.parametrize("arguments", ["append ev 1", "read ev", "append ev 1 --producer p -p h:1"])
+def test_a_command_given_wrongly_says_what_to_give(arguments):
+    failed = run(*arguments.split())
+    assert failed.returncode == ExitCode.USAGE
+    assert "--" in failed.stderr

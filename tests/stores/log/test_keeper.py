@@ -1,0 +1,284 @@
+"""The keeper: what it decides, when it tells, and what it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from stores.log import effects as log_fx
+from stores.log.encoding import encode_message
+from stores.log.limits import PRODUCER_WINDOW
+from stores.log.messages import Fetch, Fetched, Join, QueryFailed, State, StateQuery, TimeQuery
+from stores.log.partitions import Retention
+from stores.outcomes import Applied, Refused
+from wire.encoding import encode
+from wire.errors import DecodeError, ErrorCode
+
+
+def test_nothing_is_shown_or_told_before_it_is_durable(world):
+    keeper = world.keeper()
+    request = keeper.append("one")
+    keeper.flush()
+    assert keeper.committing is not None
+    assert keeper.read() == {}
+    assert keeper.outcomes == {}
+    keeper.commit()
+    assert keeper.read() == {0: "one"}
+    assert keeper.outcomes == {request: Applied(0)}
+
+
+def test_what_comes_while_a_commit_is_under_way_goes_into_the_next_one_together(world):
+    keeper = world.keeper()
+    keeper.append("first")
+    keeper.flush()
+    for value in range(3):
+        keeper.append(value)
+        keeper.flush()
+    keeper.commit()
+    assert keeper.committing is not None
+    (run,) = keeper.committing.changes.runs
+    assert (run.first_offset, run.count) == (1, 3)
+    keeper.commit()
+    assert keeper.read() == {0: "first", 1: 0, 2: 1, 3: 2}
+
+
+def test_a_batch_has_one_outcome_and_consecutive_offsets(world):
+    keeper = world.keeper()
+    keeper.append("before")
+    flat = (None, encode("a"), encode("key"), encode("b"))
+    request = keeper.core.requests.append(0, flat)
+    world.settle()
+    assert keeper.outcomes[request] == Applied(1)
+    assert keeper.read() == {0: "before", 1: "a", 2: "b"}
+
+
+def test_a_named_producer_appends_a_sequence_number_once(world):
+    keeper = world.keeper()
+    first = keeper.append("once", 0, "producer", 7)
+    again = keeper.append("once", 0, "producer", 7)
+    world.settle()
+    assert keeper.outcomes == {first: Applied(0), again: Applied(0, is_inserted=False)}
+    assert keeper.read() == {0: "once"}
+
+
+def test_a_named_producer_is_remembered_by_the_next_keeper(world):
+    keeper = world.keeper()
+    keeper.append("once", 0, "producer", 7)
+    world.settle()
+    world.kill(keeper)
+    keeper = world.keeper(keeper.backend)
+    again = keeper.append("once", 0, "producer", 7)
+    world.settle()
+    assert keeper.outcomes == {again: Applied(0, is_inserted=False)}
+    assert keeper.read() == {0: "once"}
+
+
+@pytest.mark.parametrize("sequence", [1, 6])
+def test_a_sequence_number_that_nobody_can_judge_is_refused(world, sequence):
+    keeper = world.keeper()
+    keeper.append("old", 0, "producer", 5)
+    for number in range(PRODUCER_WINDOW):
+        keeper.append(number, 0, "producer", 10 + number)
+    refused = keeper.append("late", 0, "producer", sequence)
+    world.settle()
+    assert keeper.outcomes[refused].code is ErrorCode.SEQUENCE_UNKNOWN
+
+
+def test_a_partition_that_is_not_there_is_refused(world):
+    keeper = world.keeper(partitions=2)
+    request = keeper.append("value", 2)
+    world.settle()
+    assert keeper.outcomes[request] == Refused(
+        ErrorCode.NO_SUCH_PARTITION, "there is no partition 2: this log has 0 to 1"
+    )
+
+
+def test_a_cursor_beyond_the_end_is_refused(world):
+    keeper = world.keeper()
+    keeper.append("value")
+    good = keeper.core.requests.move_cursor("consumer", ((0, 1),))
+    bad = keeper.core.requests.move_cursor("consumer", ((0, 2),))
+    world.settle()
+    assert keeper.outcomes[good] == Applied(0)
+    assert keeper.outcomes[bad].code is ErrorCode.INVALID_DATA
+    assert keeper.core.cursors == {"consumer": {0: 1}}
+
+
+def test_a_forgotten_consumer_is_gone_and_may_come_back(world):
+    keeper = world.keeper(partitions=2)
+    keeper.core.requests.move_cursor("consumer", ((0, 0), (1, 0)))
+    world.settle()
+    keeper.core.requests.forget_consumer("consumer")
+    keeper.core.requests.move_cursor("consumer", ((1, 0),))
+    world.settle()
+    assert keeper.core.cursors == {"consumer": {1: 0}}
+    assert keeper.backend.cursors == {"consumer": {1: 0}}
+
+
+# Retention.
+
+
+def fill(world, keeper, count: int) -> None:
+    for number in range(count):
+        keeper.append(number)
+        world.settle()
+
+
+def test_retention_by_count_is_exact(world):
+    keeper = world.keeper(retention=Retention(count=3))
+    fill(world, keeper, 10)
+    world.run(6)
+    assert keeper.read() == {7: 7, 8: 8, 9: 9}
+
+
+def test_retention_by_age_lets_old_blocks_go(world):
+    keeper = world.keeper(retention=Retention(age_ns=10 * 10**9))
+    fill(world, keeper, 3)
+    world.run(90)
+    assert len(keeper.read()) == 3
+    world.now_ns += 5 * 10**9
+    keeper.append("new")
+    world.run(10)
+    assert keeper.read() == {3: "new"}
+
+
+def test_retention_by_bytes_keeps_what_it_promises(world):
+    keeper = world.keeper(retention=Retention(size=100_000))
+    for number in range(30):
+        keeper.append(bytes([number]) * 20_000)
+        world.settle()
+    world.run(6)
+    kept = keeper.read()
+    assert 5 <= len(kept) <= 9
+    assert max(kept) == 29
+
+
+def test_trim_lets_go_what_it_is_told_and_no_more(world):
+    keeper = world.keeper()
+    fill(world, keeper, 5)
+    keeper.core.requests.trim(0, 3)
+    world.settle()
+    assert keeper.read() == {3: 3, 4: 4}
+    keeper.core.requests.trim(0, 1)
+    world.settle()
+    assert keeper.read() == {3: 3, 4: 4}
+
+
+def test_offsets_go_on_after_everything_was_trimmed_and_the_keeper_restarted(world):
+    keeper = world.keeper()
+    fill(world, keeper, 5)
+    keeper.core.requests.trim(0, 99)
+    world.settle()
+    world.kill(keeper)
+    keeper = world.keeper(keeper.backend)
+    keeper.append("sixth")
+    world.settle()
+    assert keeper.read() == {5: "sixth"}
+
+
+# Questions from elsewhere.
+
+
+def test_a_reader_that_waits_is_answered_when_something_comes(world):
+    keeper, proxy = world.keeper(), world.proxy()
+    world.settle()
+    proxy.ask(Fetch(1, ((0, 0),), 1_000, 50))
+    world.settle()
+    assert proxy.answers == {}
+    keeper.append("it")
+    world.settle()
+    answer = proxy.answers[1]
+    assert isinstance(answer, Fetched)
+    assert [run.count for run in answer.runs] == [1]
+
+
+def test_a_reader_that_waits_too_long_is_told_that_there_is_nothing(world):
+    world.keeper()
+    proxy = world.proxy()
+    world.settle()
+    proxy.ask(Fetch(1, ((0, 0),), 1_000, 5))
+    world.run(4)
+    assert proxy.answers == {}
+    world.run(2)
+    assert proxy.answers == {1: Fetched(1, (), (0,), (0,))}
+
+
+def test_a_reader_of_trimmed_entries_is_told_where_the_log_begins(world):
+    keeper, proxy = world.keeper(), world.proxy()
+    fill(world, keeper, 5)
+    keeper.core.requests.trim(0, 3)
+    world.settle()
+    proxy.ask(Fetch(1, ((0, 1),), 1_000, 50))
+    world.settle()
+    assert proxy.answers == {1: Fetched(1, (), (3,), (5,))}
+
+
+def test_questions_about_nonsense_are_answered_with_an_error(world):
+    world.keeper()
+    proxy = world.proxy()
+    world.settle()
+    proxy.ask(Fetch(1, ((5, 0),), 1_000, 0))
+    proxy.ask(TimeQuery(2, 5, 0))
+    world.settle()
+    assert [type(answer) for answer in proxy.answers.values()] == [QueryFailed, QueryFailed]
+    assert proxy.answers[1].code is ErrorCode.NO_SUCH_PARTITION
+
+
+def test_the_state_names_partitions_and_consumers(world):
+    keeper, proxy = world.keeper(partitions=2), world.proxy()
+    keeper.append("one", 1)
+    proxy.core.requests.move_cursor("consumer", ((1, 0),))
+    world.run(3)
+    proxy.ask(StateQuery(1))
+    world.settle()
+    assert proxy.answers == {1: State(1, (0, 0), (0, 1), (("consumer", ((1, 0),)),))}
+
+
+def test_a_time_is_looked_up(world):
+    keeper, proxy = world.keeper(), world.proxy()
+    stamps = []
+    for number in range(3):
+        world.now_ns += 10**9
+        stamps.append(world.now_ns)
+        keeper.append(number)
+        world.settle()
+    for query, stamp in enumerate([0, stamps[1], stamps[1] + 1, stamps[2] + 1]):
+        proxy.ask(TimeQuery(query, 0, stamp))
+    world.settle()
+    assert [answer.offset for answer in proxy.answers.values()] == [0, 1, 2, 3]
+
+
+# Whom it believes.
+
+
+def test_a_message_in_the_name_of_another_is_refused(world):
+    keeper, proxy = world.keeper(), world.proxy()
+    payload = encode_message(proxy.core.entity, StateQuery(1))
+    with pytest.raises(DecodeError, match="in the name of"):
+        keeper.core.receive(keeper.endpoint, payload, world.now_ns)
+
+
+def test_a_copy_is_right_up_to_where_the_next_life_of_the_keeper_began(world):
+    keeper = world.keeper()
+    fill(world, keeper, 3)
+    first_epoch = keeper.core.epoch
+    world.kill(keeper)
+    keeper = world.keeper(keeper.backend)
+    fill(world, keeper, 3)
+    log_id = keeper.core.log_id
+    agreed = keeper.core._agreed
+    assert agreed(Join(1, log_id, first_epoch, (5,))) == (3,)
+    assert agreed(Join(1, log_id, first_epoch, (2,))) == (2,)
+    assert agreed(Join(1, log_id, keeper.core.epoch, (5,))) == (5,)
+    assert agreed(Join(1, log_id, keeper.core.epoch, (9,))) == (6,)
+    assert agreed(Join(1, log_id, first_epoch - 1, (2,))) == (0,)
+    assert agreed(Join(1, log_id + 1, first_epoch, (2,))) == (0,)
+
+
+def test_a_failed_commit_closes_it_and_claims_nothing(world):
+    keeper = world.keeper()
+    request = keeper.append("value")
+    keeper.flush()
+    keeper.carry_out(keeper.core.commit_failed(keeper.committing.token, "no disk"))
+    assert keeper.outcomes[request].code is ErrorCode.BACKEND_FAILURE
+    assert keeper.read() == {}
+    assert not any(isinstance(told, log_fx.Grown) for told in keeper.told)
