@@ -1,4 +1,4 @@
-# What the README names: make demo, make test, make check, make bench.
+# What the README names: make demo, make test, make check, make swarm, make bench.
 #
 # Each target sets up its own virtual environment first, once: a stamp file in it says for which
 # extras that is done, and pyproject.toml being newer undoes it. `make clean` starts over.
@@ -14,13 +14,14 @@ DEMO_EXTRAS := cli,spark
 TEST_EXTRAS := $(DEMO_EXTRAS),test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
-.PHONY: help demo test check check-lint check-format check-types check-imports bench clean
+.PHONY: help demo test check check-lint check-format check-types check-imports swarm bench clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo   run the main job (ARGS="..." are passed on)'
 	@echo 'make test   run the tests (ARGS="..." go to pytest)'
 	@echo 'make check  lint, format, types, and the direction of imports'
+	@echo 'make swarm  run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make bench  run the benchmarks (ARGS="..." are passed on)'
 	@echo 'make clean  remove the virtual environment and all caches'
 
@@ -44,6 +45,9 @@ check-types: $(VENV)/.ready-test
 
 check-imports: $(VENV)/.ready-test
 	$(VENV)/bin/lint-imports
+
+swarm: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)
 
 bench: $(VENV)/.ready-bench
 	@$(VENV)/bin/python -m benchmarks $(ARGS)

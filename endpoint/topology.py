@@ -28,25 +28,18 @@ class Tree:
     parents: dict[EndpointId, EndpointId]
     """In the order of discovery: nearest first, then by id. The root has no parent."""
 
-    def next_hop(self, here: EndpointId, target: EndpointId) -> EndpointId | None:
-        """Say which child of ``here`` leads to ``target``; ``None`` if none does."""
-        if target == here:
-            return None
-        step: EndpointId | None = target
-        while step is not None:
-            parent = self.parents.get(step)
-            if parent == here:
-                return step
-            step = parent
-        return None
-
     def next_hops(self, here: EndpointId, targets: Iterable[EndpointId]) -> tuple[EndpointId, ...]:
         """Say which children of ``here`` lead to at least one of the targets."""
-        hops: dict[EndpointId, None] = {}
+        hops: list[EndpointId] = []
+        seen = {here}  # each step is gone once, however many targets lie behind it
         for target in targets:
-            hop = self.next_hop(here, target)
-            if hop is not None:
-                hops[hop] = None
+            step: EndpointId | None = target
+            while step is not None and step not in seen:
+                seen.add(step)
+                parent = self.parents.get(step)
+                if parent == here:
+                    hops.append(step)
+                step = parent
         return tuple(sorted(hops))
 
 
@@ -60,6 +53,8 @@ class Topology:
         """The endpoint's own standing links; a dict, so that its order is its history."""
         self.announcements: dict[EndpointId, Announcement] = {}
         self._links: dict[EndpointId, frozenset[EndpointId]] = {}
+        self._neighbours: dict[EndpointId, tuple[EndpointId, ...]] = {}
+        """Kept while the links of an endpoint and of its neighbours stand: most of a search."""
         self._trees: dict[EndpointId, Tree] = {}
 
     def learn(self, announcement: Announcement) -> bool:
@@ -71,25 +66,25 @@ class Topology:
             announcement.links,
             announcement.forwarding,
         ):
-            self._trees.clear()
+            self._relink(announcement.origin, announcement.links)
         self.announcements[announcement.origin] = announcement
-        self._links[announcement.origin] = frozenset(announcement.links)
         return True
 
     def forget(self, origin: EndpointId) -> None:
         """Drop what an endpoint that is gone had announced."""
-        del self.announcements[origin], self._links[origin]
-        self._trees.clear()
+        del self.announcements[origin]
+        self._relink(origin, ())
+        del self._links[origin]
 
     def connect(self, peer: EndpointId) -> None:
         """A link to ``peer`` stands."""
         self.direct[peer] = None
-        self._trees.clear()
+        self._forget_paths((self.local, peer))
 
     def disconnect(self, peer: EndpointId) -> None:
         """The link to ``peer`` is gone."""
         del self.direct[peer]
-        self._trees.clear()
+        self._forget_paths((self.local, peer))
 
     def is_link(self, left: EndpointId, right: EndpointId) -> bool:
         """Tell whether two endpoints are linked, as far as is known here."""
@@ -113,28 +108,48 @@ class Topology:
         """Give every endpoint that can be reached from here, nearest first."""
         return self.tree(self.local).parents
 
-    def _neighbours(self, endpoint: EndpointId) -> list[EndpointId]:
+    def _relink(self, origin: EndpointId, links: Sequence[EndpointId]) -> None:
+        before, after = self._links.get(origin, frozenset()), frozenset(links)
+        self._links[origin] = after
+        self._forget_paths((origin, *(before ^ after)))
+
+    def _forget_paths(self, ends: Iterable[EndpointId]) -> None:
+        self._trees.clear()
+        for end in ends:
+            self._neighbours.pop(end, None)
+
+    def neighbours(self, endpoint: EndpointId) -> tuple[EndpointId, ...]:
+        """Give whom an endpoint is linked to, sorted."""
+        found = self._neighbours.get(endpoint)
+        if found is None:
+            found = self._neighbours[endpoint] = tuple(sorted(self._linked(endpoint)))
+        return found
+
+    def _linked(self, endpoint: EndpointId) -> Iterable[EndpointId]:
         if endpoint == self.local:
-            return sorted(self.direct)
-        announcement = self.announcements.get(endpoint)
-        links = dict.fromkeys(announcement.links if announcement is not None else ())
-        if endpoint in self.direct:
-            links[self.local] = None
-        return sorted(link for link in links if self.is_link(endpoint, link))
+            return self.direct
+        announced = self._links.get(endpoint, frozenset())
+        links = announced | {self.local} if endpoint in self.direct else announced
+        return (link for link in links if self.is_link(endpoint, link))
 
     def _search(self, root: EndpointId) -> dict[EndpointId, EndpointId]:
         """Search breadth first, in the order of ids, never through a leaf."""
-        parents = dict.fromkeys(self._first_links(root), root)
-        frontier = list(parents)
-        while frontier:
-            endpoints = [each for each in frontier if self._forwards(each)]
-            frontier = []
-            steps = ((near, far) for near in endpoints for far in self._neighbours(near))
-            for near, far in steps:
-                if far != root and far not in parents:
+        parents = {root: root}
+        found = [root]
+        for near in found:
+            links = self._first_links(root) if near == root else self._onward(near)
+            for far in links:
+                if far not in parents:
                     parents[far] = near
-                    frontier.append(far)
+                    found.append(far)  # which is where the loop goes later
+        del parents[root]
         return parents
+
+    def _onward(self, near: EndpointId) -> Sequence[EndpointId]:
+        announcement = self.announcements.get(near)
+        if announcement is not None and not announcement.forwarding:
+            return ()
+        return self.neighbours(near)
 
     def _first_links(self, root: EndpointId) -> Sequence[EndpointId]:
         """Give where messages of ``root`` go first.
@@ -144,9 +159,5 @@ class Topology:
         """
         announcement = self.announcements.get(root)
         if announcement is None or root == self.local or root in self.reachable():
-            return self._neighbours(root)
+            return self.neighbours(root)
         return announcement.links
-
-    def _forwards(self, endpoint: EndpointId) -> bool:
-        announcement = self.announcements.get(endpoint)
-        return announcement is None or announcement.forwarding

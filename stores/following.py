@@ -35,7 +35,11 @@ RIVALS_MAX: Final = 64
 """Other masters of the same name that are remembered, so that each is told of once."""
 
 RIVAL_COUNT: Final = 3
-"""Messages after which another master is taken to be alive: a few may be late ones of the last."""
+"""Heartbeats after which another master is taken to be alive: what comes together may be late."""
+
+RIVAL_PAUSE_TICKS: Final = STORE_CHANNEL.heartbeat_interval_ticks
+"""Ticks between two messages that count as two heartbeats: a link that was cut brings any number of
+messages of the last master together."""
 
 
 class Phase(Enum):
@@ -107,7 +111,7 @@ class Following:
         self._has_searched = False
         self._tick = 0
         self._silent_ticks = 0
-        self._rivals: dict[MasterId, int] = {}
+        self._rivals: dict[MasterId, tuple[int, int]] = {}  # heartbeats, and the tick of the last
         self._consumer: Consumer[bytes] = Consumer(self, config=STORE_CHANNEL)
         self._welcome: InternalCommand | None = None
         self._offset = 0  # the last event in the snapshot that is loaded, or being loaded
@@ -348,9 +352,12 @@ class Following:
     def _count_rival(self, other: MasterId) -> None:
         if self.master is None or other.entity == self.master.entity:
             return
-        if other in self._rivals or len(self._rivals) < RIVALS_MAX:
-            count = self._rivals[other] = self._rivals.get(other, 0) + 1
-            if count == RIVAL_COUNT:
+        if other not in self._rivals and len(self._rivals) >= RIVALS_MAX:
+            return
+        count, last = self._rivals.get(other, (0, self._tick - RIVAL_PAUSE_TICKS))
+        if self._tick - last >= RIVAL_PAUSE_TICKS:
+            self._rivals[other] = (count + 1, self._tick)
+            if count + 1 == RIVAL_COUNT:
                 self._effects.append(SecondMaster(other.entity, other.epoch))
 
     def _is_preferred(self, other: MasterId) -> bool:

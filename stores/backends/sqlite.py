@@ -127,10 +127,14 @@ class SQLiteBackend:
             self._prepare_schema(connection)
             try:
                 epoch = self._next_epoch(connection, epoch_min)
-                return self._read(connection, epoch)
+                loaded = self._read(connection, epoch)
             except (ValueError, TypeError, OverflowError, DecodeError) as error:
                 # A checksum would have told, if the damage had let it be computed.
                 raise self._damage(f"a record ({error!s:.80})") from error
+        # A log that was read may be in the system's memory only, if its sync failed once: what is
+        # added to it would be lost with it. Written anew into the file, it is durable.
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return loaded
 
     def _abandon(self) -> None:
         """Let go of a file that could not be loaded, and leave it as it is."""

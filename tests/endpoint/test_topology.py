@@ -77,6 +77,42 @@ def test_passing_on_by_next_hops_reaches_every_target_once_and_no_link_twice(
     assert leaves <= targets, "a branch without a target was used"
 
 
+@given(st.lists(st.tuples(graphs, st.sampled_from(IDS)), min_size=2, max_size=5))
+def test_what_is_kept_of_older_graphs_never_shows(history: list[tuple[Edges, EndpointId]]) -> None:
+    local = IDS[0]
+    topology = Topology(local)
+    for time, (edges, absent) in enumerate(history, start=1):
+        known = [origin for origin in IDS if origin != local and origin != absent]
+        for origin in known:
+            links = announcement(origin, edges).links
+            topology.learn(Announcement(origin, LamportTime(time), links, (), (), True))
+        if absent in topology.announcements:
+            topology.forget(absent)
+        direct = announcement(local, edges).links
+        for peer in topology.direct.keys() - set(direct):
+            topology.disconnect(peer)
+        for peer in direct:
+            topology.connect(peer)
+        anew = Topology(local)
+        for origin in known:
+            anew.learn(announcement(origin, edges))
+        for peer in direct:
+            anew.connect(peer)
+        for root in (local, *known):
+            assert topology.tree(root) == anew.tree(root)
+
+
+def test_an_endpoint_that_names_itself_as_its_link_leads_nobody_in_circles() -> None:
+    a, b, c, d = IDS[:4]
+    topology = Topology(a)
+    topology.connect(b)
+    for origin, links in ((b, (a, c)), (c, (b, c, d)), (d, (c,))):
+        topology.learn(Announcement(origin, LamportTime(1), links, (), (), True))
+    tree = topology.tree(c)
+    assert tree.parents == {b: c, d: c, a: b}
+    assert tree.next_hops(a, (b, d)) == ()
+
+
 def test_a_link_counts_only_when_both_ends_announce_it() -> None:
     a, b, c = IDS[:3]
     topology = Topology(a)

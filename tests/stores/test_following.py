@@ -274,9 +274,17 @@ def test_a_lower_master_is_told_of_once_and_ignored(world):
     world.settle()
     for _ in range(10 * RIVAL_COUNT):
         clone.hear(commands.KeepaliveCommand(), sender=low.core.entity, epoch=low.core.epoch)
-        world.settle()
+        world.tick()
     assert clone.get("a") == "high"
     assert clone.said(fx.SecondMaster) == [fx.SecondMaster(low.core.entity, low.core.epoch)]
+
+
+def test_late_messages_of_the_last_master_that_come_together_make_no_rival_of_it(pair, world):
+    _, clone = pair
+    for _ in range(10 * RIVAL_COUNT):
+        clone.hear(commands.MasterClosedCommand(ErrorCode.NONE, "late"), sender=STRANGER, epoch=0)
+    world.tick(1)
+    assert clone.said(fx.SecondMaster) == []
 
 
 def test_of_two_masters_the_earlier_one_closes_and_all_clones_follow_the_later_one(world):

@@ -60,6 +60,9 @@ class DiskBackend:
             self._size = end
             state.take_in(record)
         file.truncate(self._size)
+        with self._failures_explained():
+            # Once more, as SQLite's checkpoint does: a sync that failed has kept none of it.
+            self._disk.write(file, 0, content[: self._size])
         epoch = max(state.epoch + 1, epoch_min)
         self._append({"epoch": epoch}, is_synced=True)
         return Loaded(epoch, state.revision, state.columns, tuple(state.writers.values()))

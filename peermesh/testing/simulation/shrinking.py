@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from peermesh.testing.simulation.schedule import Schedule
+T = TypeVar("T")
 
 RUNS_MAX: Final = 200
 """Runs that making one schedule small may cost: some seconds for a mesh of five."""
 
 
 def shrink(
-    schedule: Schedule, is_failing: Callable[[Schedule], bool], *, runs_max: int = RUNS_MAX
-) -> Schedule:
+    schedule: tuple[T, ...],
+    is_failing: Callable[[tuple[T, ...]], bool],
+    *,
+    runs_max: int = RUNS_MAX,
+) -> tuple[T, ...]:
     """Leave steps out while it still fails; what comes back fails, and each step was needed.
 
     The latter holds if it took fewer than ``runs_max`` runs.

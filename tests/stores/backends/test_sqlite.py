@@ -128,6 +128,23 @@ def test_the_file_agrees_with_a_table_in_memory(open_backend, commits):
     assert open_backend()[1].columns == expected
 
 
+def test_what_a_killed_master_left_in_the_log_is_in_the_file_once_it_is_loaded(
+    open_backend, path, tmp_path
+):
+    # A sync that failed leaves a log that only memory holds. Nothing durable may rest on it.
+    backend, _ = open_backend()
+    backend.commit(Changes(1, rows=[(b"k", b"v", 1, None)]))
+    log = path.with_name("store.db-wal")
+    copy, copied_log = tmp_path / "copy.db", tmp_path / "copy.db-wal"
+    copy.write_bytes(path.read_bytes())
+    copied_log.write_bytes(log.read_bytes())
+    after = SQLiteBackend(copy)
+    loaded = after.load(epoch_min=1)
+    assert copied_log.stat().st_size == 0
+    assert (loaded.revision, loaded.columns.values) == (1, {b"k": b"v"})
+    after.close()
+
+
 def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
     backend, _ = open_backend()
     connection = backend._connection

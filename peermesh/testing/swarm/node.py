@@ -1,0 +1,240 @@
+"""One member of a swarm: a real endpoint, its subscriber, its store, and those who use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import isfinite
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from endpoint import Endpoint, Missed, Subscriber
+from endpoint.attaching import Backend
+from endpoint.receipts import Receipt
+from endpoint.store import Store
+from peermesh.testing.simulation import Host
+from peermesh.testing.swarm.ledgers import JOURNAL, TOTAL, Asked, Author, Broken, own_key
+from peermesh.testing.swarm.plan import PUBLISHED, Plan
+from stores.effects import Changed
+from wire.errors import (
+    BackendFailure,
+    InvalidData,
+    MasterExists,
+    NoSuchKey,
+    OutboxFull,
+    StoreError,
+    TypeClash,
+)
+from wire.identifiers import EndpointId
+
+if TYPE_CHECKING:
+    from peermesh.testing.swarm.records import Records
+
+PORT: Final = 4_000
+RETRY_SECONDS: Final = 1.0
+"""The longest pause between two dials: so healing takes seconds, and not more."""
+
+STORE: Final = "swarm"
+PATH: Final = "swarm.db"
+
+MASTER_PAUSE_SECONDS: Final = 0.5
+"""Until somebody who starts as master looks again whether the mesh has forgotten its last life."""
+
+KINDS: Final = ("put", "put", "increment", "push", "slot", "slot", "erase")
+SLOTS: Final = 3
+"""Keys that everybody writes and erases."""
+
+REFUSALS: Final = (TypeClash, NoSuchKey, InvalidData)
+"""Errors that no mutation of a swarm deserves."""
+
+
+class Node:
+    """A member, in whichever of its lives."""
+
+    def __init__(self, plan: Plan, index: int, host: Host, records: Records) -> None:
+        """Be told which one it is; ``host.start(node.live)`` begins."""
+        self.index = index
+        self.host = host
+        self.life = 0
+        self.endpoint: Endpoint | None = None
+        self.subscriber: Subscriber | None = None
+        self.store: Store | None = None
+        self.is_quiet = False
+        """No more mutations: somebody wants to see the store become idle."""
+        self._plan = plan
+        self._member = plan.members[index]
+        self._records = records
+        self._addresses: dict[int, str] = {}
+
+    def __repr__(self) -> str:
+        """Name it."""
+        return f"<node {self.index}.{self.life}>"
+
+    def know(self, addresses: dict[int, str]) -> None:
+        """Be told where everybody is."""
+        self._addresses = addresses
+
+    @property
+    def author(self) -> Author:
+        """Name this life."""
+        return Author(self.index, self.life)
+
+    @property
+    def node_id(self) -> EndpointId | None:
+        """Give the endpoint's id, if there is one."""
+        return None if self.endpoint is None else self.endpoint.node_id()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it lives, and its endpoint is open."""
+        return self.host.is_up and self.endpoint is not None
+
+    def dialled(self) -> list[int]:
+        """Name the members that this one dials."""
+        forth = [edge.acceptor for edge in self._plan.edges if edge.dialler == self.index]
+        back = [
+            edge.dialler
+            for edge in self._plan.edges
+            if edge.acceptor == self.index and edge.is_mutual
+        ]
+        return forth + back
+
+    async def live(self) -> None:
+        """Run one life, until it is ended from outside."""
+        self.life += 1
+        self.endpoint = self.subscriber = self.store = None
+        chance = Random(f"{self._plan.seed}/{self.index}/{self.life}")
+        async with Endpoint(ttl=self._plan.ttl) as endpoint, trio.open_nursery() as nursery:
+            await endpoint.listen(self.host.address, PORT)
+            self.endpoint = endpoint
+            for other in self.dialled():
+                nursery.start_soon(self.dial, other)
+            if self._member.topics:
+                self.subscriber = endpoint.subscribe(*self._member.topics)
+                nursery.start_soon(self._read, self.subscriber, self.author)
+            if isfinite(self._member.publish_seconds):
+                nursery.start_soon(self._publish, chance)
+            if self._plan.master == self.index or self._member.has_clone:
+                nursery.start_soon(self._keep_store, endpoint, chance)
+            await trio.sleep_forever()
+
+    # Peers.
+
+    async def dial(self, other: int) -> None:
+        """Peer with another member, for as long as it takes; a new life does so by itself."""
+        if self.endpoint is not None:
+            await self.endpoint.peer(self._addresses[other], PORT, RETRY_SECONDS)
+
+    async def undial(self, other: int) -> None:
+        """Part from another member."""
+        if self.endpoint is not None:
+            await self.endpoint.unpeer(self._addresses[other], PORT)
+
+    # Messages.
+
+    def publish(self, topic: str) -> int | None:
+        """Publish a message, and give its number; ``None`` if there was no room."""
+        assert self.endpoint is not None
+        author = self.author
+        number = self._records.messages.publish(author, topic)
+        try:
+            self.endpoint.publish_nowait(topic, (*author, number))
+        except OutboxFull:
+            return None
+        return number
+
+    async def _publish(self, chance: Random) -> None:
+        while True:
+            await trio.sleep(self._member.publish_seconds * chance.uniform(0.5, 1.5))
+            self.publish(chance.choice(PUBLISHED))
+
+    async def _read(self, subscriber: Subscriber, reader: Author) -> None:
+        async for topic, data in subscriber:
+            if isinstance(data, Missed):
+                raise Broken(f"{reader} reads all the time, and missed {data.count} messages")
+            assert isinstance(data, tuple)
+            node, life, number = data
+            self._records.messages.deliver(reader, topic, Author(node, life), number)
+
+    # The store.
+
+    async def _keep_store(self, endpoint: Endpoint, chance: Random) -> None:
+        is_master = self._plan.master == self.index
+        attach = self._attach_master if is_master else partial(Endpoint.attach_clone, name=STORE)
+        store = self.store = await attach(endpoint)
+        while True:
+            await trio.sleep(self._member.write_seconds * chance.uniform(0.5, 1.5))
+            if store.runner.error is not None:  # its disk failed
+                await store.close()
+                store = self.store = await attach(endpoint)
+            elif not self.is_quiet:
+                await self._write(store, chance)
+
+    async def _attach_master(self, endpoint: Endpoint) -> Store:
+        while True:
+            try:
+                store = await self._try_attach_master(endpoint)
+                break
+            except (MasterExists, BackendFailure):
+                await trio.sleep(MASTER_PAUSE_SECONDS)
+        core = store.runner.core
+        entries = [(key, core.entry(key)) for key in core.keys()]  # noqa: SIM118 - it is no dict
+        table = {key: (entry.value, entry.revision) for key, entry in entries if entry}
+        self._records.start_master(table, core.revision)
+        store.runner.observe(self)
+        return store
+
+    async def _try_attach_master(self, endpoint: Endpoint) -> Store:
+        if self._plan.is_durable:
+            return await endpoint.attach_master(STORE, Backend.SQLite, path=PATH)
+        return await endpoint.attach_master(STORE, Backend.Memory)
+
+    def push(self, change: Changed) -> None:
+        """Hear of one change of the master."""
+        after = change.after
+        value, revision = (None, None) if after is None else (after.value, after.revision)
+        self._records.change(change.key, value, revision)
+
+    def end(self) -> None:
+        """Hear that no more changes come."""
+
+    async def _write(self, store: Store, chance: Random) -> None:
+        kind = chance.choice(KINDS)
+        asked = self._records.store.ask(self.author, kind)
+        slot = f"slot {chance.randrange(SLOTS)}"
+        requests: dict[str, Callable[[], object]] = {
+            "put": partial(store.put, own_key(asked), asked.number),
+            "increment": partial(store.increment, TOTAL),
+            "push": partial(store.push, JOURNAL, asked.number),
+            "slot": partial(store.put, slot, asked.number),
+            "erase": partial(store.erase, slot),
+        }
+        try:
+            receipt = await requests[kind]()  # type: ignore[misc]  # each of them is a coroutine function
+        except StoreError:
+            asked.is_unknown = True
+            return
+        receipt.when_resolved(partial(self._resolved, asked, receipt))
+
+    def _resolved(self, asked: Asked, receipt: Receipt) -> None:
+        try:
+            receipt.outcome()
+        except REFUSALS as error:
+            self._records.fail(Broken(f"refused for no reason: {asked}: {error!r}"))
+        except StoreError:
+            asked.is_unknown = True
+        else:
+            asked.is_applied = True
+
+    def table(self) -> tuple[int, dict[bytes, bytes]] | None:
+        """Give what the store shows now, with its revision; ``None`` if it shows nothing yet."""
+        store = self.store
+        if store is None or store.runner.error is not None or not store.runner.is_synced:
+            return None
+        core = store.runner.core
+        keys = core.keys()
+        found = {key: core.get(key) for key in keys}
+        table = {key: value for key, value in found.items() if value is not None}
+        return core.revision, table

@@ -1,0 +1,303 @@
+"""Runs one plan: trouble, then peace, and looks all the time whether every promise is kept."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+import trio
+
+from endpoint.connection import Connection
+from endpoint.outbox import TRANSIT_SIZE_MAX, WINDOW_SIZE
+from peermesh.testing.simulation import Simulation, run
+from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken
+from peermesh.testing.swarm.node import Node
+from peermesh.testing.swarm.plan import PUBLISHED, Plan, draw
+from peermesh.testing.swarm.records import Records
+from peermesh.testing.swarm.troubles import Troubles
+from wire.decoding import decode
+from wire.encoding import encode
+
+WATCH_SECONDS: Final = 0.5
+"""How often everybody is looked at."""
+
+HEALING_SECONDS: Final = 60.0
+"""How long healing may take: the longest silence that peers bear, some dials, and room to spare."""
+
+CALM_SECONDS: Final = 20.0
+"""How long a message may take when all is well: behind all that was published before."""
+
+PEERINGS_PER_EDGE_MAX: Final = 2
+"""Peers that a member may list for one neighbour: the last life, not missed yet, and this one."""
+
+
+class Stuck(Broken):  # liveness: what should have happened has not
+    """Nothing is wrong any more, and still it does not become right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What became of one plan."""
+
+    seed: int
+    members: int
+    faults: int
+    published: int
+    delivered: int
+    applied: int
+    """Mutations that were acknowledged."""
+    healing_seconds: float
+    """Virtual time from the end of the trouble until all agreed."""
+    virtual_seconds: float
+    steps: int
+    digest: str
+    failure: str = ""
+    """Which promise was broken, and by whom; empty if none was."""
+    kind: str = ""
+    """The failure's class and its first words, to tell one kind of failure from another."""
+
+
+class Swarm:
+    """One run."""
+
+    def __init__(self, simulation: Simulation, plan: Plan, records: Records) -> None:
+        """Prepare the members."""
+        self.plan = plan
+        self.records = records
+        self.simulation = simulation
+        hosts = [simulation.host(f"n{index}") for index in range(len(plan.members))]
+        self.nodes = [Node(plan, index, host, records) for index, host in enumerate(hosts)]
+        self.troubles = Troubles(simulation, plan, self.nodes, records)
+        self.healing_seconds = self.seconds = 0.0
+        self._heard: dict[Connection, int] = {}
+        addresses = {node.index: node.host.address for node in self.nodes}
+        for node in self.nodes:
+            node.know(addresses)
+
+    async def main(self) -> None:
+        """Live through the plan; raises ``Broken``."""
+        troubles = self.troubles
+        for node in self.nodes:
+            node.host.start(node.live)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            async with trio.open_nursery() as trouble:
+                for fault in self.plan.faults:
+                    trouble.start_soon(troubles.come_and_go, fault)
+            await trio.sleep_until(self.plan.trouble_seconds)
+            begin = trio.current_time()
+            self._note_what_was_heard()
+            await self._until(self._why_not_converged, HEALING_SECONDS)
+            self.healing_seconds = trio.current_time() - begin
+            await self._check_barriers()
+            await self._check_calm()
+            await self._check_store()
+            self._look()
+            self.seconds = trio.current_time()
+            nursery.cancel_scope.cancel()
+
+    # Safety.
+
+    async def _watch(self) -> None:
+        while True:
+            await trio.sleep(WATCH_SECONDS)
+            self._look()
+
+    def _look(self) -> None:
+        if self.records.broken is not None:
+            raise self.records.broken
+        for node in self.nodes:
+            if node.is_there:
+                self._look_at(node)
+
+    def _look_at(self, node: Node) -> None:
+        assert node.endpoint is not None
+        loop = node.endpoint.loop
+        peers = list(loop.peerings)
+        if peers != list(loop.core.topology.direct) and set(peers) != set(
+            loop.core.topology.direct
+        ):
+            raise Broken(f"{node}: its peers are {peers}, its links {loop.core.topology.direct}")
+        if node.node_id in loop.peerings:
+            raise Broken(f"{node} is its own peer")
+        neighbours = sum(node.index in (edge.dialler, edge.acceptor) for edge in self.plan.edges)
+        if len(peers) > PEERINGS_PER_EDGE_MAX * neighbours:
+            raise Broken(f"{node} has {len(peers)} peers and {neighbours} neighbours")
+        for peering in loop.peerings.values():
+            waiting = peering.connection.outbox.data_bytes
+            if waiting > TRANSIT_SIZE_MAX + WINDOW_SIZE:
+                raise Broken(f"{node} holds {waiting} bytes for one peer")
+        shown = node.table() if node.index != self.plan.master else None
+        if shown is not None:
+            self.records.store.show(node.author, *shown)
+
+    # Liveness.
+
+    async def _until(self, why_not: Callable[[], str], seconds: float) -> None:
+        """Wait until there is no reason left; raises ``Stuck`` with the reason after a time."""
+        deadline = trio.current_time() + seconds
+        while reason := why_not():
+            if trio.current_time() >= deadline:
+                raise Stuck(f"after {seconds:g} s: {reason}")
+            await trio.sleep(WATCH_SECONDS / 2)
+
+    def _note_what_was_heard(self) -> None:
+        """Remember how far each connection is: one that is silent still may be lost yet."""
+        for node in self.nodes:
+            peerings = node.endpoint.loop.peerings if node.endpoint is not None else {}
+            for peering in peerings.values():
+                self._heard[peering.connection] = peering.connection.bytes_received
+
+    def _is_silent(self, node: Node) -> bool:
+        assert node.endpoint is not None
+        connections = [each.connection for each in node.endpoint.loop.peerings.values()]
+        return any(each.bytes_received == self._heard.get(each) for each in connections)
+
+    def _why_not_converged(self) -> str:
+        if any(node.endpoint is None for node in self.nodes):
+            return "somebody has not started"
+        if self.troubles.partings:
+            return "somebody is about to part still"
+        names = {node.index: node.node_id for node in self.nodes}
+        digests = set()
+        for node in self.nodes:
+            assert node.endpoint is not None
+            core = node.endpoint.loop.core
+            wanted = {names[other] for other in self._neighbours(node.index)}
+            if set(core.topology.direct) != wanted:
+                return (
+                    f"{node} has {len(core.topology.direct)} links, and should have {len(wanted)}"
+                )
+            if len(core.topology.reachable()) != len(self.nodes) - 1:
+                return f"{node} reaches {len(core.topology.reachable())} others"
+            if self._is_silent(node):
+                return f"{node} has not heard of a peer since all is well"
+            digests.add(core.digest())
+        if len(digests) > 1:
+            return f"there are {len(digests)} views of the mesh"
+        return self._why_no_store()
+
+    def _why_no_store(self) -> str:
+        for node in self.nodes:
+            has_store = node.index == self.plan.master or self.plan.members[node.index].has_clone
+            if has_store and node.table() is None:
+                return f"{node} has no store"
+        return ""
+
+    def _neighbours(self, index: int) -> Iterator[int]:
+        for edge in self.plan.edges:
+            if index in (edge.dialler, edge.acceptor):
+                yield edge.dialler + edge.acceptor - index
+
+    async def _check_barriers(self) -> None:
+        for node in self.nodes:
+            for other in self.nodes:
+                if node is not other and node.endpoint is not None and other.node_id is not None:
+                    outcome = await node.endpoint.await_peer(other.node_id, timeout=1.0)
+                    if not outcome:
+                        raise Stuck(f"{node} awaits {other}: {outcome.reason}")
+
+    async def _check_calm(self) -> None:
+        """Let everybody publish when all is well; it has to arrive where it is wanted."""
+        owed: list[tuple[Author, Author, int]] = []
+        for node in self.nodes:
+            distances = self.plan.distances(node.index)
+            for topic in PUBLISHED:
+                number = node.publish(topic)
+                if number is None:
+                    raise Stuck(f"{node} has no room to publish, {CALM_SECONDS:g} s after")
+                owed += [
+                    (reader.author, node.author, number)
+                    for reader in self.nodes
+                    if reader is not node
+                    and distances[reader.index] <= self.plan.ttl
+                    and topic.startswith(self.plan.members[reader.index].topics or ("?",))
+                ]
+
+        def why_not() -> str:
+            missing = [each for each in owed if not self.records.messages.has(*each)]
+            return f"{len(missing)} messages are missing, such as {missing[0]}" if missing else ""
+
+        await self._until(why_not, CALM_SECONDS)
+
+    async def _check_store(self) -> None:
+        for node in self.nodes:
+            node.is_quiet = True
+        holders = [node for node in self.nodes if node.store is not None]
+        if not holders:
+            return
+        holders.sort(key=lambda node: node.index == self.plan.master)
+        for node in holders:
+            assert node.store is not None
+            outcome = await node.store.await_idle(timeout=HEALING_SECONDS)
+            if not outcome:
+                raise Stuck(f"{node}: {outcome.reason}")
+            open_requests = self.records.store.open(node.author)
+            if open_requests:
+                raise Stuck(f"{node} is idle, and nobody answered {open_requests[0]}")
+        shown = {node: node.table() for node in holders}
+        if len({(table and table[0]) for table in shown.values()}) > 1:
+            revisions = {node: table and table[0] for node, table in shown.items()}
+            raise Stuck(f"all are idle, at different revisions: {revisions}")
+        self._compare([table[1] for table in shown.values() if table is not None])
+
+    def _compare(self, tables: list[dict[bytes, bytes]]) -> None:
+        last = tables[-1]
+        if any(table != last for table in tables):
+            raise Broken("all are idle, at one revision, and show different tables")
+        journal = decode(last[encode(JOURNAL)]) if encode(JOURNAL) in last else ()
+        assert isinstance(journal, tuple)
+        self.records.store.check_prefixes()
+        self.records.store.check_kept(last, journal)
+
+
+def run_plan(plan: Plan) -> Report:
+    """Run a plan; whatever goes wrong is part of the report."""
+    records = Records(plan)
+    swarms: list[Swarm] = []
+
+    async def main(simulation: Simulation) -> None:
+        swarms.append(Swarm(simulation, plan, records))
+        await swarms[0].main()
+
+    logger = logging.getLogger("peermesh")
+    propagates = logger.propagate
+    logger.addHandler(records)
+    logger.propagate = False
+    try:
+        result = run(plan.seed, main)
+    finally:
+        logger.removeHandler(records)
+        logger.propagate = propagates
+    failure = _words(result.error)
+    return Report(
+        seed=plan.seed,
+        members=len(plan.members),
+        faults=len(plan.faults),
+        published=records.messages.published,
+        delivered=records.messages.delivered,
+        applied=records.store.applied,
+        healing_seconds=swarms[0].healing_seconds if swarms else 0.0,
+        virtual_seconds=swarms[0].seconds if swarms else 0.0,
+        steps=result.steps,
+        digest=result.digest,
+        failure=failure,
+        kind=failure.partition(":")[0],
+    )
+
+
+def run_seed(seed: int) -> Report:
+    """Draw the plan of a seed, and run it."""
+    return run_plan(draw(Random(f"{seed}/plan"), seed))
+
+
+def _words(error: BaseException | None) -> str:
+    if error is None:
+        return ""
+    if isinstance(error, BaseExceptionGroup):
+        return _words(error.exceptions[0])
+    cause = f" (because of {error.__cause__!r})" if error.__cause__ is not None else ""
+    return f"{type(error).__name__}: {error}{cause}"
