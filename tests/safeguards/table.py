@@ -430,8 +430,8 @@ ENDPOINT = [
         "no path leads through a leaf",
         "messages take the way through a leaf, and are lost there",
         "endpoint/topology.py",
-        "        return announcement is None or announcement.forwarding\n",
-        "        return True\n",
+        "        if announcement is not None and not announcement.forwarding:\n            return ()\n",
+        "",
         ("tests/endpoint/test_topology.py", "tests/endpoint/test_core_property.py"),
     ),
     Safeguard(
