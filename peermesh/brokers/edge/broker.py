@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.network import Network, remote_address
+from endpoint.network import remote_address
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
@@ -31,7 +31,7 @@ from peermesh.brokers.edge.lifecycle import (
     State,
     Topic,
 )
-from peermesh.brokers.edge.line import SILENCE_SECONDS, Line
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
 from peermesh.brokers.edge.messages import ControlMessage
 from peermesh.brokers.edge.ports import ANY_PORT, PortList
 from peermesh.brokers.edge.registry import Registry
@@ -79,7 +79,7 @@ class EdgeBroker:
         self._registry = registry
         self._address = address
         self._default_ports = default_ports
-        self._network = Network(credentials, allow_plain=False)
+        self._network = make_network(credentials)
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
         self._sinks: dict[int, Sink] = {}
         self._guests: dict[int, Guest] = {}

@@ -10,10 +10,9 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.network import Network
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.errors import EdgeClosed, RegistryError
-from peermesh.brokers.edge.line import SILENCE_SECONDS, Line
+from peermesh.brokers.edge.line import Line, make_network
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Hello, Welcome, expect
 from peermesh.brokers.edge.registry import Registry, Watch
 from peermesh.brokers.edge.tree import (
@@ -33,6 +32,9 @@ RETRY_SECONDS_MIN: Final = 0.05
 RETRY_SECONDS_MAX: Final = 1.0
 """The pause between two attempts to connect to an address; it doubles from the one to the other."""
 
+LEAVE_SECONDS: Final = 1.0
+"""How long the end waits for the registry, which forgets us later if it does not answer."""
+
 DEFAULT: Final = ""
 """The default channel, where a topic's name is asked for."""
 
@@ -46,7 +48,7 @@ class Client:
         """Set up, doing nothing yet."""
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
-        self._network = Network(credentials, allow_plain=False)
+        self._network = make_network(credentials)
         self._is_publisher = is_publisher
         self._lines: dict[str, Line] = {}
         """Those that stand, by topic."""
@@ -89,9 +91,10 @@ class Client:
                 self._changed.unpark_all()
                 members = list(self._following)
                 nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True), trio.move_on_after(SILENCE_SECONDS):
-                    for topic in members:
-                        await self._leave_registry(topic)
+                with trio.CancelScope(shield=True), trio.move_on_after(LEAVE_SECONDS):
+                    async with trio.open_nursery() as leaving:
+                        for topic in members:
+                            leaving.start_soon(self._leave_registry, topic)
 
     async def _farewell(self) -> None:
         """Do what has to be done before the connections go."""

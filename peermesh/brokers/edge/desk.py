@@ -7,11 +7,10 @@ from typing import Final
 
 import trio
 
-from endpoint.network import Network
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
-from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.line import Line, make_network
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
@@ -47,7 +46,7 @@ async def serve_registry(
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the tree until cancelled; starts with the port."""
-    network = Network(credentials, allow_plain=False)
+    network = make_network(credentials)
     listeners = await network.listen(address, port)
     clients: set[Desk] = set()
 

@@ -1,13 +1,12 @@
 """The registry that brings itself: a tree in a replicated store of the mesh.
 
 The first broker's endpoint holds the store's master; further brokers, peered with it, hold clones.
-All of the tree is soft state: when the master is lost, the first survivor in order begins an empty
-one, and everybody who still lives writes what is theirs.
+When the master is lost, the first survivor in order promotes its clone, and removes what was
+registered through the lost one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -19,9 +18,11 @@ import trio
 
 from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
+from endpoint.reading import Entry
 from endpoint.receipts import Receipt
 from endpoint.status import StatusCode
 from endpoint.store import Store
+from endpoint.watching import Commit
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
@@ -35,8 +36,11 @@ STORE: Final = "edge registry"
 AGAIN_SECONDS: Final = 0.1
 """The pause before a store that could not be reached is asked again."""
 
-RANK_SECONDS: Final = 2.0
-"""How long a survivor lets each other one before it try first to begin a new store."""
+ALIVE_SECONDS: Final = 1.0
+"""How long a master may take to answer before it is taken for lost with the endpoint that is."""
+
+RANK_SECONDS: Final = 3.0
+"""How long a survivor lets each other one before it in order try first to be the master."""
 
 MEMBERS: Final = "/brokers"
 """One ephemeral node for each endpoint that holds the store: the order of survivors."""
@@ -51,10 +55,8 @@ class EmbeddedTree:
         """Keep it in a store of this endpoint's mesh; peer first, to share another's."""
         self._endpoint = endpoint
         self._store: Store | None = None
-        self._is_master = False
         self._sessions: dict[Session, None] = {}
         self._count = 0
-        self._changed = trio.Event()
         self._life: AbstractAsyncContextManager[None] | None = None
         self.watchers = Watchers()
 
@@ -78,7 +80,7 @@ class EmbeddedTree:
     async def _live(self) -> AsyncIterator[None]:
         async with trio.open_nursery() as nursery:
             await self._attach()
-            nursery.start_soon(self._heed_losses)
+            nursery.start_soon(self._heed_events)
             nursery.start_soon(self._follow_forever)
             self._own = self.session()
             await self._own.write(MEMBERS, NULL)
@@ -95,55 +97,60 @@ class EmbeddedTree:
     async def _attach(self) -> None:
         """Be the master, unless there is one."""
         try:
-            store = await self._endpoint.attach_master(STORE, Backend.Memory)
-            self._is_master = True
+            self._store = await self._endpoint.attach_master(STORE, Backend.Memory)
         except MasterExists:
-            store = await self._endpoint.attach_clone(STORE)
-            self._is_master = False
-        self._store = store
-        self._changed.set()
-        self._changed = trio.Event()
+            self._store = await self._endpoint.attach_clone(STORE)
 
     async def _follow_forever(self) -> None:
         """Wake those who watch, with every change."""
-        while True:
-            store = self._store
-            if store is not None:
-                with store.watch() as watch:
-                    self.watchers.push_all()
-                    async for change in watch:
+        with self._find().watch() as watch:
+            async for item in watch:
+                if isinstance(item, Commit):
+                    for change in item.changes:
                         self.watchers.push(str(change.key))
-            await trio.sleep(AGAIN_SECONDS)
+                elif not isinstance(item, Entry):
+                    self.watchers.push_all()
+
+    def _find(self) -> Store:
+        assert self._store is not None
+        return self._store
 
     # Losses.
 
-    async def _heed_losses(self) -> None:
-        """Remove what belonged to endpoints that are gone, or succeed them."""
+    async def _heed_events(self) -> None:
+        """Remove what belonged to endpoints that are gone, and succeed a master that is."""
         with self._endpoint.subscribe_status() as status:
             async for event in status:
                 if event.status is StatusCode.ENDPOINT_UNREACHABLE:
-                    await self._heed(str(event.endpoint))
+                    await self._succeed(str(event.endpoint))
+                elif event.status is StatusCode.ENDPOINT_DISCOVERED:
+                    await self._restore()  # Whoever it is may have taken us for gone.
 
-    async def _heed(self, lost: str) -> None:
-        if self._is_master:
-            await self._remove_owned_by(lost)
-            return
-        await trio.sleep(await self._rank(lost) * RANK_SECONDS)
-        store, self._store = self._store, None
-        if store is not None:
-            with contextlib.suppress(MeshError), trio.move_on_after(1):
-                await store.close()
-        await self._attach()
-        for session in list(self._sessions):
-            await session.restore()
+    async def _succeed(self, lost: str) -> None:
+        store = self._find()
+        if not store.is_master():
+            await trio.sleep(await self._rank(lost) * RANK_SECONDS)
+            if await store.await_idle(timeout=ALIVE_SECONDS):
+                return  # The master is there; it removes what has to be removed.
+            try:
+                # What the lost master had beyond is written again by those whom it belongs to.
+                await store.promote(force=True)
+            except MeshError as error:
+                logger.warning("the registry has no master: %s", error)
+                return
+            await self._restore()
+        await self._remove_owned_by(lost)
         self.watchers.push_all()
 
+    async def _restore(self) -> None:
+        for session in list(self._sessions):
+            await session.restore()
+
     async def _rank(self, lost: str) -> int:
-        assert self._store is not None
-        names = [str(key) for key in await self._store.keys() if str(key).startswith(MEMBERS + "/")]
+        names = [str(key) for key in await self._find().keys()]
         me = f"{MEMBERS}/{self._endpoint.node_id()}"
-        others = sorted({me, *names} - {f"{MEMBERS}/{lost}"})
-        return others.index(me)
+        members = {me, *(name for name in names if name.startswith(f"{MEMBERS}/"))}
+        return sorted(members - {f"{MEMBERS}/{lost}"}).index(me)
 
     async def _remove_owned_by(self, lost: str) -> None:
         async def remove(store: Store) -> None:
@@ -238,8 +245,11 @@ class Session:
     async def unregister(self, path: str) -> None:
         """Remove an ephemeral node of ours."""
         self._mine.pop(path, None)
-        if await self.read(path) is not None:
-            await self.remove(path)
+
+        async def erase(store: Store) -> None:
+            await (await store.erase(path)).applied()
+
+        await self._tree.ask(erase)
 
     async def claim(self, path: str, data: str) -> bool:
         """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""

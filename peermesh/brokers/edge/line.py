@@ -8,7 +8,9 @@ from typing import Final
 
 import trio
 
+from endpoint.network import Network
 from endpoint.transport import Transport
+from handshake.credentials import Credentials
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
 from wire.errors import MeshError
@@ -25,6 +27,16 @@ SILENCE_SECONDS: Final = 5.0
 Handler = Callable[[NodeFrame | ControlMessage], None]
 
 _numbers = count(1)
+
+
+def make_network(credentials: Credentials | None) -> Network:
+    """Make the rules for connections: TLS with credentials, plain TCP on loopback without."""
+    return Network(
+        credentials,
+        allow_plain=False,
+        open_stream=trio.open_tcp_stream,
+        open_listeners=trio.open_tcp_listeners,
+    )
 
 
 def next_number() -> int:

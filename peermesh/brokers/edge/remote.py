@@ -12,11 +12,10 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.network import Network
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.desk import HERE
 from peermesh.brokers.edge.errors import RegistryError
-from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.line import Line, make_network
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
@@ -46,7 +45,7 @@ class RemoteRegistry:
         self._addresses = list(addresses)
         if not self._addresses:
             raise RegistryError("say where the registry is: give the address of a registry port")
-        self._network = Network(credentials, allow_plain=False)
+        self._network = make_network(credentials)
         self._id = uuid.uuid4().bytes
         self._line: Line | None = None
         self._mine: dict[str, str] = {}

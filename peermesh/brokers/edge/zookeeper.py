@@ -1,4 +1,4 @@
-"""The registry on ZooKeeper, through kazoo: the only module that imports it (extra ``zookeeper``)."""
+"""The registry on ZooKeeper, through kazoo; only this module imports it (extra ``zookeeper``)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ except ImportError as error:
 logger = logging.getLogger("peermesh.brokers.edge")
 
 SESSION_SECONDS: Final = 6.0
-"""How long ZooKeeper keeps the ephemeral nodes of somebody it does not hear: thrice its own tick."""
+"""How long ZooKeeper keeps the ephemeral nodes of somebody it does not hear."""
 
 AGAIN_SECONDS: Final = 0.1
 """The pause before a request that a lost connection has cut off is made again."""
@@ -237,7 +237,7 @@ class ZooKeeperRegistry:
                 continue
 
     async def register(self, path: str, data: str) -> None:
-        """Make an ephemeral node, if the one above is there; it comes back with the next session."""
+        """Make an ephemeral node, if the one above is there; it comes back in the next session."""
         self._mine[path] = data
         await self._try(lambda: self._register(path, data))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import shutil
@@ -45,6 +46,17 @@ class World:
     def channel(self, topic: str):
         found = [each for each in self.broker.statistics().channels if each.topic == topic]
         return found[0] if found else None
+
+    def state(self, topic: str) -> str:
+        channel = self.channel(topic)
+        return channel.state if channel is not None else "closed"
+
+    async def members(self, path: str, *clients) -> None:
+        """Wait until just these are registered there."""
+        wanted = sorted(client.id.hex() for client in clients)
+        with trio.fail_after(WAIT):
+            while await self.registry.children(path) != wanted:
+                await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
@@ -159,3 +171,53 @@ def zookeeper(
     server.start()
     yield server
     server.kill()
+
+
+@pytest.fixture
+def free_port() -> int:
+    return _free_port()
+
+
+@pytest.fixture
+def free_ports() -> Callable[[int], list[int]]:
+    return lambda count: [_free_port() for _ in range(count)]
+
+
+class Link:
+    """A relay in front of a port, which can be cut for good."""
+
+    def __init__(self, listener: trio.SocketListener, target: tuple[str, int]) -> None:
+        self.address = listener.socket.getsockname()[:2]
+        self._listener = listener
+        self._target = target
+        self._scope = trio.CancelScope()
+
+    async def run(self) -> None:
+        with self._scope:
+            await trio.serve_listeners(self._accept, [self._listener])
+
+    async def _accept(self, near: trio.SocketStream) -> None:
+        far = await trio.open_tcp_stream(*self._target)
+        async with near, far, trio.open_nursery() as nursery:
+            nursery.start_soon(self._copy, far, near)
+            await self._copy(near, far)
+            nursery.cancel_scope.cancel()
+
+    async def _copy(self, source: trio.SocketStream, sink: trio.SocketStream) -> None:
+        with contextlib.suppress(trio.BrokenResourceError):
+            async for chunk in source:
+                await sink.send_all(chunk)
+
+    def close(self) -> None:
+        self._scope.cancel()
+
+
+@pytest.fixture
+async def link(nursery: trio.Nursery):
+    async def make(target: tuple[str, int]) -> Link:
+        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+        made = Link(listener, target)
+        nursery.start_soon(made.run)
+        return made
+
+    return make
