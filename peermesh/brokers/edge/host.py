@@ -62,15 +62,18 @@ async def open_edge_broker(
     async with AsyncExitStack() as stack:
         if endpoint is None and (registry is None or chosen.bridged != NOTHING_BRIDGED):
             endpoint = await stack.enter_async_context(Endpoint(credentials=credentials))
-        nursery = await stack.enter_async_context(trio.open_nursery())
-        stack.callback(nursery.cancel_scope.cancel)
-        address = None
+        tree = None
         if registry is None:
             assert endpoint is not None
             tree = await stack.enter_async_context(EmbeddedTree(endpoint))
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        stack.callback(nursery.cancel_scope.cancel)
+        address = None
+        if tree is not None:
             serve = partial(serve_registry, tree, chosen.address, chosen.registry_port, credentials)
             address = (chosen.address, await nursery.start(serve))
             registry = tree.session()
+        assert registry is not None
         broker = EdgeBroker(
             registry,
             address=chosen.address,

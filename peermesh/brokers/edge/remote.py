@@ -35,6 +35,15 @@ AGAIN_SECONDS: Final = 0.1
 """The pause before the next registry port is tried."""
 
 
+class _Question:
+    """Something that was asked, and waits for its answer."""
+
+    def __init__(self) -> None:
+        self.ended = trio.Event()
+        """Set by the answer, or when the connection is lost without one."""
+        self.answer: Answer | None = None
+
+
 class RemoteRegistry:
     """The registry at one of these addresses: ``async with RemoteRegistry([("host", port)])``."""
 
@@ -51,8 +60,8 @@ class RemoteRegistry:
         self._mine: dict[str, str] = {}
         self._watchers = Watchers()
         self._numbers = count(1)
-        self._answers: dict[int, Answer | None] = {}
-        self._changed = trio.lowlevel.ParkingLot()
+        self._questions: dict[int, _Question] = {}
+        self._connected = trio.lowlevel.ParkingLot()
         self._life: AbstractAsyncContextManager[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -92,7 +101,8 @@ class RemoteRegistry:
                 await line.serve(partial(self._hear, line))
             finally:
                 self._line = None
-                self._changed.unpark_all()
+                for question in self._questions.values():
+                    question.ended.set()
             await trio.sleep(AGAIN_SECONDS)
 
     def _hear(self, line: Line, message: NodeFrame | ControlMessage) -> None:
@@ -102,9 +112,10 @@ class RemoteRegistry:
             case Changed(path):
                 self._watchers.push(path)
             case Answer(number) if self._line is line:
-                if number in self._answers:
-                    self._answers[number] = message
-                    self._changed.unpark_all()
+                question = self._questions.get(number)
+                if question is not None:
+                    question.answer = message
+                    question.ended.set()
             case _:
                 expect(message, Welcome)
                 self._restore(line)
@@ -117,24 +128,23 @@ class RemoteRegistry:
         for path in self._watchers.paths():
             line.tell(Ask(0, "watch", path, ""))
         self._watchers.push_all()
-        self._changed.unpark_all()
+        self._connected.unpark_all()
 
     async def _ask(self, operation: str, path: str, data: str = "") -> str:
         """Ask until there is an answer; raises ``RegistryError`` if it is a refusal."""
         while True:
             line = self._line
             if line is None:
-                await self._changed.park()
+                await self._connected.park()
                 continue
-            number = next(self._numbers)
-            self._answers[number] = None
+            number, question = next(self._numbers), _Question()
+            self._questions[number] = question
             try:
                 line.tell(Ask(number, operation, path, data))
-                while self._line is line and self._answers[number] is None:
-                    await self._changed.park()
-                answer = self._answers[number]
+                await question.ended.wait()
             finally:
-                del self._answers[number]
+                self._questions.pop(number, None)
+            answer = question.answer
             if answer is not None:
                 if answer.error:
                     raise RegistryError(answer.error)

@@ -67,6 +67,10 @@ class Subscriber(Client):
             return True
         return False
 
+    def is_attached(self, topic: str) -> bool:
+        """Tell whether a broker knows of the subscription now."""
+        return topic in self._attached
+
     async def unsubscribe(self, topic: str) -> None:
         """No longer want a topic; what came before can still be read."""
         self._check_open()
@@ -170,6 +174,8 @@ class Subscriber(Client):
         self._told.pop(line.number, None)
         for incoming in self._topics.values():
             incoming.lose(line.number)
+            if self._line_for(incoming.topic) is None:
+                self._attached.discard(incoming.topic)
         default = self._lines.get(DEFAULT)
         if topic in self._topics and default is not None:
             self._told.get(default.number, set()).discard(topic)

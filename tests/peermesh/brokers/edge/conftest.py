@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
 import os
 import shutil
@@ -181,43 +180,3 @@ def free_port() -> int:
 @pytest.fixture
 def free_ports() -> Callable[[int], list[int]]:
     return lambda count: [_free_port() for _ in range(count)]
-
-
-class Link:
-    """A relay in front of a port, which can be cut for good."""
-
-    def __init__(self, listener: trio.SocketListener, target: tuple[str, int]) -> None:
-        self.address = listener.socket.getsockname()[:2]
-        self._listener = listener
-        self._target = target
-        self._scope = trio.CancelScope()
-
-    async def run(self) -> None:
-        with self._scope:
-            await trio.serve_listeners(self._accept, [self._listener])
-
-    async def _accept(self, near: trio.SocketStream) -> None:
-        far = await trio.open_tcp_stream(*self._target)
-        async with near, far, trio.open_nursery() as nursery:
-            nursery.start_soon(self._copy, far, near)
-            await self._copy(near, far)
-            nursery.cancel_scope.cancel()
-
-    async def _copy(self, source: trio.SocketStream, sink: trio.SocketStream) -> None:
-        with contextlib.suppress(trio.BrokenResourceError):
-            async for chunk in source:
-                await sink.send_all(chunk)
-
-    def close(self) -> None:
-        self._scope.cancel()
-
-
-@pytest.fixture
-async def link(nursery: trio.Nursery):
-    async def make(target: tuple[str, int]) -> Link:
-        (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
-        made = Link(listener, target)
-        nursery.start_soon(made.run)
-        return made
-
-    return make

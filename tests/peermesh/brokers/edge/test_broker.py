@@ -15,6 +15,8 @@ from peermesh.brokers.edge import (
     channel as channel_module,
 )
 from peermesh.brokers.edge.tree import parse_addresses
+from peermesh.testing.faults import Reset
+from peermesh.testing.links import open_link
 from wire.errors import InvalidTopic
 
 
@@ -198,18 +200,20 @@ async def test_a_subscriber_that_does_not_read_is_dropped_is_told_and_holds_nobo
             assert sum(missed) + len(got) - len(missed) == 1001
 
 
-async def test_a_client_that_is_cut_off_leaves_the_registry(kit, link):
+async def test_a_client_that_is_cut_off_leaves_the_registry(kit, free_port):
     """Its lease is its connection to the registry, which goes when its process is killed."""
     async with kit.world(idle_seconds=60) as world, world.publisher() as keeper:
         await keeper.send("a", 1)
         await world.members("/topics/a/pub", keeper)
-        cut = await link(world.host.registry_address)
-        async with RemoteRegistry([cut.address]) as other, Subscriber(other) as reader:
-            await reader.subscribe("a")
-            await world.members("/topics/a/sub", reader)
-            cut.close()
-            await world.members("/topics/a/sub")
-            await world.members("/topics/a/pub", keeper)
+        async with open_link(*world.host.registry_address) as link:
+            address = (link.host, link.port)
+            async with RemoteRegistry([address]) as other, Subscriber(other) as reader:
+                await reader.subscribe("a")
+                await world.members("/topics/a/sub", reader)
+                link.target = ("127.0.0.1", free_port)
+                await link.apply(Reset())
+                await world.members("/topics/a/sub")
+                await world.members("/topics/a/pub", keeper)
 
 
 async def test_senders_are_stopped_and_topics_unsubscribed(kit):
