@@ -134,12 +134,12 @@ class Client:
 
     @contextmanager
     def _watch(self, topic: str) -> Iterator[Watch]:
-        path = self._path(topic) if topic else BROKER
-        watch = self._registry.watch(path)
+        paths = (self._path(topic),) if topic else (BROKER, ROOT)
+        watch = self._registry.watch(*paths)
         try:
             yield watch
         finally:
-            self._registry.unwatch(path, watch)
+            self._registry.unwatch(watch)
 
     def _path(self, topic: str) -> str:
         return receiver_path(topic) if self._is_publisher else sender_path(topic)

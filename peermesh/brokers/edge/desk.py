@@ -155,7 +155,7 @@ class Desk:
                     await watch.wait()
                     self._line.tell(Changed(path))
         finally:
-            self._session.unwatch(path, watch)
+            self._session.unwatch(watch)
 
     def _unfollow(self, path: str) -> None:
         if path in self._watches:

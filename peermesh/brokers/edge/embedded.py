@@ -258,13 +258,13 @@ class Session:
             return True
         return await self.read(path) == data
 
-    def watch(self, path: str) -> Watch:
-        """Follow a node's data, from now on."""
-        return self._tree.watchers.add(path)
+    def watch(self, *paths: str) -> Watch:
+        """Follow the data of some nodes, from now on."""
+        return self._tree.watchers.add(paths)
 
-    def unwatch(self, path: str, watch: Watch) -> None:
-        """Follow it no longer."""
-        self._tree.watchers.remove(path, watch)
+    def unwatch(self, watch: Watch) -> None:
+        """Follow them no longer."""
+        self._tree.watchers.remove(watch)
 
     async def restore(self) -> None:
         """Write again what is ours, in a new store."""

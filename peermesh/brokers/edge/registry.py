@@ -59,8 +59,8 @@ class Registry(Protocol):
         Unlike a registered one it does not come back with our next session.
         """
 
-    def watch(self, path: str) -> Watch:
-        """Follow a node's data, from now on."""
+    def watch(self, *paths: str) -> Watch:
+        """Follow the data of some nodes, from now on."""
 
-    def unwatch(self, path: str, watch: Watch) -> None:
-        """Follow it no longer."""
+    def unwatch(self, watch: Watch) -> None:
+        """Follow them no longer."""

@@ -181,14 +181,15 @@ class RemoteRegistry:
         """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
         return bool(await self._ask("claim", path, data))
 
-    def watch(self, path: str) -> Watch:
-        """Follow a node's data, from now on."""
-        if path not in self._watchers and self._line is not None:
-            self._line.tell(Ask(0, "watch", path, ""))
-        return self._watchers.add(path)
+    def watch(self, *paths: str) -> Watch:
+        """Follow the data of some nodes, from now on."""
+        for path in paths:
+            if path not in self._watchers and self._line is not None:
+                self._line.tell(Ask(0, "watch", path, ""))
+        return self._watchers.add(paths)
 
-    def unwatch(self, path: str, watch: Watch) -> None:
-        """Follow it no longer."""
-        self._watchers.remove(path, watch)
-        if path not in self._watchers and self._line is not None:
-            self._line.tell(Ask(0, "unwatch", path, ""))
+    def unwatch(self, watch: Watch) -> None:
+        """Follow them no longer."""
+        for path in self._watchers.remove(watch):
+            if self._line is not None:
+                self._line.tell(Ask(0, "unwatch", path, ""))

@@ -24,18 +24,21 @@ class Watchers:
         """Give the nodes that somebody watches."""
         return list(self._watches)
 
-    def add(self, path: str) -> Watch:
-        """Watch a node."""
+    def add(self, paths: tuple[str, ...]) -> Watch:
+        """Watch some nodes."""
         watch = Watch()
-        self._watches.setdefault(path, {})[watch] = None
+        for path in paths:
+            self._watches.setdefault(path, {})[watch] = None
         return watch
 
-    def remove(self, path: str, watch: Watch) -> None:
-        """Watch it no longer."""
-        watches = self._watches.get(path, {})
-        watches.pop(watch, None)
-        if not watches:
-            self._watches.pop(path, None)
+    def remove(self, watch: Watch) -> list[str]:
+        """Watch them no longer; give those that nobody watches now."""
+        left = []
+        for path, watches in list(self._watches.items()):
+            if watches.pop(watch, 0) is None and not watches:
+                del self._watches[path]
+                left.append(path)
+        return left
 
     def push(self, path: str) -> None:
         """A node may have changed."""

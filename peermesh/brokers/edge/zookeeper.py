@@ -263,10 +263,10 @@ class ZooKeeperRegistry:
 
         return await self._try(claim)
 
-    def watch(self, path: str) -> Watch:
-        """Follow a node's data, from now on."""
-        return self._watchers.add(path)
+    def watch(self, *paths: str) -> Watch:
+        """Follow the data of some nodes, from now on."""
+        return self._watchers.add(paths)
 
-    def unwatch(self, path: str, watch: Watch) -> None:
-        """Follow it no longer."""
-        self._watchers.remove(path, watch)
+    def unwatch(self, watch: Watch) -> None:
+        """Follow them no longer."""
+        self._watchers.remove(watch)

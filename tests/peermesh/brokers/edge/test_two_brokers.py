@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 
 import trio
 
@@ -38,7 +39,10 @@ trio.run(main)
 @asynccontextmanager
 async def broker_process():
     """A broker in a process of its own: its mesh port, its registry port, and the process."""
-    process = subprocess.Popen([sys.executable, "-c", BROKER], stdout=subprocess.PIPE, text=True)
+    start = partial(
+        subprocess.Popen, [sys.executable, "-c", BROKER], stdout=subprocess.PIPE, text=True
+    )
+    process = await trio.to_thread.run_sync(start)
     try:
         line = await trio.to_thread.run_sync(process.stdout.readline)
         mesh_port, registry_port = map(int, line.split())
