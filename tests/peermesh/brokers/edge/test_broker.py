@@ -57,7 +57,7 @@ async def test_the_tree_is_as_documented(kit):
 async def test_the_first_messages_of_200_topics_at_once_lose_double_and_reorder_nothing(kit):
     """Three publishers and two subscribers, under load, across the hand-over of every topic."""
     topics = [f"topic {number}" for number in range(200)]
-    each, load = 40, 3
+    each, load = 20, 3
 
     async def publish(publisher: Publisher, name: int) -> None:
         for number in range(each):
