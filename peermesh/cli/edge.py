@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import asdict
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import trio
@@ -52,6 +53,7 @@ class PortRange(click.ParamType[range]):
         if first.isdigit() and last.isdigit() and 0 < int(first) < int(last) < PORT_END:
             return range(int(first), int(last) + 1)
         self.fail(f"{value!r} is no range of ports: write FIRST-LAST, as in 7000-7399", param, ctx)
+        return None
 
 
 zookeeper_option = click.option(
@@ -59,36 +61,111 @@ zookeeper_option = click.option(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a client's registry is."""
+
+    addresses: tuple[Address, ...]
+    zookeeper: str | None
+    mesh: Mesh
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Registry]:
+        """Open the registry."""
+        async with AsyncExitStack() as stack:
+            if self.zookeeper is not None:
+                yield await _open_zookeeper(stack, self.zookeeper)
+                return
+            chosen = self.addresses or (("127.0.0.1", REGISTRY_PORT),)
+            remote = RemoteRegistry(chosen, credentials=self.mesh.credentials())
+            yield await stack.enter_async_context(remote)
+
+
 def registry_options(command: Command) -> Command:
-    """Give a command of a client the options that say where the registry is."""
+    """Give a client's command the options that say where the registry is, as ``place``."""
+
+    @functools.wraps(command)
+    def wrapped(
+        addresses: tuple[Address, ...], zookeeper: str | None, mesh: Mesh, **rest: object
+    ) -> object:
+        return command(place=Place(addresses, zookeeper, mesh), **rest)
+
     option = click.option(
         "--registry", "-r", "addresses", multiple=True, type=AddressType(),
         help="The registry port of a broker. May be repeated: they are tried in turn.",
     )  # fmt: skip
-    return option(zookeeper_option(command))
+    result: Any = option(zookeeper_option(mesh_options(listens=False)(wrapped)))
+    return result  # type: ignore[no-any-return]  # the options keep the command's own type
+
+
+def broker_options(command: Command) -> Command:
+    """Give a command the options of a broker, as ``options``."""
+    choices = [
+        click.option(
+            "--registry",
+            "registry",
+            type=AddressType(),
+            default=f"127.0.0.1:{REGISTRY_PORT}",
+            show_default=True,
+            help="Serve the embedded registry there, and the channels at this host.",
+        ),
+        click.option(
+            "--ports", type=PortRange(), help="The ports of channels. Default: any that is free."
+        ),
+        click.option(
+            "--default-ports",
+            nargs=2,
+            type=click.IntRange(0, PORT_END - 1),
+            default=(0, 0),
+            metavar="RECEIVER SENDER",
+            help="The ports of the default channel.",
+        ),
+        click.option(
+            "--idle",
+            default=IDLE_SECONDS,
+            show_default=True,
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="Close a channel that nobody has used for so long.",
+        ),
+        click.option(
+            "--to-mesh",
+            multiple=True,
+            metavar="PREFIX",
+            help="Publish these topics in the mesh, too.",
+        ),
+        click.option(
+            "--from-mesh",
+            multiple=True,
+            metavar="PREFIX",
+            help="Take these topics from the mesh, too.",
+        ),
+    ]
+
+    @functools.wraps(command)
+    def wrapped(
+        registry: Address,
+        ports: range | None,
+        default_ports: tuple[int, int],
+        idle: float,
+        to_mesh: tuple[str, ...],
+        from_mesh: tuple[str, ...],
+        **rest: object,
+    ) -> object:
+        host, port = registry
+        bridged = Bridged(to_mesh, from_mesh)
+        options = Options(host, ports, default_ports, port, idle, bridged)
+        return command(options=options, **rest)
+
+    result: Any = wrapped
+    for choice in reversed(choices):
+        result = choice(result)
+    return result  # type: ignore[no-any-return]  # the options keep the command's own type
 
 
 @click.command()
-@click.option(
-    "--registry", "registry", type=AddressType(), default=f"127.0.0.1:{REGISTRY_PORT}",
-    show_default=True, help="Serve the embedded registry there, and the channels at this host.",
-)  # fmt: skip
+@broker_options
 @zookeeper_option
-@click.option("--ports", type=PortRange(), help="The ports of channels. Default: any that is free.")
-@click.option(
-    "--default-ports", nargs=2, type=click.IntRange(0, PORT_END - 1), default=(0, 0),
-    metavar="RECEIVER SENDER", help="The ports of the default channel.",
-)  # fmt: skip
-@click.option(
-    "--idle", default=IDLE_SECONDS, show_default=True, type=click.FloatRange(min=0),
-    metavar="SECONDS", help="Close a channel that nobody has used for so long.",
-)  # fmt: skip
-@click.option(
-    "--to-mesh", multiple=True, metavar="PREFIX", help="Publish these topics in the mesh, too."
-)
-@click.option(
-    "--from-mesh", multiple=True, metavar="PREFIX", help="Take these topics from the mesh, too."
-)
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @click.option(
     "--every", type=click.FloatRange(min=0.1), metavar="SECONDS",
@@ -96,15 +173,7 @@ def registry_options(command: Command) -> Command:
 )  # fmt: skip
 @mesh_options(listens=True)
 def edge(
-    registry: Address,
-    zookeeper: str | None,
-    ports: range | None,
-    default_ports: tuple[int, int],
-    idle: float,
-    mesh: Mesh,
-    *,
-    as_json: bool,
-    **rest: object,
+    options: Options, zookeeper: str | None, every: float | None, mesh: Mesh, *, as_json: bool
 ) -> None:
     """Run an edge broker: each topic gets a channel with two ports of its own.
 
@@ -116,15 +185,7 @@ def edge(
       peermesh broker edge-sub --registry 127.0.0.1:4050 weather
       peermesh broker edge-pub --registry 127.0.0.1:4050 weather '"rain"'
     """
-    bridged = Bridged(_texts(rest["to_mesh"]), _texts(rest["from_mesh"]))
-    options = Options(registry[0], ports, default_ports, registry[1], idle, bridged)
-    every = rest["every"]
-    teller = _Teller(every if isinstance(every, float) else None, as_json=as_json)
-    run(_serve, mesh, options, zookeeper, teller)
-
-
-def _texts(found: object) -> tuple[str, ...]:
-    return tuple(map(str, found)) if isinstance(found, tuple) else ()
+    run(_serve, mesh, options, zookeeper, _Teller(every, as_json=as_json))
 
 
 class _Teller:
@@ -190,61 +251,40 @@ async def _open_zookeeper(stack: AsyncExitStack, hosts: str) -> Registry:
     return await stack.enter_async_context(ZooKeeperRegistry(hosts))
 
 
-@asynccontextmanager
-async def _open_registry(
-    addresses: tuple[Address, ...], zookeeper: str | None, mesh: Mesh
-) -> AsyncIterator[Registry]:
-    async with AsyncExitStack() as stack:
-        if zookeeper is not None:
-            yield await _open_zookeeper(stack, zookeeper)
-            return
-        chosen = addresses or (("127.0.0.1", REGISTRY_PORT),)
-        remote = RemoteRegistry(chosen, credentials=mesh.credentials())
-        yield await stack.enter_async_context(remote)
-
-
 @click.command("edge-pub")
 @click.argument("topic")
 @click.argument("value")
 @click.option("--raw", is_flag=True, help="VALUE, or each line, is plain text rather than JSON.")
 @registry_options
-@mesh_options(listens=False)
-def edge_pub(
-    topic: str,
-    value: str,
-    addresses: tuple[Address, ...],
-    zookeeper: str | None,
-    mesh: Mesh,
-    *,
-    raw: bool,
-) -> None:
+def edge_pub(topic: str, value: str, place: Place, *, raw: bool) -> None:
     """Send VALUE, which is JSON, on TOPIC; with "-" for VALUE, each line of stdin.
 
     It ends when the broker has accepted what was sent, and waits for a broker for --wait seconds.
     """
     first = None if value == "-" else read_argument(value, raw=raw)
-    where = partial(_open_registry, addresses, zookeeper, mesh)
-    run(_publish, where, topic, value == "-", first, partial(read_values, raw=raw), mesh)
+    run(_publish, place, topic, value == "-", first, partial(read_values, raw=raw))
 
 
 async def _publish(
-    where: Callable[[], AbstractAsyncContextManager[Registry]],
+    place: Place,
     topic: str,
     reads: bool,  # noqa: FBT001 - trio.run takes no keywords
     value: Value,
     values: Callable[[], AsyncIterator[Value]],
-    mesh: Mesh,
 ) -> None:
-    async with where() as registry:
-        async with Publisher(registry, credentials=mesh.credentials()) as publisher:
-            if not reads:
-                await publisher.send(topic, value)
-            else:
-                async for each in values():
-                    await publisher.send(topic, each)
-            if not await publisher.flush(mesh.wait):
-                why = publisher.last_error or "no broker is in the registry"
-                raise CommandFailed(f"nobody took it in {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
+    mesh = place.mesh
+    async with (
+        place.open() as registry,
+        Publisher(registry, credentials=mesh.credentials()) as publisher,
+    ):
+        if not reads:
+            await publisher.send(topic, value)
+        else:
+            async for each in values():
+                await publisher.send(topic, each)
+        if not await publisher.flush(mesh.wait):
+            why = publisher.last_error or "no broker is in the registry"
+            raise CommandFailed(f"nobody took it in {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
 
 
 @click.command("edge-sub")
@@ -258,38 +298,35 @@ async def _publish(
     "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
 )
 @registry_options
-@mesh_options(listens=False)
 def edge_sub(
     topics: tuple[str, ...],
     count: int | None,
     timeout: float | None,
-    mesh: Mesh,
+    place: Place,
     *,
     as_json: bool,
-    addresses: tuple[Address, ...],
-    zookeeper: str | None,
 ) -> None:
     """Write every message on these TOPICs, which need not exist yet, until Ctrl-C."""
-    where = partial(_open_registry, addresses, zookeeper, mesh)
-    run(_subscribe, where, topics, count, partial(write_next, as_json=as_json), timeout, mesh)
+    run(_subscribe, place, topics, count, partial(write_next, as_json=as_json), timeout)
 
 
 async def _subscribe(
-    where: Callable[[], AbstractAsyncContextManager[Registry]],
+    place: Place,
     topics: tuple[str, ...],
     count: int | None,
     write: Callable[[Subscriber, float | None], Awaitable[int]],
     timeout: float | None,
-    mesh: Mesh,
 ) -> None:
-    async with where() as registry:
-        async with Subscriber(registry, credentials=mesh.credentials()) as subscriber:
-            for topic in topics:
-                if not await subscriber.subscribe(topic, timeout=mesh.wait):
-                    why = subscriber.last_error or "no broker is in the registry"
-                    text = f"no broker within {mesh.wait:g} s: {why}"
-                    raise CommandFailed(text, ExitCode.TIMEOUT)
-            click.echo(f"subscribed to {', '.join(topics)}", err=True)
-            received = 0
-            while count is None or received < count:
-                received += await write(subscriber, timeout)
+    mesh = place.mesh
+    async with (
+        place.open() as registry,
+        Subscriber(registry, credentials=mesh.credentials()) as subscriber,
+    ):
+        for topic in topics:
+            if not await subscriber.subscribe(topic, timeout=mesh.wait):
+                why = subscriber.last_error or "no broker is in the registry"
+                raise CommandFailed(f"no broker within {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
+        click.echo(f"subscribed to {', '.join(topics)}", err=True)
+        received = 0
+        while count is None or received < count:
+            received += await write(subscriber, timeout)
