@@ -98,49 +98,51 @@ def registry_options(command: Command) -> Command:
     return result  # type: ignore[no-any-return]  # the options keep the command's own type
 
 
+_BROKER_OPTIONS: Final = [
+    click.option(
+        "--registry",
+        "registry",
+        type=AddressType(),
+        default=f"127.0.0.1:{REGISTRY_PORT}",
+        show_default=True,
+        help="Serve the embedded registry there, and the channels at this host.",
+    ),
+    click.option(
+        "--ports", type=PortRange(), help="The ports of channels. Default: any that is free."
+    ),
+    click.option(
+        "--default-ports",
+        nargs=2,
+        type=click.IntRange(0, PORT_END - 1),
+        default=(0, 0),
+        metavar="RECEIVER SENDER",
+        help="The ports of the default channel.",
+    ),
+    click.option(
+        "--idle",
+        default=IDLE_SECONDS,
+        show_default=True,
+        type=click.FloatRange(min=0),
+        metavar="SECONDS",
+        help="Close a channel that nobody has used for so long.",
+    ),
+    click.option(
+        "--to-mesh",
+        multiple=True,
+        metavar="PREFIX",
+        help="Publish these topics in the mesh, too.",
+    ),
+    click.option(
+        "--from-mesh",
+        multiple=True,
+        metavar="PREFIX",
+        help="Take these topics from the mesh, too.",
+    ),
+]
+
+
 def broker_options(command: Command) -> Command:
     """Give a command the options of a broker, as ``options``."""
-    choices = [
-        click.option(
-            "--registry",
-            "registry",
-            type=AddressType(),
-            default=f"127.0.0.1:{REGISTRY_PORT}",
-            show_default=True,
-            help="Serve the embedded registry there, and the channels at this host.",
-        ),
-        click.option(
-            "--ports", type=PortRange(), help="The ports of channels. Default: any that is free."
-        ),
-        click.option(
-            "--default-ports",
-            nargs=2,
-            type=click.IntRange(0, PORT_END - 1),
-            default=(0, 0),
-            metavar="RECEIVER SENDER",
-            help="The ports of the default channel.",
-        ),
-        click.option(
-            "--idle",
-            default=IDLE_SECONDS,
-            show_default=True,
-            type=click.FloatRange(min=0),
-            metavar="SECONDS",
-            help="Close a channel that nobody has used for so long.",
-        ),
-        click.option(
-            "--to-mesh",
-            multiple=True,
-            metavar="PREFIX",
-            help="Publish these topics in the mesh, too.",
-        ),
-        click.option(
-            "--from-mesh",
-            multiple=True,
-            metavar="PREFIX",
-            help="Take these topics from the mesh, too.",
-        ),
-    ]
 
     @functools.wraps(command)
     def wrapped(
@@ -158,7 +160,7 @@ def broker_options(command: Command) -> Command:
         return command(options=options, **rest)
 
     result: Any = wrapped
-    for choice in reversed(choices):
+    for choice in reversed(_BROKER_OPTIONS):
         result = choice(result)
     return result  # type: ignore[no-any-return]  # the options keep the command's own type
 

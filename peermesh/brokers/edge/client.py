@@ -92,9 +92,12 @@ class Client:
                 members = list(self._following)
                 nursery.cancel_scope.cancel()
                 with trio.CancelScope(shield=True), trio.move_on_after(LEAVE_SECONDS):
-                    async with trio.open_nursery() as leaving:
-                        for topic in members:
-                            leaving.start_soon(self._leave_registry, topic)
+                    await self._leave_all(members)
+
+    async def _leave_all(self, topics: list[str]) -> None:
+        async with trio.open_nursery() as nursery:
+            for topic in topics:
+                nursery.start_soon(self._leave_registry, topic)
 
     async def _farewell(self) -> None:
         """Do what has to be done before the connections go."""
