@@ -14,6 +14,7 @@ from peermesh import blocking
 from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
+from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.running import Stopped
@@ -24,7 +25,11 @@ _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 @click.group()
 def broker() -> None:
-    """Run a broker: a bus of modules in one process."""
+    """Run a broker: a bus of modules in one process, or channels for topics."""
+
+
+for command in (edge, edge_pub, edge_sub):
+    broker.add_command(command)
 
 
 @broker.command()
