@@ -41,7 +41,14 @@ class Declined:
     reason: str
 
 
-ReceiverStep = Send | Deal | Declined | Close
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The broker will never send the message with this id again."""
+
+    id: str
+
+
+ReceiverStep = Send | Deal | Released | Declined | Close
 
 
 class Phase(Enum):
@@ -108,7 +115,7 @@ class Receiver:
             case ["BEGIN", topic, *attributes]:
                 return self._on_begin(topic, attributes)
             case ["PUBREL", word]:
-                return [Send(f"PUBCOMP {word}\n".encode())]
+                return [Send(f"PUBCOMP {word}\n".encode()), Released(word.removeprefix("id="))]
             case ["ERROR", *reason]:
                 return [Declined(" ".join(reason)), Close("the broker refused")]
             case _:

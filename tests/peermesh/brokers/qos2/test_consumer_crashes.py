@@ -9,7 +9,7 @@ import pytest
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.limits import Pace
 from peermesh.brokers.qos2.lines import LineDecoder
-from peermesh.brokers.qos2.receiver import Deal, Declined, Receiver
+from peermesh.brokers.qos2.receiver import Deal, Declined, Receiver, Released
 from peermesh.brokers.qos2.steps import (
     Bury,
     Close,
@@ -248,6 +248,8 @@ class World:
                 case Deal(message):
                     assert (message.topic, message.payload) == ("orders", PAYLOAD)
                     self.dealing = (message.number, False)
+                case Released():
+                    pass
                 case Declined() | Close():
                     self._cut()
                     return
