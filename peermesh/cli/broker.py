@@ -16,6 +16,7 @@ from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.qos2 import qos2
 from peermesh.cli.running import Stopped
 from wire.errors import MeshError
 
@@ -24,7 +25,10 @@ _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 @click.group()
 def broker() -> None:
-    """Run a broker: a bus of modules in one process."""
+    """Run a broker: a bus of modules in one process, or durable topics over a line protocol."""
+
+
+broker.add_command(qos2)
 
 
 @broker.command()

@@ -207,6 +207,13 @@ class _Port:
         number: int = self.listeners[0].socket.getsockname()[1]
         return number
 
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        for listener in self.listeners:
+            listener.socket.close()
+
     async def accept(self, connections: trio.Nursery, port: int) -> None:
         """Accept for ever. What ended an earlier attempt has closed the port; connections stay."""
         if any(listener.socket.fileno() < 0 for listener in self.listeners):
@@ -266,19 +273,22 @@ async def open_broker(
         broker = QoS2Broker(shelf, pace or Pace())
         publishers = _Port(ports.host, broker.serve_publisher, broker.counters)
         consumers = _Port(ports.host, broker.serve_consumer, broker.counters)
-        broker.publisher_port = await publishers.listen(ports.publishers)
-        broker.consumer_port = await consumers.listen(ports.consumers)
-        async with trio.open_nursery() as all_:
+        async with publishers, consumers:
+            broker.publisher_port = await publishers.listen(ports.publishers)
+            broker.consumer_port = await consumers.listen(ports.consumers)
             # Connections live in this nursery, so that who accepts them may fall without them.
-            parts: dict[str, Callable[[], Awaitable[object]]] = {
-                "publisher server": partial(publishers.accept, all_, broker.publisher_port),
-                "consumer server": partial(consumers.accept, all_, broker.consumer_port),
-            }
-            if not shelf.place.is_follower:
-                parts["keeper of topics"] = shelf.follow
-            for name, part in parts.items():
-                all_.start_soon(supervise, name, part)
-            try:
-                yield broker
-            finally:
-                all_.cancel_scope.cancel()
+            async with trio.open_nursery() as connections:
+                parts: dict[str, Callable[[], Awaitable[object]]] = {
+                    "publisher server": partial(
+                        publishers.accept, connections, broker.publisher_port
+                    ),
+                    "consumer server": partial(consumers.accept, connections, broker.consumer_port),
+                }
+                if not shelf.place.is_follower:
+                    parts["keeper of topics"] = shelf.follow
+                for name, part in parts.items():
+                    connections.start_soon(supervise, name, part)
+                try:
+                    yield broker
+                finally:
+                    connections.cancel_scope.cancel()

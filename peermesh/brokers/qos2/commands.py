@@ -166,9 +166,11 @@ def _login(name: str, options: tuple[str, ...] | list[str]) -> Login:
 def _begin(words: list[str], *, has_ids: bool) -> Begin:
     found: dict[str, int] = {}
     if has_ids:
-        for key in ("length", "id"):
-            if words and words[-1].startswith(f"{key}="):
-                found[key] = _number(words.pop(), key)
+        # From behind, each once, in any order: what is left are topics, whatever they are called.
+        while words and (key := words[-1].partition("=")[0]) in ("id", "length"):
+            if "=" not in words[-1] or key in found:
+                break
+            found[key] = _number(words.pop(), key)
         if "id" not in found:
             raise DialogueError("BEGIN TOPIC... id=NUMBER [length=NUMBER]")
     topics = tuple(dict.fromkeys(map(check_name, words)))

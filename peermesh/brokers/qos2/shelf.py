@@ -6,6 +6,7 @@ it asks the keeper, and reads from copies of its own where it has a folder for t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -29,6 +30,8 @@ from peermesh.brokers.qos2.steps import Delivery, Store
 from stores.batch import Batch
 from wire.errors import GuardFailed, MeshError, SequenceUnknown
 from wire.values import Value
+
+logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS: Final = 10.0
 """How long a follower waits for its keeper."""
@@ -116,12 +119,18 @@ class Shelf:
         async for item in self.table.watch(prefix="topic/"):
             match item:
                 case Entry():
-                    await self.log(str(item.key).removeprefix("topic/"))
+                    await self._follow(item.key)
                 case Commit():
                     for change in item.changes:
-                        await self.log(str(change.key).removeprefix("topic/"))
+                        await self._follow(change.key)
                 case _:
                     pass  # A mark: nothing has changed.
+
+    async def _follow(self, key: Value) -> None:
+        try:
+            await self.log(str(key).removeprefix("topic/"))
+        except Refused as error:
+            logger.warning("%s is not opened: %s", key, error)
 
     # Messages.
 
