@@ -102,7 +102,7 @@ class Shelf:
         return log
 
     async def _attach(self, topic: str) -> Log:
-        name, file = self.place.log_name(topic), self.place.file(f"topic {topic}")
+        name, file = self.place.log_name(topic), self.place.file(f"topic-{topic}")
         backend = Backend.Memory if file is None else Backend.SQLite
         options: dict[str, object] = {} if file is None else {"path": file}
         if not self.place.is_follower:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
+from typing import Protocol
 
 import pytest
+
+
+class World(Protocol):
+    """All there is, with what may happen to it: names of its methods, and their arguments."""
+
+    def moves(self) -> Iterable[tuple[str, tuple[object, ...]]]: ...
+
+    def faults(self) -> Iterable[tuple[str, tuple[object, ...]]]: ...
+
+    def check(self) -> None: ...
+
+    def check_end(self) -> None: ...
 
 
 def freeze(thing: object) -> object:
@@ -24,8 +37,8 @@ def freeze(thing: object) -> object:
     return repr(thing)
 
 
-def explore(initial: object) -> SimpleNamespace:
-    """Visit every state that can be reached. A world has ``moves``, ``faults`` and two checks.
+def explore(initial: World) -> SimpleNamespace:
+    """Visit every state that can be reached.
 
     ``check`` holds in each state; ``check_end`` where nothing more happens by itself.
     """
@@ -34,12 +47,12 @@ def explore(initial: object) -> SimpleNamespace:
     ends = 0
     while waiting:
         world = waiting.pop()
-        world.check()  # type: ignore[attr-defined]  # a world
-        moves = list(world.moves())  # type: ignore[attr-defined]  # a world
+        world.check()
+        moves = list(world.moves())
         if not moves:
             ends += 1
-            world.check_end()  # type: ignore[attr-defined]  # a world
-        for name, arguments in [*moves, *world.faults()]:  # type: ignore[attr-defined]  # a world
+            world.check_end()
+        for name, arguments in [*moves, *world.faults()]:
             following = copy.deepcopy(world)
             getattr(following, name)(*arguments)
             key = freeze(following)
@@ -50,6 +63,6 @@ def explore(initial: object) -> SimpleNamespace:
 
 
 @pytest.fixture
-def explorer() -> Callable[[object], SimpleNamespace]:
+def explorer() -> Callable[[World], SimpleNamespace]:
     """``explore``, for test modules, which cannot import it."""
     return explore

@@ -57,6 +57,16 @@ async def test_what_was_given_is_taken_once_with_any_bytes(on):
                 await source.done()
 
 
+@pytest.mark.parametrize("topic", ["ä" * 40, "../up", "A", "a", "%2e", "x" * 80])
+async def test_a_topic_may_be_called_anything_and_is_a_file(tmp_path, topic):
+    async with running(Place(folder=tmp_path / "topics")) as on:
+        async with Publisher("till", on.publisher_port) as out:
+            await out.publish(1, [topic, "a", "A"], topic.encode())
+        async with Consumer("billing", topic, on.consumer_port) as source:
+            assert (await source.get()).payload == topic.encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["topics"]
+
+
 async def test_an_id_that_is_too_old_is_refused(on):
     async with Publisher("till", on.publisher_port) as out:
         for number in (*range(1, 4), 1_000_000):

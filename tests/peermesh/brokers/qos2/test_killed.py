@@ -90,8 +90,8 @@ async def test_kills_at_persistence_points_lose_and_double_nothing(tmp_path):
         await stage.end("publisher")
         count = len(stage.lines(stage.published))
         wanted = dict.fromkeys(TOPICS, count - count // 7)
-        while not stage.has_all(wanted):  # noqa: ASYNC110 - another process writes it
-            await trio.sleep(0.05)
+        while not stage.has_all(wanted):
+            await stage.running["consumer"].hear()
         await stage.end("consumer")
         await stage.end("broker")
     assert count > ROUNDS / 4

@@ -50,9 +50,13 @@ async def broker(fate: Fate, folder: str, publishers: str, consumers: str) -> No
         Endpoint() as endpoint,
         open_broker(endpoint, Place(folder=Path(folder)), ports) as on,
     ):
-        sys.stdout.write(f"{on.publisher_port} {on.consumer_port}\n")
-        sys.stdout.flush()
+        say(f"{on.publisher_port} {on.consumer_port}")
         await trio.sleep_forever()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
 def append(ledger: Path, line: str) -> None:
@@ -93,6 +97,7 @@ async def consumer(fate: Fate, path: str, port: str) -> None:
                 await source.refuse("it is poison", is_final=True)
                 continue
             append(ledger, f"{message.topic} {message.number}")
+            say(".")
             fate.point()
             await source.done()
 
