@@ -19,7 +19,7 @@ BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 help:
 	@echo 'make demo   run the main job (ARGS="..." are passed on)'
-	@echo 'make test   run the tests (ARGS="..." go to pytest)'
+	@echo 'make test   run the tests on all cores (ARGS="..." go to pytest)'
 	@echo 'make check  lint, format, types, and the direction of imports'
 	@echo 'make swarm  run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make bench  run the benchmarks (ARGS="..." are passed on)'
@@ -29,7 +29,7 @@ demo: $(VENV)/.ready-demo
 	@$(VENV)/bin/peermesh demo $(ARGS)
 
 test: $(VENV)/.ready-test
-	@$(VENV)/bin/python -m pytest $(ARGS)
+	@$(VENV)/bin/python -m pytest -n auto $(ARGS)
 
 # Four targets, so that "make --keep-going check" shows all that is wrong at once.
 check: check-lint check-format check-types check-imports

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from endpoint.endpoint import Endpoint
     from endpoint.log import Log, Start
     from endpoint.mailbox import Message, Missed
-    from endpoint.outbox import OutboxStatistics, OverflowPolicy
+    from endpoint.outbox import OverflowPolicy
     from endpoint.outcome import Outcome
     from endpoint.promoting import Promotion
     from endpoint.publisher import Publisher
@@ -53,7 +53,6 @@ __all__ = [
     "MeshError",
     "Message",
     "Missed",
-    "OutboxStatistics",
     "Outcome",
     "OverflowPolicy",
     "PeerInfo",
@@ -97,7 +96,6 @@ _HOMES = {
     "MeshError": "wire.errors",
     "Message": "endpoint.mailbox",
     "Missed": "endpoint.mailbox",
-    "OutboxStatistics": "endpoint.outbox",
     "Outcome": "endpoint.outcome",
     "OverflowPolicy": "endpoint.outbox",
     "PeerInfo": "endpoint.statistics",

@@ -430,8 +430,8 @@ ENDPOINT = [
         "no path leads through a leaf",
         "messages take the way through a leaf, and are lost there",
         "endpoint/topology.py",
-        "        return announcement is None or announcement.forwarding\n",
-        "        return True\n",
+        "        if announcement is not None and not announcement.forwarding:\n            return ()\n",
+        "",
         ("tests/endpoint/test_topology.py", "tests/endpoint/test_core_property.py"),
     ),
     Safeguard(
@@ -559,4 +559,66 @@ FACE = [
     ),
 ]
 
-SAFEGUARDS = [*WIRE, *HANDSHAKE, *CHANNELS, *STORES, *ENDPOINT, *FACE]
+SUCCESSION = [
+    Safeguard(
+        "a master of an earlier term is fenced",
+        "after a promotion two masters acknowledge writes, and one of them loses them",
+        "stores/succession.py",
+        "        return epoch is not None and term_of(epoch) > term_of(self._epoch)\n",
+        "        return False\n",
+        ("tests/stores/test_promotion.py", "tests/stores/test_faults_at_every_step.py"),
+    ),
+    Safeguard(
+        "receipts wait for the replicas",
+        "what was acknowledged with replicas=n is lost with the master",
+        "stores/replication.py",
+        "        if self.replicas == 0:\n            return list(outcomes)\n",
+        "        if self.replicas >= 0:\n            return list(outcomes)\n",
+        ("tests/stores/test_promotion.py", "tests/stores/test_faults_at_every_step.py"),
+    ),
+    Safeguard(
+        "checksums of rows",
+        "a flipped bit on the disk is served as a value",
+        "stores/backends/sqlite.py",
+        "            if check != checksum(key, value, revision, expiry):\n",
+        "            if False:\n",
+        ("tests/stores/backends",),
+    ),
+    Safeguard(
+        "a gap in a watch is told",
+        "a watcher believes that nothing happened while history was forgotten",
+        "stores/watches.py",
+        "            items.append(Gap(self.revision))\n",
+        "            pass\n",
+        ("tests/stores/test_watches.py",),
+    ),
+    Safeguard(
+        "appends of a named producer are taken once",
+        "a message that a producer repeats stands in the log twice",
+        "stores/log/producers.py",
+        "        if (found := record.offsets.get(sequence)) is not None:\n            return found\n",
+        "        if (found := record.offsets.get(sequence)) is not None:\n            return None\n",
+        ("tests/stores/log",),
+    ),
+]
+
+BROKERS = [
+    Safeguard(
+        "nobody waits in a circle",
+        "two modules that publish to each other stop for ever",
+        "peermesh/brokers/modules/switchboard.py",
+        "            if seat is worker:\n                return False\n",
+        "            if seat is worker:\n                return True\n",
+        ("tests/peermesh/brokers/modules/test_switchboard.py",),
+    ),
+    Safeguard(
+        "full inboxes hold publishers up",
+        "the inbox of a slow module fills the memory",
+        "peermesh/brokers/modules/switchboard.py",
+        "            elif self._must_wait(sink, worker):\n                return Verdict.WAIT\n",
+        "",
+        ("tests/peermesh/brokers/modules",),
+    ),
+]
+
+SAFEGUARDS = [*WIRE, *HANDSHAKE, *CHANNELS, *STORES, *SUCCESSION, *ENDPOINT, *FACE, *BROKERS]

@@ -115,7 +115,7 @@ def test_what_the_last_master_applied_is_not_applied_again(world, is_early):
     world.tick(SILENCE_TICKS + 10)
     assert heir.get("n") == writer.get("n") == 1
     assert writer.outcomes[number] == Applied(1)
-    assert writer.outcomes[unique].is_inserted
+    assert writer.outcomes[unique].answer
 
 
 def test_the_heirs_own_requests_are_answered_by_itself(world):
@@ -152,7 +152,7 @@ def test_a_put_unique_is_not_parted_from_its_answer(pair, world, monkeypatch):
     world.packets.clear()
     heir.promote()
     world.tick(SILENCE_TICKS + 10)
-    assert writer.outcomes[unique].is_inserted
+    assert writer.outcomes[unique].answer
 
 
 # -- what is refused -------------------------------------------------------------------------------

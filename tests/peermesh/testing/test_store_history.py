@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import trio
 
-from peermesh import Backend, Batch, Endpoint, Store
+import peermesh
+from peermesh import Backend, Batch, Change, Endpoint, Store
 from peermesh.testing.checkers import linearizable, one_winner, prefix_consistent
 from peermesh.testing.history import History
 from peermesh.testing.observations import Commit
@@ -19,6 +20,7 @@ from wire.errors import GuardFailed
 
 LIMIT = 60.0
 KEYS = ("x", "y")
+LAST_KEY = "the last"
 TURNS = 40
 
 
@@ -28,6 +30,7 @@ class Run:
     def __init__(self, stores: dict[str, Store]) -> None:
         self.stores = stores
         self.history = History()
+        self.all_noted = trio.Event()
 
     async def use(self, process: str, node: str, random: Random) -> None:
         """Do this and that: mutations count at the master, reads where they are made."""
@@ -82,14 +85,19 @@ class Run:
 
     async def note_commits(self, task_status: trio.TaskStatus[None]) -> None:
         """Note what the master makes visible; a revision is lacking where a key is gone."""
-        with self.stores["master"].watch() as changes:
+        with self.stores["master"].watch(from_revision=1) as items:
             task_status.started()
-            revision = 0
-            async for change in changes:
-                revision += 1
-                after = () if change.revision is None else (change.after,)
-                commit = Commit(revision, change.key, after, change.kind.value)
-                self.history.see("master", commit, at=trio.current_time())
+            async for item in items:
+                if isinstance(item, peermesh.Commit):
+                    for change in item.changes:
+                        self.note(item.revision, change)
+
+    def note(self, revision: int, change: Change) -> None:
+        after = () if change.entry is None else (change.entry.value,)
+        commit = Commit(revision, change.key, after, change.kind.value)
+        self.history.see("master", commit, at=trio.current_time())
+        if change.key == LAST_KEY:
+            self.all_noted.set()
 
 
 @pytest.mark.parametrize("backend", ["memory", "sqlite"])
@@ -123,6 +131,8 @@ async def test_the_master_is_linearizable_and_clones_show_prefixes_of_it(
                         # Idle is more than a prefix: all that was told before is there.
                         now = await stores["master"].get(key)
                         assert await stores[node].get(key) == now
+                await stores["master"].put(LAST_KEY, None)
+                await run.all_noted.wait()
                 nursery.cancel_scope.cancel()
     for verdict in (
         linearizable(run.history, nodes=["master"]),

@@ -115,7 +115,7 @@ def test_a_file_keeps_everything(reopen):
     backend = reopen()
     first = backend.load_keeper(100, 2)
     assert (first.log_id, first.epoch, first.epochs) == (100, 100, [EpochEnds(100, (0, 0))])
-    outcomes = (Outcome(1, 1, Applied(0)), Outcome(2, 2, Applied(5, is_inserted=False)))
+    outcomes = (Outcome(1, 1, Applied(0)), Outcome(2, 2, Applied(5, answer=False)))
     backend.commit(
         LogChanges(
             runs=[run_of(0, 0, 3, 10), run_of(1, 0, 1, 11)],

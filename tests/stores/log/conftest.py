@@ -185,7 +185,7 @@ class Node:
             result = outcome.result
             if isinstance(result, Applied):
                 offset = result.revision + request - outcome.first_request
-                result = Applied(offset, result.is_inserted)
+                result = Applied(offset, result.answer)
             self.outcomes[request] = result
 
     def _look_up(self, query: Any) -> tuple[list[Run], int | None]:

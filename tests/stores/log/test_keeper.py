@@ -56,7 +56,7 @@ def test_a_named_producer_appends_a_sequence_number_once(world):
     first = keeper.append("once", 0, "producer", 7)
     again = keeper.append("once", 0, "producer", 7)
     world.settle()
-    assert keeper.outcomes == {first: Applied(0), again: Applied(0, is_inserted=False)}
+    assert keeper.outcomes == {first: Applied(0), again: Applied(0, answer=False)}
     assert keeper.read() == {0: "once"}
 
 
@@ -68,7 +68,7 @@ def test_a_named_producer_is_remembered_by_the_next_keeper(world):
     keeper = world.keeper(keeper.backend)
     again = keeper.append("once", 0, "producer", 7)
     world.settle()
-    assert keeper.outcomes == {again: Applied(0, is_inserted=False)}
+    assert keeper.outcomes == {again: Applied(0, answer=False)}
     assert keeper.read() == {0: "once"}
 
 

@@ -29,7 +29,7 @@ WRITER = WriterId.of(SENDER, 9)
 RUN = OpenRun(1, 5, 99, [None, encode(1), encode("k"), encode(2)]).seal()
 OUTCOMES = (
     Outcome(1, 3, Applied(7)),
-    Outcome(4, 4, Applied(2, is_inserted=False)),
+    Outcome(4, 4, Applied(2, answer=False)),
     Outcome(5, 5, Refused(ErrorCode.INVALID_DATA, "no")),
 )
 CURSORS = (("consumer", ((0, 1), (1, 2))),)
