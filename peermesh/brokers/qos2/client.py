@@ -7,6 +7,7 @@ with in each topic.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
@@ -36,6 +37,8 @@ from peermesh.brokers.qos2.receiver import (
 from peermesh.brokers.qos2.sender import Completed, Outgoing, Rejected, Sender, SenderStep
 from peermesh.brokers.qos2.steps import Close, Send
 from wire.errors import InvalidData
+
+logger = logging.getLogger(__name__)
 
 RETRY_SECONDS: Final = 0.2
 """The pause before a broker that does not answer is tried again; doubled up to the next one."""
@@ -89,9 +92,10 @@ class _Client:
         with _losing():
             return _Line(await trio.open_tcp_stream(*self._address))
 
-    async def _rest(self) -> None:
+    async def _rest(self, why: _ConnectionLost) -> None:
         """Drop the connection, and wait before the next attempt."""
         await self.aclose()
+        logger.info("connecting to %s:%s again: %s", *self._address, why)
         await trio.sleep(self._pause)
         self._pause = min(2 * self._pause, RETRY_SECONDS_MAX)
 
@@ -137,8 +141,8 @@ class Publisher(_Client):
                 try:
                     with _losing():
                         await self._publish(message)
-                except _ConnectionLost:
-                    await self._rest()
+                except _ConnectionLost as error:
+                    await self._rest(error)
                 else:
                     self._pause = RETRY_SECONDS
                     return
@@ -221,8 +225,8 @@ class Consumer(_Client):
             try:
                 with _losing():
                     await self._read_on()
-            except _ConnectionLost:
-                await self._rest()
+            except _ConnectionLost as error:
+                await self._rest(error)
         self._pause = RETRY_SECONDS
         return self._message
 

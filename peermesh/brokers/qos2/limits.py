@@ -19,9 +19,9 @@ LINE_SIZE_MAX: Final = 64 * KIB
 MESSAGE_SIZE_MAX: Final = MIB
 """Bytes of a payload: a connection holds two of them at most."""
 
-NAME_SIZE_MAX: Final = 80
+NAME_SIZE_MAX: Final = 78
 """Bytes of a topic's or client's name. A topic's is the name of a file, with three letters for each
-byte that is none of a plain letter, and files' names end at 255."""
+byte that is none of a plain letter; files' names end at 255, and SQLite appends to them."""
 
 TOPICS_OF_MESSAGE_MAX: Final = 64
 """Topics that one message is published on: it is written once for each."""

@@ -6,10 +6,10 @@ it asks the keeper, and reads from copies of its own where it has a folder for t
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -27,11 +27,10 @@ from peermesh.brokers.qos2.entries import Letter, letter_value
 from peermesh.brokers.qos2.errors import BrokerUnavailable, Refused, TakenOver
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC, TOPICS_MAX
 from peermesh.brokers.qos2.steps import Delivery, Store
+from peermesh.brokers.qos2.supervision import supervise
 from stores.batch import Batch
 from wire.errors import GuardFailed, MeshError, SequenceUnknown
 from wire.values import Value
-
-logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS: Final = 10.0
 """How long a follower waits for its keeper."""
@@ -55,7 +54,7 @@ class Place:
         return f"{self.name}/{topic}"
 
     def file(self, stem: str) -> Path | None:
-        """Name a file; capitals count, on any file system."""
+        """Name a file; its name tells every stem from every other."""
         return None if self.folder is None else self.folder / f"{quote(stem, safe='')}.db"
 
 
@@ -116,21 +115,22 @@ class Shelf:
 
     async def follow(self) -> None:
         """Open what other brokers make topics; only the keeper can."""
-        async for item in self.table.watch(prefix="topic/"):
-            match item:
-                case Entry():
-                    await self._follow(item.key)
-                case Commit():
-                    for change in item.changes:
-                        await self._follow(change.key)
-                case _:
-                    pass  # A mark: nothing has changed.
+        async with trio.open_nursery() as nursery:
 
-    async def _follow(self, key: Value) -> None:
-        try:
-            await self.log(str(key).removeprefix("topic/"))
-        except Refused as error:
-            logger.warning("%s is not opened: %s", key, error)
+            def follow(key: Value) -> None:
+                topic = str(key).removeprefix("topic/")
+                # On its own: a topic that cannot be opened does not hold up the others.
+                nursery.start_soon(supervise, f"topic {topic}", partial(self.log, topic))
+
+            async for item in self.table.watch(prefix="topic/"):
+                match item:
+                    case Entry():
+                        follow(item.key)
+                    case Commit():
+                        for change in item.changes:
+                            follow(change.key)
+                    case _:
+                        pass  # A mark: nothing has changed.
 
     # Messages.
 

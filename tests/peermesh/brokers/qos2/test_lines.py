@@ -103,7 +103,7 @@ def test_what_publishers_with_ids_say():
 
 @pytest.mark.parametrize(
     "line",
-    [b"begin tea", b"BEGIN", b"BEGIN " + b"x" * 81, b"BEGIN \xff", b"BEGIN a\x00b",
+    [b"begin tea", b"BEGIN", b"BEGIN " + b"x" * 79, b"BEGIN \xff", b"BEGIN a\x00b",
      b"BEGIN <$>/x", b"BEGIN tea id=0", b"BEGIN tea id=-1", b"BEGIN tea id=" + b"9" * 30,
      b"BEGIN tea id=\xd9\xa3", b"BEGIN tea length=99999999 id=1", b"BEGIN tea id=1 length=9999999",
      b"PUBREL 7", b"LOGIN", b"LOGIN till more", b"SUBSCRIBE tea", b"NACK id=1"],
