@@ -19,14 +19,18 @@ from drawing.channel_trials import (
 from drawing.handshake_trials import LARGE, SMALL
 from drawing.markdown import table
 from drawing.tables import (
+    counters_table,
     effects_table,
     limits_table,
     members_table,
     messages_table,
     methods_table,
+    settings_table,
 )
 from endpoint import StatusCode
 from handshake.states import State
+from peermesh.brokers.qos2.counters import Counters
+from peermesh.brokers.qos2.limits import Pace
 from stores import effects, persistence
 from stores.batch import Batch
 from stores.log import changes as log_changes, effects as log_effects, messages as log_messages
@@ -119,4 +123,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.log.questions",
         "stores.log.follower",
     ),
+    "qos2-limits": lambda: limits_table("peermesh.brokers.qos2.limits"),
+    "qos2-pace": lambda: settings_table(Pace),
+    "qos2-counters": lambda: counters_table(Counters),
 }

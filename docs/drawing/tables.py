@@ -57,3 +57,19 @@ def limits_table(*modules: str) -> str:
 def methods_table(thing: type, title: str) -> str:
     """Draw the methods of a class or a protocol."""
     return table((title, "means"), [(code(each.name), each.text) for each in methods(thing)])
+
+
+def settings_table(thing: type) -> str:
+    """Draw the fields of a dataclass of numbers, with what they are if nobody says otherwise."""
+    rows = [
+        (code(each.name), f"{getattr(thing(), each.name):g}", each.text)
+        for each in attributes(thing)
+    ]
+    return table(("setting", "is", "of what"), rows)
+
+
+def counters_table(thing: type) -> str:
+    """Draw the fields of a class that counts."""
+    return table(
+        ("counter", "counts"), [(code(each.name), each.text) for each in attributes(thing)]
+    )

@@ -16,6 +16,7 @@ from peermesh.cli.link import link
 from peermesh.cli.logs import log
 from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
+from peermesh.cli.qos2 import dlq
 from peermesh.cli.running import Stopped
 from peermesh.cli.stores import store
 from wire.errors import InsecureAddress, MeshError
@@ -61,6 +62,7 @@ COMMANDS: Final = (
     broker,
     check,
     demo,
+    dlq,
     link,
     log,
     node,

@@ -17,6 +17,7 @@ from peermesh.brokers.modules.layout import Changes
 from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.qos2 import qos2
 from peermesh.cli.running import Stopped
 from wire.errors import MeshError
 
@@ -25,10 +26,10 @@ _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 @click.group()
 def broker() -> None:
-    """Run a broker: a bus of modules in one process, or channels for topics."""
+    """Run a broker: a bus of modules, channels for topics, or durable topics over lines."""
 
 
-for command in (edge, edge_pub, edge_sub):
+for command in (edge, edge_pub, edge_sub, qos2):
     broker.add_command(command)
 
 

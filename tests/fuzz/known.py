@@ -7,12 +7,13 @@ from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
-from tests.fuzz.targets import control, frames, handshake, store, texts, values
+from tests.fuzz.targets import control, frames, handshake, lines, store, texts, values
 
 TARGETS: dict[str, ModuleType] = {
     "control": control,
     "frames": frames,
     "handshake": handshake,
+    "lines": lines,
     "store": store,
     "texts": texts,
     "values": values,

@@ -1,0 +1,294 @@
+"""The QoS-2 broker: two ports, their connections, and what holds them up (seed: Message Broker)."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from ipaddress import ip_address
+from typing import Final, assert_never
+
+import trio
+
+from endpoint.endpoint import Endpoint
+from peermesh.brokers.qos2.backlog import Backlog
+from peermesh.brokers.qos2.consumer_session import ConsumerSession
+from peermesh.brokers.qos2.conversation import Conversation, Work
+from peermesh.brokers.qos2.counters import Counters
+from peermesh.brokers.qos2.errors import BrokerError
+from peermesh.brokers.qos2.limits import (
+    CONNECTIONS_MAX,
+    CONSUMER_PORT,
+    PUBLISHER_PORT,
+    Pace,
+)
+from peermesh.brokers.qos2.publisher_session import PublisherSession
+from peermesh.brokers.qos2.shelf import Place, Shelf, open_shelf
+from peermesh.brokers.qos2.steps import (
+    Bury,
+    Commit,
+    Enter,
+    Fetch,
+    Open,
+    Steps,
+    Store,
+)
+from peermesh.brokers.qos2.supervision import supervise
+from wire.errors import AddressInUse, InsecureAddress
+
+logger = logging.getLogger(__name__)
+
+KEEPALIVE_SECONDS: Final = 60
+"""Silence after which the system asks whether a client's machine is still there."""
+
+Tell = Callable[[], Steps]
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where clients connect. Port 0 lets the system choose."""
+
+    host: str = "127.0.0.1"
+    publishers: int = PUBLISHER_PORT
+    consumers: int = CONSUMER_PORT
+    allow_plain: bool = False
+    """Whether ``host`` may be reached from other machines: the protocol is plain text."""
+
+
+class QoS2Broker:
+    """A running broker. Use ``open_broker``."""
+
+    def __init__(self, shelf: Shelf, pace: Pace) -> None:
+        """Begin without ports."""
+        self.shelf = shelf
+        self.counters = Counters()
+        self.publisher_port = 0
+        self.consumer_port = 0
+        self._pace = pace
+        self._consumers: dict[str, Conversation] = {}
+
+    def statistics(self) -> dict[str, int]:
+        """Give what was counted, by name; see ``Counters``."""
+        return {**self.counters.as_dict(), "topics": len(self.shelf.topics())}
+
+    async def serve_publisher(self, stream: trio.SocketStream) -> None:
+        """Talk with one publisher."""
+        session = PublisherSession(self._pace)
+        self.counters.publishers += 1
+        try:
+            work = partial(self._store, session)
+            await self._talk(Conversation(stream, session, work, self._pace.send_seconds))
+        finally:
+            self.counters.publishers -= 1
+
+    async def _store(self, session: PublisherSession, step: Work) -> Tell:
+        assert isinstance(step, Store)
+        try:
+            is_repeated = await self.shelf.store(step)
+        except BrokerError as error:
+            self.counters.refused += 1
+            logger.info("a message was refused: %s", error)
+            return partial(session.refused, str(error))
+        self.counters.repeated += is_repeated
+        self.counters.published += not is_repeated
+        return session.stored
+
+    async def serve_consumer(self, stream: trio.SocketStream) -> None:
+        """Talk with one consumer."""
+        visit = _Visit(self.shelf, self.counters, ConsumerSession(self._pace), self._admit)
+        visit.conversation = Conversation(
+            stream, visit.session, visit.perform, self._pace.send_seconds
+        )
+        self.counters.consumers += 1
+        try:
+            await self._talk(visit.conversation)
+        finally:
+            self.counters.consumers -= 1
+            for name in [name for name, at in self._consumers.items() if at is visit.conversation]:
+                del self._consumers[name]
+
+    def _admit(self, name: str, conversation: Conversation) -> None:
+        """Let a consumer in; an earlier connection under its name goes at once."""
+        earlier = self._consumers.get(name)
+        if earlier is not None:
+            earlier.end("TAKEN OVER")
+        self._consumers[name] = conversation
+
+    async def _talk(self, conversation: Conversation) -> None:
+        await conversation.run()
+        if conversation.closed_because is not None:
+            self.counters.cut += 1
+            logger.info("a connection was cut: %s", conversation.closed_because)
+
+
+class _Visit:
+    """One connection of a consumer, from its login on with a backlog."""
+
+    conversation: Conversation
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        counters: Counters,
+        session: ConsumerSession,
+        admit: Callable[[str, Conversation], None],
+    ) -> None:
+        self.session = session
+        self._shelf = shelf
+        self._counters = counters
+        self._admit = admit
+        self._backlog: Backlog | None = None
+
+    async def perform(self, step: Work) -> Tell:
+        """Do a step, and give what to tell the session."""
+        try:
+            return await self._do(step)
+        except BrokerError as error:
+            is_lost = isinstance(step, Commit | Bury)
+            return partial(self.session.lost if is_lost else self.session.refused, str(error))
+
+    async def _do(self, step: Work) -> Tell:
+        match step:
+            case Enter(login):
+                token = uuid.uuid4().bytes
+                await self._shelf.enter(login.name, token)
+                self._backlog = Backlog(self._shelf, self._counters, login.name, token)
+                self._admit(login.name, self.conversation)
+                return self.session.entered
+            case Store():
+                raise AssertionError("consumers publish nothing")
+            case _:
+                assert self._backlog is not None
+                return await self._with(self._backlog, step)
+
+    async def _with(self, backlog: Backlog, step: Open | Fetch | Commit | Bury) -> Tell:
+        match step:
+            case Open(topic):
+                await backlog.open(topic)
+                return self.session.opened
+            case Fetch(number, topics):
+                delivery = await backlog.next(topics)
+                return partial(self.session.fetched, number, delivery)
+            case Commit(delivery):
+                await backlog.commit(delivery)
+                return self.session.committed
+            case Bury():
+                await backlog.bury(step)
+                return self.session.buried
+            case _:
+                assert_never(step)
+
+
+class _Port:
+    """Accepts connections, so many at a time, and keeps each one's failures from the others."""
+
+    def __init__(
+        self, host: str, serve: Callable[[trio.SocketStream], Awaitable[None]], counters: Counters
+    ) -> None:
+        self.listeners: list[trio.SocketListener] = []
+        self._host = host
+        self._serve = serve
+        self._counters = counters
+        self._open = 0
+
+    async def listen(self, port: int) -> int:
+        """Open the port, and give its number; raises ``AddressInUse`` and ``OSError``."""
+        try:
+            self.listeners = await trio.open_tcp_listeners(port, host=self._host)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise AddressInUse(f"something listens on {self._host}:{port} already") from error
+        number: int = self.listeners[0].socket.getsockname()[1]
+        return number
+
+    async def __aenter__(self) -> None:
+        pass
+
+    async def __aexit__(self, *_: object) -> None:
+        for listener in self.listeners:
+            listener.socket.close()
+
+    async def accept(self, connections: trio.Nursery, port: int) -> None:
+        """Accept for ever. What ended an earlier attempt has closed the port; connections stay."""
+        if any(listener.socket.fileno() < 0 for listener in self.listeners):
+            await self.listen(port)
+        await trio.serve_listeners(self._handle, self.listeners, handler_nursery=connections)
+
+    async def _handle(self, stream: trio.SocketStream) -> None:
+        async with stream:
+            if self._open >= CONNECTIONS_MAX:
+                self._counters.turned_away += 1
+                with trio.move_on_after(1), suppress(trio.BrokenResourceError):
+                    await stream.send_all(b"ERROR TOO MANY CONNECTIONS\n")
+                return
+            self._open += 1
+            try:
+                _keep_alive(stream)
+                await self._serve(stream)
+            except Exception:
+                self._counters.failed += 1
+                logger.exception("a connection failed")
+            finally:
+                self._open -= 1
+
+
+def _keep_alive(stream: trio.SocketStream) -> None:
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
+
+
+def _check_address(ports: Ports) -> None:
+    """Refuse to speak in plain text with the world; raises ``InsecureAddress``."""
+    try:
+        is_loopback = ip_address(ports.host).is_loopback
+    except ValueError:
+        is_loopback = ports.host == "localhost"
+    if not (is_loopback or ports.allow_plain):
+        raise InsecureAddress(
+            f"the line protocol is plain text, without passwords: listen on 127.0.0.1 instead of"
+            f" {ports.host}, or say allow_plain=True"
+        )
+
+
+@asynccontextmanager
+async def open_broker(
+    endpoint: Endpoint,
+    place: Place | None = None,
+    ports: Ports | None = None,
+    pace: Pace | None = None,
+) -> AsyncIterator[QoS2Broker]:
+    """Run a broker on an endpoint, until the end of the block.
+
+    Raises ``InsecureAddress``, ``AddressInUse``, ``OSError`` and whatever the stores raise.
+    """
+    ports = ports or Ports()
+    _check_address(ports)
+    async with open_shelf(endpoint, place or Place()) as shelf:
+        broker = QoS2Broker(shelf, pace or Pace())
+        publishers = _Port(ports.host, broker.serve_publisher, broker.counters)
+        consumers = _Port(ports.host, broker.serve_consumer, broker.counters)
+        async with publishers, consumers:
+            broker.publisher_port = await publishers.listen(ports.publishers)
+            broker.consumer_port = await consumers.listen(ports.consumers)
+            # Connections live in this nursery, so that who accepts them may fall without them.
+            async with trio.open_nursery() as connections:
+                parts: dict[str, Callable[[], Awaitable[object]]] = {
+                    "publisher server": partial(
+                        publishers.accept, connections, broker.publisher_port
+                    ),
+                    "consumer server": partial(consumers.accept, connections, broker.consumer_port),
+                }
+                if not shelf.place.is_follower:
+                    parts["keeper of topics"] = shelf.follow
+                for name, part in parts.items():
+                    connections.start_soon(supervise, name, part)
+                try:
+                    yield broker
+                finally:
+                    connections.cancel_scope.cancel()

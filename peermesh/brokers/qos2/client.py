@@ -1,0 +1,299 @@
+"""Clients of the broker that give and take each message exactly once.
+
+Both connect again by themselves. What must outlive the process is their caller's, since only he can
+keep it together with his own data: a publisher's ids, and the last number that a consumer has dealt
+with in each topic.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from peermesh.brokers.qos2.commands import check_name
+from peermesh.brokers.qos2.errors import DialogueError, Refused, TakenOver
+from peermesh.brokers.qos2.limits import (
+    CONSUMER_PORT,
+    ID_MAX,
+    MESSAGE_SIZE_MAX,
+    PUBLISHER_PORT,
+    RECEIVE_SIZE,
+    TOPICS_OF_MESSAGE_MAX,
+)
+from peermesh.brokers.qos2.lines import LineDecoder
+from peermesh.brokers.qos2.receiver import (
+    Deal,
+    Declined,
+    Incoming,
+    Receiver,
+    ReceiverStep,
+    Released,
+)
+from peermesh.brokers.qos2.sender import Completed, Outgoing, Rejected, Sender, SenderStep
+from peermesh.brokers.qos2.steps import Close, Send
+from wire.errors import InvalidData
+
+logger = logging.getLogger(__name__)
+
+RETRY_SECONDS: Final = 0.2
+"""The pause before a broker that does not answer is tried again; doubled up to the next one."""
+
+RETRY_SECONDS_MAX: Final = 5.0
+"""The longest pause."""
+
+TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT")
+"""How refusals begin that another try may change."""
+
+
+class _ConnectionLost(Exception):
+    """Whatever it was: connect again."""
+
+
+@contextmanager
+def _losing() -> Iterator[None]:
+    """Turn what can happen to a connection into one error."""
+    try:
+        yield
+    except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, DialogueError) as error:
+        raise _ConnectionLost(str(error)) from error
+
+
+class _Line:
+    """A connection to the broker."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._decoder = LineDecoder()
+
+    async def take(self, size: int | None) -> bytes:
+        """Wait for a line, or a body."""
+        while (data := self._decoder.take(size)) is None:
+            received = await self.stream.receive_some(RECEIVE_SIZE)
+            if not received:
+                raise _ConnectionLost("the broker ended the connection")
+            self._decoder.feed(bytes(received))
+        return data
+
+
+class _Client:
+    """What both have in common: a connection that is made when it is needed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = (host, port)
+        self._line: _Line | None = None
+        self._pause = RETRY_SECONDS
+
+    async def _connect(self) -> _Line:
+        with _losing():
+            return _Line(await trio.open_tcp_stream(*self._address))
+
+    async def _rest(self, why: _ConnectionLost) -> None:
+        """Drop the connection, and wait before the next attempt."""
+        await self.aclose()
+        logger.info("connecting to %s:%s again: %s", *self._address, why)
+        await trio.sleep(self._pause)
+        self._pause = min(2 * self._pause, RETRY_SECONDS_MAX)
+
+    async def aclose(self) -> None:
+        """Let go of the connection; what has no answer yet is unknown."""
+        if self._line is not None:
+            line, self._line = self._line, None
+            await trio.aclose_forcefully(line.stream)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+class Publisher(_Client):
+    """Publishes under a name: a message with an id that was stored already is not stored again."""
+
+    def __init__(self, name: str, port: int = PUBLISHER_PORT, host: str = "127.0.0.1") -> None:
+        """Connect when it is needed."""
+        super().__init__(host, port)
+        self._name = check_name(name)
+        self._sender: Sender | None = None
+        self._busy = trio.Lock()
+
+    async def publish(self, message_id: int, topics: str | Iterable[str], payload: bytes) -> None:
+        """Return once the message is durable on all its topics; try until it is.
+
+        Ids only grow. After a restart, repeat the message of which you do not know. Raises
+        ``Refused`` for what the broker will never take.
+        """
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+        message = Outgoing(message_id, tuple(map(check_name, names)), bytes(payload))
+        _check(message)
+        async with self._busy:
+            while True:
+                try:
+                    with _losing():
+                        await self._publish(message)
+                except _ConnectionLost as error:
+                    await self._rest(error)
+                else:
+                    self._pause = RETRY_SECONDS
+                    return
+
+    async def _publish(self, message: Outgoing) -> None:
+        if self._line is None or self._sender is None or not self._sender.is_idle:
+            await self.aclose()
+            self._line = await self._connect()
+            self._sender = Sender(self._name)
+            await self._carry_out(self._line, self._sender.start())
+        line, sender = self._line, self._sender
+        while not sender.is_idle:
+            await self._carry_out(line, sender.receive(await line.take(None)))
+        steps = sender.publish(message)
+        while not await self._carry_out(line, steps):
+            steps = sender.receive(await line.take(None))
+
+    async def _carry_out(self, line: _Line, steps: list[SenderStep]) -> bool:
+        """Do what the sender says; tell whether the message is durable."""
+        for step in steps:
+            match step:
+                case Send(data):
+                    await line.stream.send_all(data)
+                case Completed():
+                    return True
+                case Rejected(_, reason):
+                    await self.aclose()
+                    raise _ConnectionLost(reason) if _is_temporary(reason) else Refused(reason)
+                case Close():
+                    raise _ConnectionLost
+        return False
+
+
+def _check(message: Outgoing) -> None:
+    if not 0 < message.id <= ID_MAX:
+        raise InvalidData(f"{message.id} is no id: ids are numbers from 1 to {ID_MAX}")
+    if not 0 < len(message.topics) <= TOPICS_OF_MESSAGE_MAX:
+        raise InvalidData(f"a message has 1 to {TOPICS_OF_MESSAGE_MAX} topics")
+    if len(message.payload) > MESSAGE_SIZE_MAX:
+        raise InvalidData(f"a payload has {MESSAGE_SIZE_MAX} bytes at most")
+
+
+def _is_temporary(reason: str) -> bool:
+    return reason.startswith(TEMPORARY)
+
+
+class Consumer(_Client):
+    """Takes the messages of topics under a name, one after the other, each once.
+
+    ``handled`` is the last number that was dealt with in each topic, as far as the caller keeps
+    it. Without it a message may come twice, when the process died between dealing with it and
+    ``done``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        topics: str | Iterable[str],
+        port: int = CONSUMER_PORT,
+        host: str = "127.0.0.1",
+        *,
+        handled: Mapping[str, int] | None = None,
+    ) -> None:
+        """Connect when it is needed."""
+        super().__init__(host, port)
+        self._name = check_name(name)
+        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+        self._topics = tuple(map(check_name, names))
+        self._handled = dict(handled or {})
+        self._receiver: Receiver | None = None
+        self._message: Incoming | None = None
+
+    async def get(self) -> Incoming:
+        """Wait for the next message; it has to be ``done`` or ``refuse``\\ d before the next.
+
+        Asked again before that, gives the same. Raises ``Refused``, and ``TakenOver`` when
+        somebody else logged in under this name.
+        """
+        while self._message is None:
+            try:
+                with _losing():
+                    await self._read_on()
+            except _ConnectionLost as error:
+                await self._rest(error)
+        self._pause = RETRY_SECONDS
+        return self._message
+
+    async def _read_on(self) -> None:
+        if self._line is None:
+            self._line = await self._connect()
+            self._receiver = Receiver(self._name, self._topics, self._handled)
+            await self._carry_out(self._receiver.start())
+        assert self._receiver is not None
+        data = await self._line.take(self._receiver.body_size)
+        await self._carry_out(self._receiver.receive(data))
+
+    async def done(self) -> None:
+        """Tell that the message is dealt with; return when it will not come again.
+
+        When the connection is lost meanwhile it may, and is told from a new one by its number.
+        """
+        message, self._message = self._take(), None
+        self._handled[message.topic] = message.number
+        if self._receiver is None:
+            return
+        try:
+            with _losing():
+                steps = self._receiver.handled()
+                while not await self._carry_out(steps) and self._line is not None:
+                    steps = self._receiver.receive(await self._line.take(None))
+        except _ConnectionLost:
+            await self.aclose()
+
+    async def refuse(self, reason: str, *, is_final: bool = False) -> None:
+        """Have it sent again after a while; in the end, or at once, it is a dead letter."""
+        self._take()
+        self._message = None
+        if self._receiver is None:
+            return
+        try:
+            with _losing():
+                await self._carry_out(self._receiver.failed(reason, is_final=is_final))
+        except _ConnectionLost:
+            await self.aclose()
+
+    def _take(self) -> Incoming:
+        if self._message is None:
+            raise InvalidData("there is no message in hand: get() one first")
+        return self._message
+
+    async def _carry_out(self, steps: list[ReceiverStep]) -> bool:
+        """Do what the receiver says; tell whether the message in hand is released."""
+        is_released = False
+        for step in steps:
+            match step:
+                case Send(data) if self._line is not None:
+                    await self._line.stream.send_all(data)
+                case Deal(message):
+                    self._message = message
+                case Released():
+                    is_released = True
+                case Declined(reason):
+                    await self.aclose()
+                    if _is_temporary(reason):
+                        raise _ConnectionLost(reason)
+                    raise (TakenOver if reason == "TAKEN OVER" else Refused)(reason)
+                case Close() | Send():
+                    raise _ConnectionLost
+        return is_released
+
+    async def aclose(self) -> None:
+        """Let go of the connection; the message in hand comes again."""
+        self._receiver = None
+        await super().aclose()

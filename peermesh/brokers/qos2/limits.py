@@ -1,0 +1,78 @@
+"""Every limit and pace of the QoS-2 broker, each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wire.limits import KIB, MIB
+
+PUBLISHER_PORT: Final = 4040
+"""Where publishers connect, if ``PUBLISHER_PORT`` says nothing else: the seed's."""
+
+CONSUMER_PORT: Final = 4041
+"""Where consumers connect, if ``CONSUMER_PORT`` says nothing else: the seed's."""
+
+LINE_SIZE_MAX: Final = 64 * KIB
+"""Bytes of a line with its end. Longer payloads travel in several lines, or with ``lengths``."""
+
+MESSAGE_SIZE_MAX: Final = MIB
+"""Bytes of a payload: a connection holds two of them at most."""
+
+NAME_SIZE_MAX: Final = 78
+"""Bytes of a topic's or client's name. A topic's is the name of a file, with three letters for each
+byte that is none of a plain letter; files' names end at 255, and SQLite appends to them."""
+
+TOPICS_OF_MESSAGE_MAX: Final = 64
+"""Topics that one message is published on: it is written once for each."""
+
+TOPICS_OF_CONSUMER_MAX: Final = 256
+"""Topics that one connection subscribes to: each has entries read ahead."""
+
+TOPICS_MAX: Final = 1_024
+"""Topics of a broker: each is a log with a file and a task."""
+
+CONNECTIONS_MAX: Final = 1_000
+"""Connections at each of the two ports; one more is told so and closed. File descriptors of a
+process end at 1,024 in many places: with more, raise both."""
+
+ID_MAX: Final = (1 << 63) - 1
+"""The largest message id of a publisher: logs number their producers' entries so."""
+
+MISTAKES_MAX: Final = 100
+"""Errors in a row after which a connection is closed: who is answered by nothing but errors does
+not read them."""
+
+REASON_SIZE_MAX: Final = 200
+"""Characters of a reason that are kept with a dead letter."""
+
+READ_AHEAD: Final = 16
+"""Messages read at a time from a topic for one consumer."""
+
+RECEIVE_SIZE: Final = 64 * KIB
+"""Bytes taken from a connection at a time."""
+
+BURIAL_TOPIC: Final = "dead_letter"
+"""The topic of dead letters: the seed's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long the broker waits for what. Seconds."""
+
+    acknowledge_seconds: float = 120.0
+    """For a consumer's PUBREC or PUBCOMP: a person has to find out an MD5."""
+    silence_seconds: float = 300.0
+    """For the next complete line of a publisher, or of a consumer without subscriptions."""
+    send_seconds: float = 30.0
+    """For a client to take what is sent to it."""
+    resend_seconds: float = 0.5
+    """Before the first resend; doubled for each one that follows."""
+    resend_seconds_max: float = 30.0
+    """Before any resend, at most."""
+    resends_max: int = 3
+    """Resends before a message becomes a dead letter: the seed's."""
+
+    def pause(self, failures: int) -> float:
+        """Give the seconds to wait after so many failures (from one)."""
+        return min(self.resend_seconds_max, self.resend_seconds * 2.0 ** min(failures - 1, 30))

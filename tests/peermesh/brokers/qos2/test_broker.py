@@ -1,0 +1,284 @@
+"""The broker on a mesh: restarts, followers, limits, and parts that fail."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from itertools import pairwise
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from peermesh.brokers.qos2 import (
+    Consumer,
+    DeadLetters,
+    Pace,
+    Place,
+    Ports,
+    Publisher,
+    Refused,
+    TakenOver,
+    broker,
+    open_broker,
+)  # fmt: skip
+from peermesh.brokers.qos2.supervision import supervise
+from wire.errors import AddressInUse, InsecureAddress
+
+ANY_PORTS = Ports(publishers=0, consumers=0)
+QUICK = Pace(resend_seconds=0.001)
+
+
+@asynccontextmanager
+async def running(place: Place | None = None, pace: Pace = QUICK) -> AsyncIterator[object]:
+    async with Endpoint() as endpoint, open_broker(endpoint, place, ANY_PORTS, pace) as on:
+        yield on
+
+
+@pytest.fixture
+async def on():
+    async with running() as found:
+        yield found
+
+
+async def test_what_was_given_is_taken_once_with_any_bytes(on):
+    payloads = [b"", b"END\n", b"no line end", b"\x00\xff\r\n.END\n", b"x" * 1_000_000, b"END\n"]
+    async with Publisher("till", on.publisher_port) as out:
+        for number, payload in enumerate(payloads, start=1):
+            await out.publish(number, ["tea", "coffee"], payload)
+            await out.publish(number, ["tea", "coffee"], payload)
+    assert on.statistics()["published"] == on.statistics()["repeated"] == len(payloads)
+    for topic in ("tea", "coffee"):
+        async with Consumer(topic, topic, on.consumer_port) as source:
+            for number, payload in enumerate(payloads, start=1):
+                message = await source.get()
+                assert (message.topic, message.number, message.payload) == (topic, number, payload)
+                await source.done()
+
+
+@pytest.mark.parametrize("topic", ["ä" * 39, "../up", "A", "a", "%2e", "x" * 78])
+async def test_a_topic_may_be_called_anything_and_is_a_file(tmp_path, topic):
+    async with running(Place(folder=tmp_path / "topics")) as on:
+        async with Publisher("till", on.publisher_port) as out:
+            await out.publish(1, [topic, "a", "A"], topic.encode())
+        async with Consumer("billing", topic, on.consumer_port) as source:
+            assert (await source.get()).payload == topic.encode()
+    assert [path.name for path in tmp_path.iterdir()] == ["topics"]
+
+
+async def test_an_id_that_is_too_old_is_refused(on):
+    async with Publisher("till", on.publisher_port) as out:
+        for number in (*range(1, 4), 1_000_000):
+            await out.publish(number, "tea", b"green")
+        with pytest.raises(Refused, match="ID TOO OLD"):
+            await out.publish(500, "tea", b"black")
+
+
+async def test_a_refused_message_comes_again_and_is_a_dead_letter_in_the_end(on):
+    async with Publisher("till", on.publisher_port) as out:
+        await out.publish(1, "tea", b"poison")
+    async with Consumer("billing", "tea", on.consumer_port) as source:
+        for _ in range(4):
+            assert (await source.get()).number == 1
+            await source.refuse("it is poison")
+        async with Publisher("till", on.publisher_port) as out:
+            await out.publish(2, "tea", b"good")
+        assert (await source.get()).number == 2
+        await source.done()
+    (letter,) = await DeadLetters(on.shelf).list()
+    assert (letter.topic, letter.consumer, letter.message) == ("tea", "billing", 1)
+    assert (letter.reason, letter.attempts, letter.payload) == ("it is poison", 4, b"poison")
+
+
+async def test_a_dead_letter_is_replayed_once_and_for_its_consumer_only(on):
+    letters = DeadLetters(on.shelf)
+    async with (
+        Publisher("till", on.publisher_port) as out,
+        Consumer("billing", "tea", on.consumer_port) as billing,
+        Consumer("shipping", "tea", on.consumer_port) as shipping,
+    ):
+        await out.publish(1, "tea", b"first")
+        await billing.get()
+        await billing.refuse("not now", is_final=True)
+        await out.publish(2, "tea", b"second")
+        assert (await billing.get()).payload == b"second"
+        await letters.replay(1)
+        with pytest.raises(Refused, match="no dead letter 1"):
+            await letters.replay(1)
+        await out.publish(3, "tea", b"third")
+        await billing.done()
+        for source, wanted in ((billing, [b"first", b"third"]),
+                               (shipping, [b"first", b"second", b"third"])):  # fmt: skip
+            for payload in wanted:
+                assert (await source.get()).payload == payload
+                await source.done()
+
+
+async def test_a_dead_letter_that_cannot_be_dealt_with_stays_listed(on):
+    async with (
+        Publisher("till", on.publisher_port) as out,
+        Consumer("undertaker", "dead_letter", on.consumer_port) as source,
+    ):
+        await out.publish(1, "dead_letter", b"dead already")
+        await source.get()
+        await source.refuse("not this one", is_final=True)
+        await out.publish(2, "dead_letter", b"another")
+        assert (await source.get()).payload == b"another"
+    assert len(await DeadLetters(on.shelf).list()) == 2
+    assert on.statistics()["given_up"] == 1
+
+
+@pytest.mark.parametrize("has_copies", [False, True])
+async def test_a_consumer_comes_back_on_another_node(tmp_path, has_copies):
+    async with Endpoint() as here, Endpoint() as there:
+        port = await here.listen()
+        folder = tmp_path / "copies" if has_copies else None
+        async with open_broker(here, Place(folder=tmp_path / "topics"), ANY_PORTS) as keeper:
+            assert await there.peer("127.0.0.1", port)
+            place = Place(folder=folder, is_follower=True)
+            async with open_broker(there, place, ANY_PORTS) as follower:
+                async with Publisher("till", follower.publisher_port) as out:
+                    for number in (1, 2, 3):
+                        await out.publish(number, "tea", str(number).encode())
+                        await out.publish(number, "tea", str(number).encode())
+                taken = []
+                for at in (keeper, follower, keeper):
+                    async with Consumer("billing", "tea", at.consumer_port) as source:
+                        taken.append((await source.get()).payload)
+                        await source.done()
+                assert taken == [b"1", b"2", b"3"]
+
+
+async def test_a_login_on_another_node_fences_the_earlier_one():
+    async with Endpoint() as here, Endpoint() as there:
+        port = await here.listen()
+        async with open_broker(here, Place(), ANY_PORTS) as keeper:
+            assert await there.peer("127.0.0.1", port)
+            async with (
+                open_broker(there, Place(is_follower=True), ANY_PORTS) as follower,
+                Publisher("till", keeper.publisher_port) as out,
+                Consumer("billing", "tea", keeper.consumer_port) as first,
+                Consumer("billing", "tea", follower.consumer_port) as second,
+            ):
+                await out.publish(1, "tea", b"green")
+                await first.get()
+                await second.get()
+                with pytest.raises(TakenOver):
+                    await first.done()
+                await second.done()
+
+
+async def test_only_loopback_is_spoken_to_in_plain_text():
+    async with Endpoint() as endpoint:
+        with pytest.raises(InsecureAddress, match="allow_plain"):
+            async with open_broker(endpoint, None, Ports("0.0.0.0", 0, 0)):
+                pass
+        ports = Ports("0.0.0.0", 0, 0, allow_plain=True)
+        async with open_broker(endpoint, None, ports) as on:
+            assert on.publisher_port
+
+
+async def test_a_port_that_is_taken_is_named(on):
+    async with Endpoint() as endpoint:
+        with pytest.raises(AddressInUse, match=str(on.consumer_port)):
+            async with open_broker(endpoint, None, Ports(consumers=on.consumer_port, publishers=0)):
+                pass
+
+
+async def test_one_connection_too_many_is_told_so(on, monkeypatch):
+    monkeypatch.setattr(broker, "CONNECTIONS_MAX", 1)
+    first = await trio.open_tcp_stream("127.0.0.1", on.publisher_port)
+    async with first:
+        await first.send_all(b"LOGIN till\n")
+        assert await first.receive_some() == b"OK ids\n"
+        async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as second:
+            assert await second.receive_some() == b"ERROR TOO MANY CONNECTIONS\n"
+            assert await second.receive_some() == b""
+    assert on.statistics()["turned_away"] == 1
+
+
+@pytest.mark.parametrize("said", ["", "BEGIN tea\nhalf a mess"])
+async def test_a_silent_publisher_is_cut(said):
+    async with running(pace=Pace(silence_seconds=0.05)) as on:
+        async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as line:
+            await line.send_all(said.encode())
+            assert await line.receive_some() == b"ERROR\n"
+            assert await line.receive_some() == b""
+        assert on.statistics()["cut"] == 1
+
+
+async def test_a_consumer_that_does_not_acknowledge_is_cut_after_the_resends():
+    async with running(pace=Pace(acknowledge_seconds=0.02, resend_seconds=0.001)) as on:
+        async with Publisher("till", on.publisher_port) as out:
+            await out.publish(1, "tea", b"green\n")
+        async with await trio.open_tcp_stream("127.0.0.1", on.consumer_port) as line:
+            await line.send_all(b"LOGIN billing\nSUBSCRIBE tea\n")
+            seen = b""
+            while data := await line.receive_some():
+                seen += data
+        assert seen == b"BEGIN tea\ngreen\nEND\n" * 4
+        (letter,) = await DeadLetters(on.shelf).list()
+        assert letter.reason == "no PUBREC in 0.02 s"
+
+
+async def test_a_client_that_takes_nothing_is_cut_and_no_other_waits():
+    async with running(pace=Pace(send_seconds=0.1)) as on:
+        async with Publisher("till", on.publisher_port) as out:
+            await out.publish(1, "tea", b"x" * 1_000_000)
+            async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as deaf:
+                with suppress(trio.BrokenResourceError):
+                    while True:
+                        await deaf.send_all(b"PUBREL\n" * 10_000)
+            await out.publish(2, "tea", b"green")
+        assert on.statistics()["cut"] == 1
+
+
+async def test_a_connection_that_fails_inside_leaves_the_others(on, monkeypatch, caplog):
+    async with Publisher("till", on.publisher_port) as out:
+        await out.publish(1, "tea", b"green")
+
+        async def fall(*_):
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(on.shelf, "position", fall)
+            async with await trio.open_tcp_stream("127.0.0.1", on.consumer_port) as line:
+                await line.send_all(b"LOGIN billing\nSUBSCRIBE tea\n")
+                assert await line.receive_some() == b""
+        await out.publish(2, "tea", b"black")
+    assert on.statistics()["failed"] == 1
+    assert re.search("ZeroDivisionError", caplog.text)
+
+
+async def test_a_part_that_fails_is_started_again(autojump_clock, caplog):
+    lives = []
+
+    async def part():
+        lives.append(trio.current_time())
+        if len(lives) < 4:
+            raise ZeroDivisionError(len(lives))
+
+    await supervise("part", part)
+    pauses = [later - earlier for earlier, later in pairwise(lives)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4])
+    assert caplog.text.count("the part failed, and is started again") == 3
+
+
+async def test_an_acceptor_that_falls_opens_its_port_again_and_connections_stay(monkeypatch):
+    opened = []
+    open_listeners = trio.open_tcp_listeners
+
+    async def remember(*where, **how):
+        opened.append(await open_listeners(*where, **how))
+        return opened[-1]
+
+    monkeypatch.setattr(trio, "open_tcp_listeners", remember)
+    async with running() as on, Publisher("till", on.publisher_port) as out:
+        await out.publish(1, "tea", b"green")
+        await opened[0][0].aclose()
+        await out.publish(2, "tea", b"black")
+        async with Publisher("other", on.publisher_port) as other:
+            await other.publish(1, "tea", b"white")
+        assert on.statistics()["published"] == 3
+        assert len(opened) == 3
