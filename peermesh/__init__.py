@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from endpoint.statistics import EndpointStatistics, PeerInfo
     from endpoint.status import StatusCode, StatusEvent
     from endpoint.store import Store
+    from endpoint.store_proxy import StoreProxy
     from endpoint.stream import StatusSubscriber
     from endpoint.subscriber import Subscriber
     from endpoint.verifying import Verification
@@ -68,6 +69,7 @@ __all__ = [
     "StatusEvent",
     "StatusSubscriber",
     "Store",
+    "StoreProxy",
     "Subscriber",
     "Table",
     "Timespan",
@@ -111,6 +113,7 @@ _HOMES = {
     "StatusEvent": "endpoint.status",
     "StatusSubscriber": "endpoint.stream",
     "Store": "endpoint.store",
+    "StoreProxy": "endpoint.store_proxy",
     "Subscriber": "endpoint.subscriber",
     "Table": "wire.values",
     "Timespan": "wire.values",

@@ -40,9 +40,9 @@ class Questions:
     def __init__(
         self,
         send: Callable[[KnownReplica, Question], None],
-        answered: Callable[[ReadAnswerCommand | ReadRefusedCommand], None],
+        answered: Callable[[ReadAnswerCommand | ReadRefusedCommand, int], None],
     ) -> None:
-        """Ask with ``send``; hand what came of it to ``answered``, once for each question."""
+        """Ask with ``send``; hand what came of it, with its revision, to ``answered``."""
         self.master: EndpointId | None = None
         """Where the master that is followed is; others are not asked for what is freshest."""
         self._send = send
@@ -89,11 +89,11 @@ class Questions:
             replica.endpoint == sender for replica in self._replicas
         )
 
-    def answer(self, sender: EndpointId, answer: ReadAnswerCommand) -> None:
+    def answer(self, sender: EndpointId, answer: ReadAnswerCommand, revision: int) -> None:
         """Take in an answer that is expected."""
         self._quiet.pop(sender, None)
         del self._asked[answer.number]
-        self._answered(answer)
+        self._answered(answer, revision)
 
     def refuse(self, sender: EndpointId, refusal: ReadRefusedCommand) -> None:
         """Take in that a replica cannot answer: ask another one."""
@@ -120,7 +120,7 @@ class Questions:
         left = [replica for replica in candidates if replica.endpoint not in asked.refusals]
         if candidates and not left and all(known.is_stale for known in asked.refusals.values()):
             del self._asked[asked.question.number]
-            self._answered(next(iter(asked.refusals.values())))
+            self._answered(next(iter(asked.refusals.values())), 0)
             return
         if asked.repeat_ticks > 0 and not left:
             return  # all of them have refused: later

@@ -150,6 +150,8 @@ class ReadAnswered:
 
     token: int
     answer: ReadAnswerCommand | ReadRefusedCommand
+    revision: int
+    """Of the state that was read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ class Inputs:
         entity: EntityId,
         effects: list[Effect],
         on_action: Callable[[EntityId, bytes], None],
-        proxies: Container[EntityId] = (),
+        proxies: Container[object] = (),
     ) -> None:
         """Append to ``effects``; ``on_action`` gets the sender and an encoded action.
 

@@ -50,7 +50,7 @@ class Proxies:
         self._ledger, self._gate = answers
         self._proxies: dict[EntityId, _Proxy] = {}
 
-    def __contains__(self, entity: EntityId) -> bool:
+    def __contains__(self, entity: object) -> bool:
         """Tell whether somebody is a proxy."""
         return entity in self._proxies
 

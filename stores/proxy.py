@@ -211,7 +211,7 @@ class Proxy:
             case ReadAnswerCommand() if epoch is not None:
                 if self._questions.expects(sender.endpoint, content.number):
                     self._seen = max(self._seen, (epoch, command.sequence))
-                    self._questions.answer(sender.endpoint, content)
+                    self._questions.answer(sender.endpoint, content, command.sequence)
             case ReadRefusedCommand():
                 self._questions.refuse(sender.endpoint, content)
             case OutcomesCommand() if epoch is not None:
@@ -293,8 +293,8 @@ class Proxy:
         known = self._known_epoch if epoch is None else epoch
         return encode_command(InternalCommand(sequence, self.entity, None, known, content))
 
-    def _on_answered(self, answer: ReadAnswerCommand | ReadRefusedCommand) -> None:
-        self._effects.append(ReadAnswered(answer.number, answer))
+    def _on_answered(self, answer: ReadAnswerCommand | ReadRefusedCommand, revision: int) -> None:
+        self._effects.append(ReadAnswered(answer.number, answer, revision))
 
     def _on_request(self, action: Action) -> None:
         if self._is_closed:

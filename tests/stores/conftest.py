@@ -11,8 +11,8 @@ import pytest
 
 from stores import commands, effects as fx
 from stores.actions import Initial, WriterId
-from stores.backends import MemoryBackend
 from stores.asking import KnownReplica
+from stores.backends import MemoryBackend
 from stores.clone import BUFFER_TICKS, Clone
 from stores.commands import InternalCommand
 from stores.effects import Effect
@@ -30,6 +30,7 @@ from wire.values import Value
 
 TICK_NS = 100_000_000
 
+Sending = fx.Unicast | fx.Multicast | fx.ToProxy | fx.ToClone | fx.ToOwnKind
 ReadAnswer = commands.ReadAnswerCommand | commands.ReadRefusedCommand
 
 
@@ -292,28 +293,13 @@ class World:
         for effect in effects:
             node.log.append(effect)
             match effect:
+                case fx.Unicast() | fx.Multicast() | fx.ToProxy() | fx.ToClone() | fx.ToOwnKind():
+                    self.packets += self._packets(node, effect)
                 case fx.Deposed():
                     node.step_down(effect)
-                case fx.Unicast(to, payload):
-                    topic = "Clone" if node.is_master else "Master"
-                    self.packets.append(Packet(node.id, to, payload, topic))
-                case fx.ToProxy(to, payload) | fx.ToClone(to, payload):
-                    topic = type(effect).__name__.removeprefix("To")
-                    self.packets.append(Packet(node.id, to, payload, topic))
-                case fx.ReadAnswered(token, answer):
+                case fx.ReadAnswered(token, answer, _):
                     assert token not in node.answers, f"question {token} answered twice"
                     node.answers[token] = answer
-                case fx.Multicast(payload):
-                    topic = "Clone" if node.is_master else "Master"
-                    others = [other for other in self.nodes if other.topic == topic]
-                    self.packets += [Packet(node.id, other.id, payload, topic) for other in others]
-                case fx.ToOwnKind(to, payload):
-                    alike = [other for other in self.nodes if other.topic == node.topic]
-                    self.packets += [
-                        Packet(node.id, other.id, payload, node.topic)
-                        for other in alike
-                        if other is not node and to in (None, other.id)
-                    ]
                 case fx.Persist():
                     assert not node.commits, "one commit at a time"
                     node.commits.append(effect)
@@ -325,6 +311,17 @@ class World:
                         result = outcome.between(request - 1, request)
                         assert result is not None
                         node.outcomes[request] = result.result
+
+    def _packets(self, node: Node, effect: Sending) -> list[Packet]:
+        to = None if isinstance(effect, fx.Multicast) else effect.to
+        topic = "Clone" if node.is_master else "Master"
+        if isinstance(effect, fx.ToProxy | fx.ToClone):
+            topic = type(effect).__name__.removeprefix("To")
+        elif isinstance(effect, fx.ToOwnKind):
+            topic = node.topic
+        hearers = [other.id for other in self.nodes if other.topic == topic and other is not node]
+        receivers = hearers if to is None else [to]
+        return [Packet(node.id, receiver, effect.payload, topic) for receiver in receivers]
 
     def deliver(self, packet: Packet) -> None:
         if self.cut_off & {packet.sender, packet.receiver}:
