@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from endpoint.statistics import EndpointStatistics, PeerInfo
     from endpoint.status import StatusCode, StatusEvent
     from endpoint.store import Store
-    from endpoint.store_proxy import StoreProxy
     from endpoint.stream import StatusSubscriber
     from endpoint.subscriber import Subscriber
     from endpoint.verifying import Verification
@@ -69,7 +68,6 @@ __all__ = [
     "StatusEvent",
     "StatusSubscriber",
     "Store",
-    "StoreProxy",
     "Subscriber",
     "Table",
     "Timespan",
@@ -113,7 +111,6 @@ _HOMES = {
     "StatusEvent": "endpoint.status",
     "StatusSubscriber": "endpoint.stream",
     "Store": "endpoint.store",
-    "StoreProxy": "endpoint.store_proxy",
     "Subscriber": "endpoint.subscriber",
     "Table": "wire.values",
     "Timespan": "wire.values",

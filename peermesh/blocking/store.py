@@ -121,7 +121,7 @@ class Store(StoreHandle):
 
 
 class StoreProxy(StoreHandle):
-    """A store without a copy; see ``peermesh.StoreProxy``."""
+    """A store without a copy; see ``endpoint.store_proxy``."""
 
     def __init__(self, portal: Portal, core: CoreProxy) -> None:
         """Use ``Endpoint.attach_proxy``."""
@@ -133,5 +133,5 @@ class StoreProxy(StoreHandle):
         return Reader(self._portal, self._proxy.not_before(since))
 
     def at_master(self) -> Reader:
-        """Read at the master itself; see ``peermesh.StoreProxy.at_master``."""
+        """Read at the master itself; see ``peermesh.Store.at_master``."""
         return Reader(self._portal, self._proxy.at_master())

@@ -1,8 +1,9 @@
 """What every operation does to every type: Broker's whole table, at each kind of handle alike.
 
-One list of cases runs at a master, at a clone and at a proxy, in memory and on SQLite, over wires of
-the test's own and over TCP, as an operation alone and as a batch of one. The writer hears the outcome; the
-master, the clone and a bystander then show the same; and what fails leaves nothing behind.
+One list of cases runs at a master, at a clone and at a proxy, in memory and on SQLite, over wires
+of the test's own and over TCP, as an operation alone and as a batch of one. The writer hears the
+outcome; the master, the clone and a bystander then show the same; and what fails leaves nothing
+behind.
 """
 
 from __future__ import annotations
