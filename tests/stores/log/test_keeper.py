@@ -303,8 +303,8 @@ def test_a_keeper_gives_way_to_a_later_one_and_acknowledges_nothing_any_more(
     assert earlier.outcomes[waiting].code is ErrorCode.FENCED
     told = [type(effect) for effect in earlier.told]
     assert told[-2:] == [fx.SecondMaster, fx.Closed]
+    earlier.append("too late")
     with pytest.raises(StoreClosed):
-        earlier.append("too late")
         earlier.core.requests.seal()
     world.keepers = [later]
     world.settle()
