@@ -217,6 +217,19 @@ def test_receipts_wait_for_replicas(world: Any) -> None:
     assert proxy.outcomes[second] == Applied(2)
 
 
+def test_outcomes_that_got_lost_are_told_again(world: Any, trio_of: Any) -> None:
+    proxy = trio_of[2]
+    first = proxy.put("a", 1)
+    proxy.flush()
+    while world.packets:
+        packet = world.packets.pop(0)
+        if packet.topic != "Proxy":
+            world.deliver(packet)
+    second = proxy.put("b", 2)
+    world.settle()
+    assert (proxy.outcomes[first], proxy.outcomes[second]) == (Applied(1), Applied(2))
+
+
 def test_a_write_under_way_is_applied_once_by_whoever_is_promoted(world: Any, trio_of: Any) -> None:
     master, clone, proxy = trio_of
     request = proxy.increment("n")
