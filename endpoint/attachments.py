@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import trio
 
 from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend
+from endpoint.proxy_runner import ProxyRunner
 from endpoint.store import Store
+from endpoint.store_proxy import StoreProxy
 from endpoint.store_runner import StoreCore, StoreRunner
 from endpoint.surroundings import BackendOpener, Surroundings
+from stores.asking import KnownReplica
 from stores.backends import MemoryBackend
 from stores.clone import Clone
 from stores.effects import Deposed
@@ -22,9 +26,10 @@ from stores.epochs import started_at
 from stores.limits import CLONES_MAX
 from stores.master import Master
 from stores.persistence import StoreBackend
+from stores.proxy import Proxy
 from wire.errors import BackendFailure, InvalidData, MasterExists, NoSuchMaster, StoreError
 from wire.identifiers import EntityId
-from wire.topics import store_topics
+from wire.topics import proxy_topic, store_topics
 
 if TYPE_CHECKING:
     from endpoint.loop import EndpointLoop
@@ -157,6 +162,27 @@ class Attachments:
         store.runner.carry_out(core.start())
         return store
 
+    async def attach_proxy(self, name: str, mutation_buffer_interval: float) -> StoreProxy:
+        """Start a proxy of a store, whether its master is known or not."""
+        topics = store_topics(name)
+        hears = proxy_topic(name)
+        if any(topic in self._loop.stores for topic in (*topics, hears)):
+            raise StoreError(f"store {name} is in use at this endpoint: use that handle")
+        ticks = max(0, round(mutation_buffer_interval / TICK_SECONDS))
+        proxy = Proxy(self._entity(), self._around.now_ns(), ticks)
+
+        def find_replicas() -> list[KnownReplica]:
+            found = self._loop.core.find_stores(topics)
+            return [KnownReplica(endpoint, topic == topics[0]) for endpoint, topic in found]
+
+        runner = ProxyRunner(
+            self._loop, proxy, find_replicas, name=name, now_ns=self._around.now_ns
+        )
+        self._start(runner)
+        runner.survey()
+        runner.carry_out(proxy.start())
+        return StoreProxy(runner, partial(self._loop.close_store, hears))
+
     def _entity(self) -> EntityId:
         self._objects += 1
         return EntityId(self._loop.core.local, self._objects)
@@ -173,10 +199,13 @@ class Attachments:
         )
         runner.make_clone = options.successor
         runner.open_file = self._around.open_file
-        self._loop.add_store(runner.hears, runner)
-        self._loop.start_task(runner.flush_forever)
+        self._start(runner)
 
         async def close() -> None:
             await self._loop.close_store(runner.hears)
 
         return Store(runner, close)
+
+    def _start(self, runner: StoreRunner) -> None:
+        self._loop.add_store(runner.hears, runner)
+        self._loop.start_task(runner.flush_forever)

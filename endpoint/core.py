@@ -7,7 +7,7 @@ precede data, so that a message never overtakes the knowledge that routed it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -333,6 +333,14 @@ class EndpointCore:
             if announcement and topic in announcement.stores:
                 return origin
         return None
+
+    def find_stores(self, topics: Container[str]) -> Iterator[tuple[EndpointId, str]]:
+        """Say which endpoints hear commands on these store topics, the nearest first."""
+        for origin in self._reachable:
+            announcement = self.topology.announcements.get(origin)
+            for topic in () if announcement is None else announcement.stores:
+                if topic in topics:
+                    yield origin, topic
 
     def explain_unreachable(self, endpoint: EndpointId) -> str:
         """Say in a sentence why ``await_peer`` does not come true."""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from endpoint.log import Log
     from endpoint.log_attachments import LogAttachments
     from endpoint.store import Store
+    from endpoint.store_proxy import StoreProxy
 
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""
@@ -440,6 +441,20 @@ class Endpoint:
         self._check_open()
         attach = self._stores().attach_clone
         return Attaching(partial(attach, name, stale_interval, mutation_buffer_interval))
+
+    def attach_proxy(
+        self, name: str, *, mutation_buffer_interval: float = BUFFER_SECONDS
+    ) -> Attaching[StoreProxy]:
+        """Use a store without a copy: ``async with endpoint.attach_proxy("name") as store``.
+
+        Every read asks the nearest replica, over any number of hops, and raises ``StaleData`` if
+        none answers; every write goes to the master. Mutations wait for a master for
+        ``mutation_buffer_interval`` seconds, and then fail. Raises ``StoreError`` where the store
+        has a handle already.
+        """
+        self._check_open()
+        attach = self._stores().attach_proxy
+        return Attaching(partial(attach, name, mutation_buffer_interval))
 
     # Logs.
 

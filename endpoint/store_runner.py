@@ -24,9 +24,12 @@ from stores.effects import (
     MasterLost,
     Multicast,
     Persist,
+    ReadAnswered,
     Resolve,
     SecondMaster,
+    ToClone,
     ToOwnKind,
+    ToProxy,
     Unicast,
     Verified,
 )
@@ -46,7 +49,7 @@ from wire.errors import (
     StoreError,
 )
 from wire.identifiers import EndpointId, EntityId
-from wire.topics import store_topics
+from wire.topics import proxy_topic, store_topics
 
 logger = logging.getLogger("peermesh.store")
 
@@ -151,7 +154,15 @@ class Observer(Protocol):
 
 
 _Told = (
-    Changed | IdleReached | MasterFound | MasterLost | SecondMaster | Deposed | Verified | Closed
+    Changed
+    | IdleReached
+    | MasterFound
+    | MasterLost
+    | SecondMaster
+    | Deposed
+    | Verified
+    | ReadAnswered
+    | Closed
 )
 
 
@@ -364,6 +375,10 @@ class StoreRunner:
                     self._host.send_command(self._topic, to, payload)
                 case ToOwnKind(to, payload):
                     self._host.send_command(self.hears, to, payload)
+                case ToProxy(to, payload):
+                    self._host.send_command(proxy_topic(self.name), to, payload)
+                case ToClone(to, payload):
+                    self._host.send_command(store_topics(self.name)[1], to, payload)
                 case Persist():
                     self._is_committing = True
                     self._host.start_task(self._commit, self.core, self._backend, effect)
@@ -385,14 +400,22 @@ class StoreRunner:
                 self._on_master(effect)
             case Deposed():
                 self._on_deposed(effect)
-            case Verified(token, rows):
-                if token in self._verifying:
-                    self._verifying[token] = rows
-                    self.changed.unpark_all()
+            case Verified():
+                self._on_verified(effect)
+            case ReadAnswered():
+                self._on_read(effect)
             case Closed(code, text):
                 self._on_closed(store_error(code, text))
             case _:
                 assert_never(effect)
+
+    def _on_verified(self, effect: Verified) -> None:
+        if effect.token in self._verifying:
+            self._verifying[effect.token] = effect.rows
+            self.changed.unpark_all()
+
+    def _on_read(self, effect: ReadAnswered) -> None:
+        raise AssertionError(f"only proxies ask: {effect}")
 
     def _resolve(self, outcome: Outcomes) -> None:
         receipts, result = self._receipts, outcome.result

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from stores import commands
+from stores import answering, commands
 from stores.actions import Action, DigestCommand, ExpireCommand, PutCommand, WriterId
 from stores.commands import AckCloneCommand, InternalCommand
 from stores.digests import Digest, digest
-from stores.effects import Changed, Closed, Effect, IdleReached, Verified
+from stores.effects import Changed, Closed, Effect, IdleReached, ToProxy, Verified
 from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
 from stores.history import History
@@ -89,6 +89,7 @@ class Clone:
         self._held = HeldAnswers()
         self._unique: PutCommand | None = None
         self._buffer_ticks = buffer_ticks
+        self._state_epoch = 0  # of the master that made what readers see
         self._barrier = 0
         self._recall: Recall | None = None
         self._waiters: list[_Waiter] = []
@@ -174,7 +175,9 @@ class Clone:
             raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
         if self._is_closed or self._is_paused:
             return []
-        if (answer := commands.consumer_message(command)) is not None:
+        if isinstance(command.content, commands.Question):
+            self._effects.append(self._answer_proxy(command, now_ns))
+        elif (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
         elif self._following.receive(command, now_ns):
             self._on_answer(command)
@@ -343,6 +346,8 @@ class Clone:
         self.has_data = True
         self._recall = None  # the history begins elsewhere now, and the master may be another one
         self._unique = None
+        assert welcome.epoch is not None, welcome
+        self._state_epoch = welcome.epoch
         table, columns = self._table, snapshot.take()
         if content.revision != table.revision or columns != table.columns:
             self.history.restart(content.revision)
@@ -393,6 +398,14 @@ class Clone:
         table, size = self._table, size_of(action) if payload is None else len(payload)
         self.history.add(action, payload, size, table.revision, table.columns.values)
         table.apply(action)
+
+    def _answer_proxy(self, command: InternalCommand, now_ns: int) -> ToProxy:
+        if not self.has_data:
+            return answering.refuse(self, command, "it has no data yet", is_stale=False)
+        if self.is_stale(now_ns):
+            reason = "its master has been out of touch for longer than its stale interval"
+            return answering.refuse(self, command, reason, is_stale=True)
+        return answering.answer(self, self._state_epoch, command)
 
     def _begin(self, token: int, request: int) -> list[Effect]:
         self._barrier += 1

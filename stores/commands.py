@@ -192,6 +192,82 @@ class VerifyAnswerCommand:
     rows: tuple[ReplicaDigest, ...]
 
 
+# -- proxies ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GreetingCommand:
+    """A proxy to the master, twice a second: I am here; the epoch is the highest that I know."""
+
+    number: int
+    writer: WriterId
+    resolved_request: int
+    """The proxy knows what became of all its requests up to this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomesCommand:
+    """The master to a proxy: what became of its requests after one, up to another."""
+
+    number: int
+    """Of the latest greeting."""
+    after: int
+    request: int
+    outcomes: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LookUpCommand:
+    """A proxy to a replica: what is under this key?
+
+    Epoch and sequence number name the state that the proxy has seen: an earlier one is no answer.
+    """
+
+    number: int
+    revision_min: int
+    """Answer with a state of at least this revision, whatever its epoch."""
+    key: bytes
+    has_value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ScanCommand:
+    """A proxy to a replica: which entries are in this span? Epoch and number as in a look-up."""
+
+    number: int
+    revision_min: int
+    start: bytes
+    stop: bytes | None
+    limit: int
+    has_values: bool
+
+
+Row = tuple[bytes, bytes | None, int, int | None]
+"""Key, value if it was asked for, revision, and when it expires."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadAnswerCommand:
+    """A replica to a proxy: this is there, in the state of this epoch and revision."""
+
+    number: int
+    rows: tuple[Row, ...]
+    continuation: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRefusedCommand:
+    """A replica to a proxy: what I have is no answer; ask another one."""
+
+    number: int
+    is_stale: bool
+    """True if readers here get ``StaleData`` too; otherwise it may be able to answer soon."""
+    text: str
+
+
+Question = LookUpCommand | ScanCommand
+
+
 ProducerControl = (
     AttachWriterCommand
     | KeepaliveCommand
@@ -205,6 +281,9 @@ ProducerControl = (
     | ProclaimCommand
     | ReplicatedCommand
     | VerifyAnswerCommand
+    | OutcomesCommand
+    | ReadAnswerCommand
+    | ReadRefusedCommand
 )
 
 ConsumerControl = (
@@ -217,6 +296,9 @@ ConsumerControl = (
     | DetachCommand
     | DigestAnswerCommand
     | VerifyRequestCommand
+    | GreetingCommand
+    | LookUpCommand
+    | ScanCommand
 )
 
 Content = Actions | ProducerControl | ConsumerControl

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
+from stores.commands import ReadAnswerCommand, ReadRefusedCommand
 from stores.digests import ReplicaDigest
 from stores.outcomes import Outcome
 from stores.persistence import Changes
@@ -37,6 +38,22 @@ class ToOwnKind:
 
     to: EndpointId | None
     """``None`` is all of them."""
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToProxy:
+    """Send a command to a proxy, on the proxies' topic."""
+
+    to: EndpointId
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToClone:
+    """Send a proxy's command to a clone, on the clones' topic."""
+
+    to: EndpointId
     payload: bytes
 
 
@@ -128,6 +145,16 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadAnswered:
+    """The question of a proxy that ``ask(token, …)`` has asked has its answer."""
+
+    token: int
+    answer: ReadAnswerCommand | ReadRefusedCommand
+    revision: int
+    """Of the state that was read."""
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The store is of no more use; every request without an outcome was refused before."""
 
@@ -139,6 +166,8 @@ Effect = (
     Unicast
     | Multicast
     | ToOwnKind
+    | ToProxy
+    | ToClone
     | Persist
     | Resolve
     | IdleReached
@@ -148,5 +177,6 @@ Effect = (
     | SecondMaster
     | Deposed
     | Verified
+    | ReadAnswered
     | Closed
 )

@@ -18,6 +18,7 @@ from stores import actions, commands, fields
 from stores.actions import Action, WriterId
 from stores.commands import Actions, Content, InternalCommand
 from stores.limits import BATCH_COUNT_MAX, CLONES_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
+from stores.scanning import PAGE_COUNT_MAX
 from wire import cbor
 from wire.errors import DecodeError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
@@ -113,6 +114,24 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
         commands.VerifyAnswerCommand,
         (fields.count, fields.list_of(fields.replica, CLONES_MAX + 1)),
     ),
+    70: (commands.GreetingCommand, (fields.count, fields.writer, fields.count)),
+    71: (
+        commands.OutcomesCommand,
+        (fields.count, fields.count, fields.count, fields.list_of(fields.outcome, OUTCOMES_MAX)),
+    ),
+    72: (commands.LookUpCommand, (fields.count, fields.count, fields.key, fields.flag)),
+    73: (
+        commands.ScanCommand,
+        (
+            *(fields.count, fields.count, fields.byte_string, fields.optional_bytes),
+            *(fields.count, fields.flag),
+        ),
+    ),
+    74: (
+        commands.ReadAnswerCommand,
+        (fields.count, fields.list_of(fields.row, PAGE_COUNT_MAX), fields.optional_bytes),
+    ),
+    75: (commands.ReadRefusedCommand, (fields.count, fields.flag, fields.text)),
     80: (commands.HistoryRequestCommand, (fields.count, fields.count)),
     81: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
 }

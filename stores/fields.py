@@ -15,6 +15,7 @@ from stores.actions import (
     StepKind,
     WriterId,
 )
+from stores.commands import Row
 from stores.digests import Digest, ReplicaDigest
 from stores.limits import (
     CHUNK_COUNT_MAX,
@@ -70,6 +71,11 @@ def byte_string(value: object) -> bytes:
     if type(value) is not bytes:
         raise _refusal("a byte string", value)
     return value
+
+
+def optional_bytes(value: object) -> bytes | None:
+    """Accept bytes or null."""
+    return None if value is None else byte_string(value)
 
 
 def key(value: object) -> bytes:
@@ -246,6 +252,18 @@ def replica(value: object) -> ReplicaDigest:
             return ReplicaDigest(entity, None if found is None else digest(found))
         case _:
             raise _refusal("a replica", value)
+
+
+def row(value: object) -> Row:
+    """Accept an entry for a proxy."""
+    match _items(value, 4):
+        case [name, found, revision, expires_at_ns]:
+            return (
+                *(key(name), optional_bytes(found)),
+                *(count(revision), optional_count(expires_at_ns)),
+            )
+        case _:
+            raise _refusal("an entry", value)
 
 
 def chunk(value: object) -> Chunk:

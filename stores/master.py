@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from stores import commands
+from stores import answering, commands
 from stores.actions import (
     Action,
     BatchResultCommand,
@@ -47,6 +47,7 @@ from stores.outcomes import (
     outcomes_between,
 )
 from stores.persistence import Loaded
+from stores.proxies import Proxies
 from stores.reading import CommittedReads
 from stores.recalling import recalled
 from stores.replication import ReplicaGate
@@ -111,7 +112,9 @@ class Master(CommittedReads):
         self._rivals = Rivals(entity, loaded.epoch, self._effects)
         self._gate = ReplicaGate(replicas)
         self._verifier = Verifier(entity)
-        self._inputs = Inputs(entity, self._effects, self._on_action)
+        answers = self._ledger, self._gate
+        self._proxies = Proxies(entity, loaded.epoch, self._effects, answers)
+        self._inputs = Inputs(entity, self._effects, self._on_action, self._proxies)
         self.requests = Requests(WriterId.of(entity, loaded.epoch), self._on_request)
         """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
 
@@ -203,6 +206,7 @@ class Master(CommittedReads):
         """Forget the clones and writers of an endpoint; those that return begin anew."""
         self._clones.detach_endpoint(endpoint)
         self._inputs.discard_endpoint(endpoint)
+        self._proxies.discard_endpoint(endpoint)
         self._check_idle()
         return self._take_effects()
 
@@ -244,7 +248,7 @@ class Master(CommittedReads):
         return Inheritance(deposed.epoch, self.requests, columns, deposed.revision)
 
     def begin_verify(self, token: int) -> list[Effect]:
-        """Compare all replicas as they are at this moment of the stream; ``Verified`` tells."""
+        """Compare all replicas as they are now in the stream; ``Verified`` tells."""
         self._verify(None, token)
         return self._take_effects()
 
@@ -290,17 +294,23 @@ class Master(CommittedReads):
             self._on_proclaim(sender, command.epoch)
         elif (event := commands.producer_message(command)) is not None:
             self._inputs.receive(sender, event)
-        elif command.session is None:
-            raise DecodeError(f"{type(command.content).__name__} names no session of a clone")
         elif self._is_fencing(command):
             assert command.epoch is not None, command
             self._depose(sender, command.epoch)
+        elif command.session is None and isinstance(command.content, commands.Question):
+            self._effects.append(answering.answer(self, self.epoch, command))
+        elif command.session is None:
+            if self._proxies.receive(sender, command.content, self._clones.sequence):
+                self._inputs.discard(sender)
         else:
             self._on_clone(CloneId(sender, command.session), command)
 
     def _is_fencing(self, command: InternalCommand) -> bool:
         """Tell whether a clone speaks of a later term, in those commands that name a master."""
-        kinds = commands.HandshakeRequestCommand | commands.DetachCommand
+        kinds = (
+            *(commands.HandshakeRequestCommand, commands.GreetingCommand),
+            commands.DetachCommand,
+        )
         return isinstance(command.content, kinds) and self._rivals.is_fenced(command.epoch)
 
     def _on_clone(self, clone: CloneId, command: InternalCommand) -> None:
@@ -404,6 +414,7 @@ class Master(CommittedReads):
             self._effects += [Resolve(outcome) for outcome in released]
             if self._gate.sequence > replicated:
                 self._clones.tell_all(commands.ReplicatedCommand(), self._gate.sequence)
+                self._proxies.tell_all()
 
     def _repeat_replicated(self) -> None:
         """Say again what may have got lost: nobody would notice."""
@@ -427,7 +438,7 @@ class Master(CommittedReads):
         self.requests.seal()
         self._refuse_unanswered(ErrorCode.FENCED, text)
         self._is_closed = True
-        self._clones.tell_all(commands.MasterClosedCommand(ErrorCode.FENCED, text))
+        self._say_goodbye(ErrorCode.FENCED, text)
         self._effects.append(Deposed(other, epoch, revision))
 
     # -- steps: requests -------------------------------------------------------------------------
@@ -523,6 +534,7 @@ class Master(CommittedReads):
         for writer, request in stage.told.items():
             if (record := self._ledger.find(writer)) is not None:
                 record.publish(request, self._clones.sequence)
+        self._proxies.tell(stage.told)
         self._effects += stage.changes
         ready = self._gate.pass_through(self._clones.sequence, stage.outcomes)
         self._effects += [Resolve(outcome) for outcome in ready]
@@ -558,8 +570,13 @@ class Master(CommittedReads):
         self.requests.seal()
         self._is_closed = True
         self._refuse_unanswered(code, text)
-        self._clones.tell_all(commands.MasterClosedCommand(code, text))
+        self._say_goodbye(code, text)
         self._effects.append(Closed(code, text))
+
+    def _say_goodbye(self, code: ErrorCode, text: str) -> None:
+        goodbye = commands.MasterClosedCommand(code, text)
+        self._clones.tell_all(goodbye)
+        self._proxies.say_goodbye(goodbye)
 
     def _refuse_unanswered(self, code: ErrorCode, text: str) -> None:
         refused = Refused(code, f"{text}: whether the mutation was kept is unknown")

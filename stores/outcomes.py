@@ -153,12 +153,11 @@ class WriterRecord:
             self.outcomes.popleft()
         self.outcomes.append(outcome)
 
-    def published(self, *, after: int) -> tuple[Outcome, ...]:
-        """Give the outcomes that were broadcast, of requests after the one given."""
+    def published(self, *, after: int, until: int | None = None) -> tuple[Outcome, ...]:
+        """Give the outcomes that were broadcast, of requests after one, up to another if given."""
+        last = self.published_request if until is None else until
         return tuple(
-            part
-            for outcome in self.outcomes
-            if (part := outcome.between(after, self.published_request)) is not None
+            part for outcome in self.outcomes if (part := outcome.between(after, last)) is not None
         )
 
     def publish(self, request: int, sequence: int) -> None:
@@ -173,6 +172,16 @@ class WriterRecord:
             request = self.told.popleft()[1]
         if request is not None:
             self.forget(request)
+
+    def told_until(self, sequence: int) -> int:
+        """Give the last request whose outcome was told with this broadcast or an earlier one."""
+        return next((request for told, request in reversed(self.told) if told <= sequence), 0)
+
+    def hear(self, request: int) -> None:
+        """Forget what the writer says that it knows: what became of all up to this request."""
+        while len(self.told) > 1 and self.told[1][1] <= request:
+            self.told.popleft()
+        self.forget(min(request, self.published_request))
 
     def forget(self, request: int) -> None:
         """Forget the outcomes of requests up to this one."""

@@ -16,7 +16,14 @@ from wire.encoding import encode
 from wire.errors import DecodeError, EncodeError, ErrorCode, InvalidTopic, MeshError
 from wire.identifiers import EndpointId, EntityId
 from wire.messages import Announcement, ControlMessage, NodeHeader, PackedType
-from wire.topics import SubscriptionCounts, Subscriptions, check_topic, join, store_topics
+from wire.topics import (
+    SubscriptionCounts,
+    Subscriptions,
+    check_topic,
+    join,
+    proxy_topic,
+    store_topics,
+)
 from wire.values import (
     Count,
     Enum,
@@ -67,5 +74,6 @@ __all__ = [
     "freeze",
     "is_canonical",
     "join",
+    "proxy_topic",
     "store_topics",
 ]

@@ -21,9 +21,14 @@ RESERVED_SEGMENT: Final = "<$>"
 
 MASTER_SUFFIX: Final = "/<$>/data/master"
 CLONE_SUFFIX: Final = "/<$>/data/clone"
+PROXY_SUFFIX: Final = "/<$>/data/proxy"
 KEEPER_SUFFIX: Final = "/<$>/log/keeper"
 READER_SUFFIX: Final = "/<$>/log/reader"
 FOLLOWER_SUFFIX: Final = "/<$>/log/follower"
+_SUFFIXES: Final = (
+    *(MASTER_SUFFIX, CLONE_SUFFIX, PROXY_SUFFIX),
+    *(KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX),
+)
 
 
 def join(left: str, right: str) -> str:
@@ -72,6 +77,12 @@ def store_topics(name: str) -> tuple[str, str]:
     return _check_text(name + MASTER_SUFFIX), name + CLONE_SUFFIX
 
 
+def proxy_topic(name: str) -> str:
+    """Give the topic that the proxies of a store hear answers on."""
+    store_topics(name)
+    return name + PROXY_SUFFIX
+
+
 def log_topics(name: str) -> tuple[str, str, str]:
     """Give the topics that a log's keeper hears, that all others do, and only its followers.
 
@@ -83,7 +94,7 @@ def log_topics(name: str) -> tuple[str, str, str]:
 
 def store_name(topic: str) -> str | None:
     """Give the name of the store or log that hears this topic, if it is a topic of one."""
-    for suffix in (MASTER_SUFFIX, CLONE_SUFFIX, KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX):
+    for suffix in _SUFFIXES:
         name = topic.removesuffix(suffix)
         if name and name != topic:
             return None if is_reserved(name) else name

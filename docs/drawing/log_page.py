@@ -9,7 +9,10 @@ from stores.log import messages
 from stores.log.encoding import kinds
 from stores.log.follower import Phase
 
-_FROM_KEEPER = (messages.Welcome, messages.Answers, messages.Admitted, messages.Answer)
+_FROM_KEEPER = (
+    *(messages.Welcome, messages.Answers, messages.Admitted),
+    *(messages.Answer, messages.Proclaim),
+)
 
 
 def log_messages() -> str:

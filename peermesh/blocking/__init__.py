@@ -13,7 +13,7 @@ from peermesh.blocking.log import Log, LogConsumer
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.status import StatusSubscriber
-from peermesh.blocking.store import Store
+from peermesh.blocking.store import Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
 from peermesh.blocking.watching import Events, Watch
 from stores.batch import Batch
@@ -33,6 +33,7 @@ __all__ = [
     "Start",
     "StatusSubscriber",
     "Store",
+    "StoreProxy",
     "Subscriber",
     "Watch",
 ]

@@ -25,13 +25,14 @@ from endpoint.outcome import Outcome
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.store import Store as CoreStore
+from endpoint.store_proxy import StoreProxy as CoreProxy
 from handshake.credentials import Credentials
 from peermesh.blocking.log import Log
 from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.portal import Portal
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.status import StatusSubscriber
-from peermesh.blocking.store import Store
+from peermesh.blocking.store import Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
 from wire.errors import EndpointClosed
 from wire.identifiers import EndpointId
@@ -235,6 +236,17 @@ class Endpoint:
             mutation_buffer_interval=mutation_buffer_interval,
         )
         return Store(portal, portal.call(self._attach, attaching))
+
+    def attach_proxy(
+        self, name: str, *, mutation_buffer_interval: float = BUFFER_SECONDS
+    ) -> StoreProxy:
+        """Use a store without a copy; see ``peermesh.Endpoint.attach_proxy``."""
+        portal, attach = self._open_portal(), self._core.attach_proxy
+
+        async def make() -> CoreProxy:
+            return await attach(name, mutation_buffer_interval=mutation_buffer_interval)
+
+        return StoreProxy(portal, portal.call(make))
 
     async def _attach(self, attaching: Attaching[CoreStore]) -> CoreStore:
         return await attaching

@@ -12,7 +12,7 @@ from endpoint.events import StoreEvent
 from endpoint.mailbox import Missed
 from endpoint.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Store, Value
-from peermesh.cli.mesh import Mesh, mesh_options, open_clone
+from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, to_json
@@ -80,9 +80,9 @@ async def _scan(
     as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
 ) -> None:
     start, stop, prefix = bounds
-    async with open_clone(mesh, name) as clone:
+    async with open_proxy(mesh, name) as proxy:
         written = 0
-        async for entry in clone.entries(start, stop, prefix=prefix):
+        async for entry in proxy.at_master().entries(start, stop, prefix=prefix):
             if as_json:
                 _write(_entry_to_json(entry))
             else:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import trio
@@ -16,6 +16,10 @@ from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
 from peermesh import ClusterSecret, Credentials, Endpoint, Store, blocking
 from peermesh.cli.exits import CommandFailed, ExitCode
+
+if TYPE_CHECKING:
+    from endpoint.store_handle import StoreHandle
+    from endpoint.store_proxy import StoreProxy
 
 WAIT_SECONDS: Final = 10.0
 """How long commands wait for peers and masters where no other time is given."""
@@ -161,9 +165,23 @@ async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
     async with mesh.endpoint() as endpoint:
         store = await endpoint.attach_clone(name)
         await join(endpoint, mesh)
-        idle = await store.await_idle(timeout=mesh.wait)
-        if not idle:
-            raise CommandFailed(
-                f"{idle}: does an endpoint of this mesh have its master?", ExitCode.TIMEOUT
-            )
+        await _meet_master(store, mesh)
         yield store
+
+
+@asynccontextmanager
+async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
+    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched."""
+    async with mesh.endpoint() as endpoint:
+        store = await endpoint.attach_proxy(name)
+        await join(endpoint, mesh)
+        await _meet_master(store, mesh)
+        yield store
+
+
+async def _meet_master(store: StoreHandle, mesh: Mesh) -> None:
+    idle = await store.await_idle(timeout=mesh.wait)
+    if not idle:
+        raise CommandFailed(
+            f"{idle}: does an endpoint of this mesh have its master?", ExitCode.TIMEOUT
+        )

@@ -13,7 +13,7 @@ from peermesh.cli.control import ask_for_promotion
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.following import events, require_peer, scan, watch
-from peermesh.cli.mesh import Mesh, mesh_options, open_clone
+from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value
@@ -44,10 +44,11 @@ def get(name: str, key: str, mesh: Mesh, *, raw: bool) -> None:
 
 
 async def _get(mesh: Mesh, name: str, key: Value) -> Value:
-    async with open_clone(mesh, name) as clone:
-        if not await clone.exists(key):
+    async with open_proxy(mesh, name) as proxy:
+        entry = await proxy.at_master().entry(key)
+        if entry is None:
             raise CommandFailed(f"store {name} has no key {format_value(key)}")
-        return await clone.get(key)
+        return entry.value
 
 
 @store.command()
@@ -71,8 +72,8 @@ def put(name: str, key: str, value: str, expiry: float | None, mesh: Mesh, *, ra
 
 
 async def _put(mesh: Mesh, name: str, pair: tuple[Value, Value], expiry: float | None) -> int:
-    async with open_clone(mesh, name) as clone:
-        receipt = await clone.put(*pair, expiry)
+    async with open_proxy(mesh, name) as proxy:
+        receipt = await proxy.put(*pair, expiry)
         with trio.move_on_after(mesh.wait):
             return await receipt.applied()
         raise CommandFailed(
@@ -93,8 +94,8 @@ def keys(name: str, mesh: Mesh) -> None:
 
 
 async def _keys(mesh: Mesh, name: str) -> list[Value]:
-    async with open_clone(mesh, name) as clone:
-        return await clone.keys()
+    async with open_proxy(mesh, name) as proxy:
+        return await proxy.at_master().keys()
 
 
 @store.command()

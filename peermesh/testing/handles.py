@@ -11,7 +11,7 @@ import trio
 from endpoint.mailbox import Message, Missed
 from endpoint.outcome import Outcome
 from endpoint.status import StatusCode, StatusEvent
-from endpoint.store import AWAIT_IDLE_SECONDS
+from endpoint.store_handle import AWAIT_IDLE_SECONDS
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.values import Value

@@ -12,6 +12,7 @@ from stores.effects import (
     Multicast,
     Resolve,
     SecondMaster,
+    ToOwnKind,
     Unicast,
 )
 from stores.log.changes import LogChanges
@@ -53,6 +54,7 @@ class Answered:
 LogEffect = (
     Unicast
     | Multicast
+    | ToOwnKind
     | Resolve
     | IdleReached
     | MasterFound

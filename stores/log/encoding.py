@@ -272,6 +272,7 @@ _SHAPES: Final[dict[int, tuple[type[LogMessage], tuple[_Accept, ...]]]] = {
     73: (messages.TimeQuery, (_count, _partition, _count)),
     74: (messages.Found, (_count, _offset)),
     75: (messages.QueryFailed, (_count, _code, _text)),
+    76: (messages.Proclaim, (_count,)),
 }
 _KINDS: Final = {shape[0]: kind for kind, shape in _SHAPES.items()}
 

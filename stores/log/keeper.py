@@ -13,7 +13,7 @@ from stores import commands
 from stores.actions import WriterId
 from stores.broadcasting import CloneId
 from stores.commands import InternalCommand
-from stores.effects import Closed, Effect, IdleReached, Resolve, Unicast
+from stores.effects import Closed, Effect, IdleReached, Resolve, SecondMaster, ToOwnKind, Unicast
 from stores.encoding import decode_command
 from stores.inputs import Inputs
 from stores.limits import UNRESOLVED_SIZE_MAX
@@ -51,6 +51,9 @@ from stores.log.waiting import WaitingFetches, is_ready
 from stores.outcomes import Applied, Ledger, Outcome, Refused, WriterRecord
 from wire.errors import DecodeError, ErrorCode, InvalidData, StoreClosed, StoreError
 from wire.identifiers import EndpointId, EntityId
+
+PROCLAIM_TICKS: Final = 10
+"""Ticks between two calls to other keepers: a second. They cost nothing while there is none."""
 
 RETENTION_TICKS: Final = 5
 """Ticks between two looks at what retention lets go."""
@@ -134,6 +137,8 @@ class Keeper:
         self._see(now_ns)
         self._tick += 1
         if not self._is_closed:
+            if self._tick % PROCLAIM_TICKS == 1:
+                self._proclaim(None)
             self._feed.tick()
             self._inputs.tick()
             if self._tick % RETENTION_TICKS == 0:
@@ -235,6 +240,8 @@ class Keeper:
                 self._on_hello(sender, message)
             case messages.Join():
                 self._on_join(sender, message)
+            case messages.Proclaim(epoch):
+                self._on_proclaim(sender, epoch)
             case Fetch() | TimeQuery() | messages.StateQuery():
                 self._on_query(sender, message)
             case _:
@@ -250,6 +257,19 @@ class Keeper:
             self.epoch, hello.number, self.log_id, count, sequence, request, outcomes
         )
         self._answer(sender, welcome)
+
+    def _on_proclaim(self, other: EntityId, epoch: int) -> None:
+        """Give way to a keeper that began later, whom everybody else follows; tell an earlier."""
+        if (epoch, other) < (self.epoch, self.entity):
+            self._proclaim(other.endpoint)
+            return
+        text = f"the log has another keeper, at {other}: attach a clone or a proxy here"
+        self._effects.append(SecondMaster(other, epoch))
+        self._end(ErrorCode.FENCED, text)
+
+    def _proclaim(self, to: EndpointId | None) -> None:
+        payload = encode_message(self.entity, messages.Proclaim(self.epoch))
+        self._effects.append(ToOwnKind(to, payload))
 
     def _on_join(self, sender: EntityId, join: messages.Join) -> None:
         follower = CloneId(sender, join.session)
@@ -481,6 +501,10 @@ class Keeper:
                 self._effects.append(IdleReached(token))
 
     def _close(self, code: ErrorCode, text: str) -> list[LogEffect]:
+        self._end(code, text)
+        return self._take_effects()
+
+    def _end(self, code: ErrorCode, text: str) -> None:
         if not self._is_closed:
             self.requests.seal()
             self._is_closed = True
@@ -490,7 +514,6 @@ class Keeper:
                     number = outcome.first_request
                     self._effects.append(Resolve(Outcome(number, number, refused)))
             self._effects.append(Closed(code, text))
-        return self._take_effects()
 
     def _see(self, now_ns: int) -> None:
         """Take in the time, which for a log does not go back."""

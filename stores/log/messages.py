@@ -219,6 +219,13 @@ class QueryFailed:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Proclaim:
+    """A keeper to all keepers of its log: I lead, unless your epoch is higher."""
+
+    epoch: int
+
+
 Query = Fetch | StateQuery | TimeQuery
 Answer = Fetched | State | Found | QueryFailed
-LogMessage = Hello | Welcome | Answers | Join | Admitted | Query | Answer
+LogMessage = Hello | Welcome | Answers | Join | Admitted | Query | Answer | Proclaim

@@ -10,12 +10,14 @@ from datetime import UTC, datetime
 import pytest
 import trio
 
+from endpoint import StatusCode
 from endpoint.attaching import Backend
 from endpoint.log import Log, Start
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
 from wire.encoding import encode
 from wire.errors import (
+    Fenced,
     InvalidData,
     KeeperUnreachable,
     MasterExists,
@@ -413,3 +415,18 @@ async def test_a_slow_consumer_holds_up_nobody(kit):
                 count += len(await fast.get_batch())
             rest = [(await slow.get()).value for _ in range(20_000)]
             assert rest == list(range(1, 20_001))
+
+
+async def test_a_keeper_that_meets_a_later_one_is_fenced_and_says_so(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [])
+        earlier, later = await left.attach_log("log"), await right.attach_log("log")
+        with left.subscribe_status() as status:
+            await world.peer(left, right)
+            await kit.events_until(status, StatusCode.STORE_SECOND_MASTER)
+        with pytest.raises(Fenced, match="another keeper"):
+            await earlier.append("lost")
+        assert await (await later.append("kept")).applied()
+        await earlier.close()
+        async with left.attach_log_proxy("log") as proxy:
+            assert [entry.value for entry in await proxy.read(0, 0)] == ["kept"]

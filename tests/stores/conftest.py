@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from stores import commands, effects as fx
 from stores.actions import Initial, WriterId
+from stores.asking import KnownReplica
 from stores.backends import MemoryBackend
-from stores.clone import Clone
+from stores.clone import BUFFER_TICKS, Clone
 from stores.commands import InternalCommand
 from stores.effects import Effect
 from stores.encoding import decode_command, encode_command
@@ -19,6 +21,7 @@ from stores.epochs import next_epoch, promoted
 from stores.master import Master
 from stores.outcomes import Applied, Refused, WriterRow
 from stores.persistence import Changes, Loaded, StoreBackend
+from stores.proxy import Proxy
 from stores.table import Columns, Entry
 from wire.decoding import decode
 from wire.encoding import encode
@@ -26,6 +29,9 @@ from wire.identifiers import EndpointId, EntityId
 from wire.values import Value
 
 TICK_NS = 100_000_000
+
+Sending = fx.Unicast | fx.Multicast | fx.ToProxy | fx.ToClone | fx.ToOwnKind
+ReadAnswer = commands.ReadAnswerCommand | commands.ReadRefusedCommand
 
 
 class KeptBackend:
@@ -69,8 +75,8 @@ class Packet:
     sender: EndpointId
     receiver: EndpointId
     payload: bytes
-    is_for_master: bool
-    """On which of the two topics it travels; only those who hear that one get it."""
+    topic: str
+    """Only those who hear that one get it: masters, clones, or proxies."""
 
     def __repr__(self) -> str:
         command = decode_command(self.payload)
@@ -83,12 +89,14 @@ class Node:
     """A core with all that it said, and its handle."""
 
     world: World
-    core: Master | Clone
+    core: Master | Clone | Proxy
     backend: StoreBackend | None = None
     commits: list[fx.Persist] = field(default_factory=list)
     outcomes: dict[int, Applied | Refused] = field(default_factory=dict)
     log: list[Effect] = field(default_factory=list)
     idle: set[int] = field(default_factory=set)
+    answers: dict[int, ReadAnswer] = field(default_factory=dict)
+    tokens: Iterator[int] = field(default_factory=lambda: count(1))
     is_alive: bool = True
 
     def __repr__(self) -> str:
@@ -101,6 +109,17 @@ class Node:
     @property
     def is_master(self) -> bool:
         return isinstance(self.core, Master)
+
+    @property
+    def topic(self) -> str:
+        """What it hears."""
+        return type(self.core).__name__
+
+    @property
+    def replica(self) -> Master | Clone:
+        """The core, of what has a copy."""
+        assert not isinstance(self.core, Proxy)
+        return self.core
 
     # The handle, with values instead of bytes. Each operation gives its request number.
 
@@ -123,12 +142,35 @@ class Node:
         return self.core.requests.subtract(encode(key), encode(amount))
 
     def get(self, key: Value) -> Value:
-        found = self.core.get(encode(key))
+        found = self.replica.get(encode(key))
         return None if found is None else decode(found)
 
     def contents(self) -> dict[Value, Value]:
-        keys = map(decode, self.core.keys())
+        keys = map(decode, self.replica.keys())
         return {key: self.get(key) for key in keys}
+
+    # The handle of a proxy.
+
+    def ask(self, key: Value, *, is_for_master: bool = False, revision_min: int = 0) -> int:
+        """Ask for a key, and give the number of the question."""
+        question = commands.LookUpCommand(next(self.tokens), revision_min, encode(key), True)
+        return self.pose(question, is_for_master=is_for_master)
+
+    def pose(self, question: commands.Question, *, is_for_master: bool = False) -> int:
+        assert isinstance(self.core, Proxy)
+        self.run(self.core.ask(question, is_for_master=is_for_master))
+        return question.number
+
+    def survey(self, *nodes: Node) -> None:
+        """Learn which replicas there are, the nearest first."""
+        assert isinstance(self.core, Proxy)
+        self.run(self.core.survey([KnownReplica(node.id, node.is_master) for node in nodes]))
+
+    def answer(self, number: int) -> Value:
+        """Give the value that a question has found; raises ``KeyError`` without an answer."""
+        found = self.answers[number]
+        assert isinstance(found, commands.ReadAnswerCommand), found
+        return None if not found.rows else decode(found.rows[0][1] or b"")
 
     # What it said.
 
@@ -237,26 +279,27 @@ class World:
         node.run(node.core.start())
         return node
 
+    def proxy(self, *replicas: Node, buffer_ticks: int = BUFFER_TICKS) -> Node:
+        """A proxy that knows of these, the nearest first."""
+        number = next(self._numbers)
+        entity = EntityId(EndpointId(number.to_bytes(16, "big")), 1)
+        node = Node(self, Proxy(entity, number * 1_000_000, buffer_ticks))
+        self.nodes.append(node)
+        node.run(node.core.start())
+        node.survey(*replicas)
+        return node
+
     def carry_out(self, node: Node, effects: list[Effect]) -> None:
         for effect in effects:
             node.log.append(effect)
             match effect:
+                case fx.Unicast() | fx.Multicast() | fx.ToProxy() | fx.ToClone() | fx.ToOwnKind():
+                    self.packets += self._packets(node, effect)
                 case fx.Deposed():
                     node.step_down(effect)
-                case fx.Unicast(to, payload):
-                    self.packets.append(Packet(node.id, to, payload, not node.is_master))
-                case fx.Multicast(payload):
-                    others = [other for other in self.nodes if other.is_master != node.is_master]
-                    self.packets += [
-                        Packet(node.id, other.id, payload, other.is_master) for other in others
-                    ]
-                case fx.ToOwnKind(to, payload):
-                    alike = [other for other in self.nodes if other.is_master == node.is_master]
-                    self.packets += [
-                        Packet(node.id, other.id, payload, node.is_master)
-                        for other in alike
-                        if other is not node and to in (None, other.id)
-                    ]
+                case fx.ReadAnswered(token, answer, _):
+                    assert token not in node.answers, f"question {token} answered twice"
+                    node.answers[token] = answer
                 case fx.Persist():
                     assert not node.commits, "one commit at a time"
                     node.commits.append(effect)
@@ -269,11 +312,22 @@ class World:
                         assert result is not None
                         node.outcomes[request] = result.result
 
+    def _packets(self, node: Node, effect: Sending) -> list[Packet]:
+        to = None if isinstance(effect, fx.Multicast) else effect.to
+        topic = "Clone" if node.is_master else "Master"
+        if isinstance(effect, fx.ToProxy | fx.ToClone):
+            topic = type(effect).__name__.removeprefix("To")
+        elif isinstance(effect, fx.ToOwnKind):
+            topic = node.topic
+        hearers = [other.id for other in self.nodes if other.topic == topic and other is not node]
+        receivers = hearers if to is None else [to]
+        return [Packet(node.id, receiver, effect.payload, topic) for receiver in receivers]
+
     def deliver(self, packet: Packet) -> None:
         if self.cut_off & {packet.sender, packet.receiver}:
             return
         for node in self.nodes:
-            if node.id == packet.receiver and node.is_master == packet.is_for_master:
+            if node.id == packet.receiver and node.topic == packet.topic:
                 node.run(node.core.receive(packet.sender, packet.payload, self.now_ns))
                 node.flush()
 
@@ -307,7 +361,7 @@ def make_world() -> type[World]:
     return World
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_kept_backend() -> type[KeptBackend]:
     return KeptBackend
 

@@ -160,6 +160,32 @@ CONTENTS = {
         "881843",
         "02" + "8307031b0000000100000000",
     ),
+    "greeting": (commands.GreetingCommand(2, WRITER, 4), "891846", f"02{WRITER_HEX}04"),
+    "outcomes": (
+        commands.OutcomesCommand(2, 3, 4, (Outcome(4, 4, Applied(9, answer=True)),)),
+        "8a1847",
+        "020304" + "81" + "840404" + "09f5",
+    ),
+    "look_up": (
+        commands.LookUpCommand(2, 3, b"ak", has_value=True),
+        "8a1848",
+        "020342616bf5",
+    ),
+    "scan": (
+        commands.ScanCommand(2, 3, b"", b"z", 9, has_values=False),
+        "8c1849",
+        "020340417a09f4",
+    ),
+    "read_answer": (
+        commands.ReadAnswerCommand(2, ((b"ak", b"av", 3, None), (b"al", None, 4, 5)), b"z"),
+        "89184a",
+        "02" + "82" + "8442616b42617603f6" + "8442616cf60405" + "417a",
+    ),
+    "read_refused": (
+        commands.ReadRefusedCommand(2, is_stale=True, text="bye"),
+        "89184b",
+        "02f563627965",
+    ),
     "verify_request": (commands.VerifyRequestCommand(9), "871844", "09"),
     "verify_answer": (
         commands.VerifyAnswerCommand(

@@ -1,8 +1,9 @@
 """What every operation does to every type: Broker's whole table, at each kind of handle alike.
 
-One list of cases runs at a master and at a clone, in memory and on SQLite, over wires of the test's
-own and over TCP, as an operation alone and as a batch of one. The writer hears the outcome; the
-master, the clone and a bystander then show the same; and what fails leaves nothing behind.
+One list of cases runs at a master, at a clone and at a proxy, in memory and on SQLite, over wires
+of the test's own and over TCP, as an operation alone and as a batch of one. The writer hears the
+outcome; the master, the clone and a bystander then show the same; and what fails leaves nothing
+behind.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import trio
 
 from endpoint import Endpoint
 from endpoint.attaching import Backend
-from endpoint.store import Store
 from stores.actions import StepKind
 from stores.backends.sqlite import SQLiteBackend
 from stores.batch import Batch
@@ -200,6 +200,9 @@ class Cores:
         self.nodes = [self.master, world.clone(), world.clone()]
         world.settle()
         self.writer = self.nodes[0 if role == "master" else 1]
+        if role == "proxy":
+            self.writer = world.proxy(*self.nodes)
+            world.settle()
 
     async def perform(self, batch: Batch, *, is_alone: bool) -> ErrorCode | None:
         requests = self.writer.core.requests
@@ -229,9 +232,9 @@ def ask_alone(requests, batch: Batch) -> int:
 
 
 class Sockets:
-    """A master and two clones at endpoints, each a hop from the next."""
+    """A master and two clones at endpoints, each a hop from the next; or a clone and a proxy."""
 
-    def __init__(self, stores: list[Store], role: str) -> None:
+    def __init__(self, stores: list[Any], role: str) -> None:
         self.stores = stores
         self.writer = stores[0 if role == "master" else 1]
 
@@ -274,14 +277,15 @@ async def sockets(_make_world, backend: str, role: str, path):
     async with Endpoint() as left, Endpoint() as middle, Endpoint() as right:
         assert await middle.peer("127.0.0.1", await left.listen())
         assert await right.peer("127.0.0.1", await middle.listen())
+        attach_far = right.attach_proxy if role == "proxy" else right.attach_clone
         async with (
             left.attach_master("s", Backend[backend], **options) as master,
             middle.attach_clone("s") as near,
-            right.attach_clone("s") as far,
+            attach_far("s") as far,
         ):
             assert await near.await_idle()
             assert await far.await_idle()
-            stores = [master, far, near] if role == "clone" else [master, near, far]
+            stores = [master, near, far] if role == "master" else [master, far, near]
             yield Sockets(stores, role)
 
 
@@ -305,7 +309,7 @@ async def check(store: Cores | Sockets, number: int, case: Case, *, is_alone: bo
 
 
 @pytest.mark.parametrize("is_alone", [True, False], ids=["alone", "batch"])
-@pytest.mark.parametrize("role", ["master", "clone"])
+@pytest.mark.parametrize("role", ["master", "clone", "proxy"])
 @pytest.mark.parametrize("backend", ["Memory", "SQLite"])
 @pytest.mark.parametrize("way", [cores, sockets], ids=["cores", "sockets"])
 async def test_every_operation_on_every_type(way, backend, role, is_alone, make_world, tmp_path):
@@ -333,7 +337,7 @@ LOOKUPS = [
 ]
 
 
-@pytest.mark.parametrize("role", ["master", "clone"])
+@pytest.mark.parametrize("role", ["master", "clone", "proxy"])
 @pytest.mark.parametrize("backend", ["Memory", "SQLite"])
 async def test_looking_into_every_type(role, backend, tmp_path):
     with trio.fail_after(60):

@@ -164,6 +164,8 @@ class Node:
             match effect:
                 case fx.Unicast(to, payload):
                     self.world.post(self, to, payload)
+                case fx.ToOwnKind(to, payload):
+                    self.world.call(self, to, payload)
                 case fx.Multicast(payload):
                     self.world.shout(self, payload)
                 case fx.Resolve(outcome):
@@ -274,6 +276,12 @@ class LogWorld:
 
     def post(self, sender: Node, to: EndpointId, payload: bytes) -> None:
         self.mail.append((sender.endpoint, to, payload))
+
+    def call(self, sender: Node, to: EndpointId | None, payload: bytes) -> None:
+        """Tell one keeper, or all others."""
+        for node in self.keepers:
+            if node is not sender and to in (None, node.endpoint):
+                self.mail.append((sender.endpoint, node.endpoint, payload))
 
     def shout(self, sender: Node, payload: bytes) -> None:
         others = self.readers if isinstance(sender.core, Keeper) else self.keepers

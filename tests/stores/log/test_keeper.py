@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stores import effects as fx
 from stores.log import effects as log_fx
 from stores.log.encoding import encode_message
 from stores.log.limits import PRODUCER_WINDOW
@@ -11,7 +12,7 @@ from stores.log.messages import Fetch, Fetched, Join, QueryFailed, State, StateQ
 from stores.log.partitions import Retention
 from stores.outcomes import Applied, Refused
 from wire.encoding import encode
-from wire.errors import DecodeError, ErrorCode
+from wire.errors import DecodeError, ErrorCode, StoreClosed
 
 
 def test_nothing_is_shown_or_told_before_it_is_durable(world):
@@ -282,3 +283,29 @@ def test_a_failed_commit_closes_it_and_claims_nothing(world):
     assert keeper.outcomes[request].code is ErrorCode.BACKEND_FAILURE
     assert keeper.read() == {}
     assert not any(isinstance(told, log_fx.Grown) for told in keeper.told)
+
+
+@pytest.mark.parametrize("is_earlier_first", [True, False])
+def test_a_keeper_gives_way_to_a_later_one_and_acknowledges_nothing_any_more(
+    world, is_earlier_first
+):
+    earlier = world.keeper()
+    world.now_ns += 10**9
+    later = world.keeper()
+    world.keepers = [earlier, later] if is_earlier_first else [later, earlier]
+    waiting = earlier.append("under way")
+    earlier.flush()
+    later.append("kept")
+    earlier.tick()
+    later.tick()
+    while world.mail:
+        world.deliver()
+    assert earlier.outcomes[waiting].code is ErrorCode.FENCED
+    told = [type(effect) for effect in earlier.told]
+    assert told[-2:] == [fx.SecondMaster, fx.Closed]
+    earlier.append("too late")
+    with pytest.raises(StoreClosed):
+        earlier.core.requests.seal()
+    world.keepers = [later]
+    world.settle()
+    assert later.read() == {0: "kept"}

@@ -46,6 +46,7 @@ MESSAGES = [
     messages.TimeQuery(3, 0, 77),
     messages.Found(3, 5),
     messages.QueryFailed(3, ErrorCode.NO_SUCH_PARTITION, "no"),
+    messages.Proclaim(9),
 ]
 
 

@@ -1,0 +1,177 @@
+"""What handles of stores have in common: mutations, the barrier, and the end."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from endpoint.outcome import Outcome
+from endpoint.receipts import Receipt
+from endpoint.store_runner import YIELD_COUNT, StoreRunner
+from stores.actions import Initial
+from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
+from wire.encoding import encode
+from wire.values import Value
+
+AWAIT_IDLE_SECONDS: Final = 15.0
+"""Broker's own default for ``await_idle``."""
+
+Expiry = float | timedelta | None
+"""From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
+
+
+class StoreHandle:
+    """Changes a store through its runner: a master's, a clone's or a proxy's."""
+
+    def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
+        """Ask ``runner``; ``close`` ends it."""
+        self.runner = runner
+        self._requests = runner.core.requests
+        self._close = close
+        self._since_yield = 0
+
+    def name(self) -> str:
+        """Give the store's name."""
+        return self.runner.name
+
+    # Mutations.
+
+    async def put(self, key: Value, value: Value, expiry: Expiry = None) -> Receipt:
+        """Set a key. Without an expiry it stays for ever, whatever it had before."""
+        request = self._requests.put(encode(key), encode(value), span_ns(expiry))
+        return await self._ask(request)
+
+    async def put_unique(self, key: Value, value: Value, expiry: Expiry = None) -> bool:
+        """Set a key if it is missing; tell whether it was. One of all who try succeeds."""
+        request = self._requests.put_unique(encode(key), encode(value), span_ns(expiry))
+        receipt = await self._ask(request)
+        await receipt.applied()
+        return receipt.is_inserted()
+
+    async def erase(self, key: Value) -> Receipt:
+        """Remove a key, present or not."""
+        return await self._ask(self._requests.erase(encode(key)))
+
+    async def clear(self) -> Receipt:
+        """Remove everything."""
+        return await self._ask(self._requests.clear())
+
+    async def increment(self, key: Value, amount: Value = 1, expiry: Expiry = None) -> Receipt:
+        """Add to a number or an instant; a missing key begins at zero."""
+        return await self._add(key, encode(amount), Initial.NUMBER, expiry)
+
+    async def decrement(self, key: Value, amount: Value = 1, expiry: Expiry = None) -> Receipt:
+        """Take away from a number or an instant; the key has to be there."""
+        return await self._subtract(key, amount, expiry)
+
+    async def append(self, key: Value, text: Value, expiry: Expiry = None) -> Receipt:
+        """Append to a string; a missing key begins empty."""
+        return await self._add(key, encode(text), Initial.TEXT, expiry)
+
+    async def insert_into(
+        self, key: Value, index: Value, *value: Value, expiry: Expiry = None
+    ) -> Receipt:
+        """Insert an element into a set; or with a value, an entry into a table."""
+        operand, initial = insertion(index, value)
+        return await self._add(key, operand, initial, expiry)
+
+    async def remove_from(self, key: Value, index: Value, expiry: Expiry = None) -> Receipt:
+        """Remove an element from a set, or an entry from a table."""
+        return await self._subtract(key, index, expiry)
+
+    async def push(self, key: Value, value: Value, expiry: Expiry = None) -> Receipt:
+        """Append an element to a vector; a missing key begins empty."""
+        return await self._add(key, encode(value), Initial.VECTOR, expiry)
+
+    async def pop(self, key: Value, expiry: Expiry = None) -> Receipt:
+        """Remove the last element of a vector; from a set or a table, what equals the key."""
+        return await self._subtract(key, key, expiry)  # A vector does not look at it.
+
+    async def batch(self, batch: Batch) -> Receipt:
+        """Do all of a batch as one mutation, if its guards hold."""
+        return await self._ask(self._requests.batch(batch.guards, batch.steps, batch.others))
+
+    async def compare_and_set(
+        self, key: Value, value: Value, revision: int | None, expiry: Expiry = None
+    ) -> Receipt:
+        """Set a key if nobody changed it: if its ``entry`` has this revision still.
+
+        ``None`` stands for a key that is missing. Otherwise the receipt raises ``GuardFailed``, and
+        nothing happened. The revision that it gives is the one for the next time.
+        """
+        return await self.batch(compare_and_set(key, value, revision, expiry))
+
+    async def compare_and_erase(self, key: Value, revision: int) -> Receipt:
+        """Remove a key if nobody changed it since this revision; see ``compare_and_set``."""
+        return await self.batch(compare_and_erase(key, revision))
+
+    async def _add(self, key: Value, operand: bytes, initial: Initial, expiry: Expiry) -> Receipt:
+        request = self._requests.add(encode(key), operand, initial, span_ns(expiry))
+        return await self._ask(request)
+
+    async def _subtract(self, key: Value, operand: Value, expiry: Expiry) -> Receipt:
+        request = self._requests.subtract(encode(key), encode(operand), span_ns(expiry))
+        return await self._ask(request)
+
+    async def _ask(self, request: int) -> Receipt:
+        runner = self.runner
+        if runner.error is not None:
+            raise runner.error
+        receipt = runner.ask(request)
+        self._since_yield += 1
+        if self._since_yield >= YIELD_COUNT:
+            self._since_yield = 0
+            await trio.lowlevel.checkpoint()
+            while not runner.core.has_room() and runner.error is None:
+                await runner.changed.park()
+        return receipt
+
+    # The barrier, and the end.
+
+    async def await_idle(
+        self,
+        callback: Callable[[Outcome], object] | None = None,
+        timeout: float = AWAIT_IDLE_SECONDS,
+    ) -> Outcome:
+        """Wait until the store is idle (seed 7.6.1); false after ``timeout`` seconds, with reason.
+
+        A master is idle when all its clones have acknowledged everything. A clone is idle when it
+        has its master's state as of a round trip, and the master everything that was asked here.
+        With a ``callback`` it returns at once, and the callback is given the outcome later.
+        """
+        if callback is not None:
+            self.runner.start_task(self._call_back, callback, timeout)
+            return Outcome(reached=True, reason="the callback will be told")
+        runner = self.runner
+        with trio.move_on_after(timeout):
+            await runner.await_idle()
+            if runner.error is not None:
+                return Outcome(reached=False, reason=str(runner.error), error=runner.error)
+            return Outcome(reached=True, reason=f"store {runner.name} is idle")
+        reason = f"store {runner.name} is not idle after {timeout:.3g} s: {runner.why_not_idle}"
+        runner.note("barrier", reason)
+        return Outcome(reached=False, reason=reason)
+
+    async def _call_back(self, callback: Callable[[Outcome], object], timeout: float) -> None:
+        callback(await self.await_idle(timeout=timeout))
+
+    async def close(self) -> None:
+        """Let go of the store, after what was asked here has its outcome."""
+        await self._close()
+
+    async def __aenter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()

@@ -1,0 +1,138 @@
+"""What a proxy has asked, of whom, and whom it asks next: the nearest replica that answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
+from wire.identifiers import EndpointId
+
+REPEAT_TICKS: Final = 5
+"""Ticks after which a question, or its answer, counts as lost, and the next replica is asked."""
+
+QUIET_TICKS: Final = 50
+"""Ticks for which a replica that did not answer is asked only if there is no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownReplica:
+    """An endpoint that has a store's master or a clone of it."""
+
+    endpoint: EndpointId
+    is_master: bool
+
+
+@dataclass(slots=True)
+class _Asked:
+    question: Question
+    is_for_master: bool
+    repeat_ticks: int = 0
+    asked: KnownReplica | None = None
+    refusals: dict[EndpointId, ReadRefusedCommand] = field(default_factory=dict)
+    reason: str = ""
+
+
+class Questions:
+    """Asks until there is an answer: reading twice does no harm."""
+
+    def __init__(
+        self,
+        send: Callable[[KnownReplica, Question], None],
+        answered: Callable[[ReadAnswerCommand | ReadRefusedCommand, int], None],
+    ) -> None:
+        """Ask with ``send``; hand what came of it, with its revision, to ``answered``."""
+        self.master: EndpointId | None = None
+        """Where the master that is followed is; others are not asked for what is freshest."""
+        self._send = send
+        self._answered = answered
+        self._replicas: tuple[KnownReplica, ...] = ()
+        self._quiet: dict[EndpointId, int] = {}
+        self._asked: dict[int, _Asked] = {}
+
+    def __len__(self) -> int:
+        """Count what has no answer."""
+        return len(self._asked)
+
+    def survey(self, replicas: Sequence[KnownReplica]) -> None:
+        """Learn which replicas can be reached, the nearest first."""
+        if (found := tuple(replicas)) == self._replicas:
+            return
+        self._replicas = found
+        for asked in self._asked.values():
+            if asked.asked not in found:
+                self._ask_next(asked)
+
+    def ask(self, question: Question, *, is_for_master: bool) -> None:
+        """Ask something new: of the master, or of the nearest replica."""
+        asked = self._asked[question.number] = _Asked(question, is_for_master)
+        self._ask_next(asked)
+
+    def cancel(self, number: int) -> None:
+        """Ask no longer."""
+        self._asked.pop(number, None)
+
+    def explain(self, number: int) -> str:
+        """Say why there is no answer yet."""
+        asked = self._asked.get(number)
+        if asked is None or (asked.asked is None and not asked.reason):
+            return "no replica of the store is known that could be asked"
+        if asked.reason:
+            return asked.reason
+        assert asked.asked is not None, asked
+        return f"endpoint {asked.asked.endpoint} has not answered"
+
+    def expects(self, sender: EndpointId, number: int) -> bool:
+        """Tell whether a question has no answer yet, and this endpoint may give one."""
+        return number in self._asked and any(
+            replica.endpoint == sender for replica in self._replicas
+        )
+
+    def answer(self, sender: EndpointId, answer: ReadAnswerCommand, revision: int) -> None:
+        """Take in an answer that is expected."""
+        self._quiet.pop(sender, None)
+        del self._asked[answer.number]
+        self._answered(answer, revision)
+
+    def refuse(self, sender: EndpointId, refusal: ReadRefusedCommand) -> None:
+        """Take in that a replica cannot answer: ask another one."""
+        asked = self._asked.get(refusal.number)
+        if asked is None or sender in asked.refusals:
+            return
+        asked.refusals[sender] = refusal
+        asked.reason = f"endpoint {sender} could not answer: {refusal.text}"
+        if asked.asked is not None and asked.asked.endpoint == sender:
+            self._ask_next(asked)
+
+    def tick(self) -> None:
+        """Let one tick pass."""
+        self._quiet = {known: left - 1 for known, left in self._quiet.items() if left > 1}
+        for asked in list(self._asked.values()):
+            asked.repeat_ticks -= 1
+            if asked.repeat_ticks <= 0:
+                if asked.asked is not None and asked.asked.endpoint not in asked.refusals:
+                    self._quiet[asked.asked.endpoint] = QUIET_TICKS
+                self._ask_next(asked)
+
+    def _ask_next(self, asked: _Asked) -> None:
+        candidates = [replica for replica in self._replicas if self._is_fit(asked, replica)]
+        left = [replica for replica in candidates if replica.endpoint not in asked.refusals]
+        if candidates and not left and all(known.is_stale for known in asked.refusals.values()):
+            del self._asked[asked.question.number]
+            self._answered(next(iter(asked.refusals.values())), 0)
+            return
+        if asked.repeat_ticks > 0 and not left:
+            return  # all of them have refused: later
+        asked.repeat_ticks = REPEAT_TICKS
+        if not left:
+            asked.refusals.clear()
+        left = left or candidates
+        asked.asked = min(left, key=lambda known: known.endpoint in self._quiet, default=None)
+        if asked.asked is not None:
+            self._send(asked.asked, asked.question)
+
+    def _is_fit(self, asked: _Asked, replica: KnownReplica) -> bool:
+        if asked.is_for_master:
+            return replica.is_master and replica.endpoint == self.master
+        return True

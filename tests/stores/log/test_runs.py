@@ -1,0 +1,51 @@
+"""Runs of entries: when one is full, and how many an answer takes."""
+
+from __future__ import annotations
+
+from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
+from stores.log.runs import ENTRY_SIZE, Flat, Run, within
+from stores.log.staging import LogStage
+
+
+def appended(*batches: Flat) -> list[int]:
+    """Append batches to one partition, and give the number of entries of each run."""
+    stage = LogStage()
+    offset = 0
+    for batch in batches:
+        stage.append(0, offset, batch, 1)
+        offset += len(batch) // 2
+    stage.seal()
+    return [run.count for run in stage.runs]
+
+
+def test_a_run_takes_appends_until_it_has_its_count_of_entries() -> None:
+    one, rest = (None, b"v"), (None, b"v") * (RUN_COUNT_MAX - 1)
+    assert appended(rest, one) == [RUN_COUNT_MAX]
+    assert appended(rest, one, one) == [RUN_COUNT_MAX, 1]
+
+
+def test_a_run_takes_appends_until_it_has_its_count_of_bytes() -> None:
+    half = (None, bytes(RUN_SIZE_MAX // 2 - ENTRY_SIZE))
+    assert appended(half, half) == [2]
+    assert appended(half, half, (None, b"")) == [2, 1]
+
+
+def test_an_append_is_never_parted_however_large_it_is() -> None:
+    batch = (None, bytes(RUN_SIZE_MAX)) * 2
+    assert appended(batch, batch) == [2, 2]
+
+
+def run_of(size: int) -> Run:
+    return Run(0, 0, 1, 1, bytes(size))
+
+
+def test_an_answer_takes_runs_while_they_fit() -> None:
+    runs = [run_of(4), run_of(4), run_of(4)]
+    assert within(runs, 8, has_more=False) == runs[:2]
+    assert within(runs, 7, has_more=False) == runs[:1]
+
+
+def test_one_run_fits_however_large_it_is_unless_there_are_others_before() -> None:
+    runs = [run_of(10), run_of(1)]
+    assert within(runs, 5, has_more=False) == runs[:1]
+    assert within(runs, 5, has_more=True) == []
