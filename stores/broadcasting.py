@@ -132,10 +132,11 @@ class Broadcaster:
 
     def publish(self, payloads: Sequence[bytes]) -> None:
         """Send actions to all clones."""
+        producer = self._producer
         for run in in_runs(payloads):
-            self._producer.produce_run(run)
+            producer.produce_run(run)
         size = sum(map(len, payloads))
-        self._backlog.append((self._producer.sequence, size))
+        self._backlog.append((producer.sequence, size))
         self._backlog_size += size
         self._unasked_size += size
         if self._unasked_size > ACKNOWLEDGEMENT_SIZE:

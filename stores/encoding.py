@@ -152,8 +152,10 @@ _PUT_START: Final = b"\x85\x01\x58\x20"
 
 
 def _byte_strings(items: Sequence[bytes]) -> bytes:
-    """Write byte strings one after the other."""
-    parts: list[bytes] = []
+    """Write an array of byte strings."""
+    count = len(items)
+    is_usual = count < cbor.HEADS_COUNT
+    parts = [cbor.ARRAY_HEADS[count] if is_usual else cbor.head(cbor.ARRAY, count)]
     append, heads = parts.append, cbor.BYTES_HEADS
     for item in items:
         size = len(item)
@@ -172,7 +174,6 @@ def encode_put(
             writer,
             cbor.NONE if request is None else cbor.head(cbor.UNSIGNED, request),
             cbor.NONE if expiry_ns is None else cbor.head(cbor.UNSIGNED, expiry_ns),
-            cbor.head(cbor.ARRAY, len(pairs)),
             _byte_strings(pairs),
         )
     )
@@ -192,10 +193,7 @@ class ActionsEncoder:
 
     def encode(self, sequence: int, payloads: Sequence[bytes]) -> bytes:
         """Write the command."""
-        start = (
-            self._start + cbor.head(cbor.UNSIGNED, sequence) + cbor.head(cbor.ARRAY, len(payloads))
-        )
-        return start + _byte_strings(payloads)
+        return b"".join((self._start, cbor.head(cbor.UNSIGNED, sequence), _byte_strings(payloads)))
 
 
 # -- in --------------------------------------------------------------------------------------------

@@ -156,7 +156,8 @@ class Writing:
         """Take note of what a snapshot says: everything up to the request is in it."""
         for outcome in outcomes:
             self.resolve(outcome)
-        self._refuse_until(min(request, self._last_request), FORGOTTEN)
+        if request > self.resolved_request:
+            self._refuse_until(min(request, self._last_request), FORGOTTEN)
 
     def refuse_all(self, code: ErrorCode, text: str) -> None:
         """Give up on everything without an outcome."""
