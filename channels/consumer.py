@@ -142,7 +142,10 @@ class Consumer(Generic[PayloadT]):
     def receive(self, message: ProducerMessage[PayloadT]) -> None:
         """Take in what the producer sent."""
         assert not self._is_consuming, f"{self!r}: a message came from inside of consume"
-        if self._is_closed or not self._is_current(message.epoch):
+        if self._is_closed:
+            return
+        epoch = message.epoch
+        if epoch != self._epoch and not self._admits(epoch):
             return
         self._last_heard_tick = self._tick
         match message:
@@ -250,10 +253,8 @@ class Consumer(Generic[PayloadT]):
 
     # -- steps: messages -------------------------------------------------------------------------
 
-    def _is_current(self, epoch: int) -> bool:
-        """Decide whether to take in a message of this epoch; see the class for the rule."""
-        if epoch == self._epoch:
-            return True
+    def _admits(self, epoch: int) -> bool:
+        """Decide whether to take in a message of another epoch; see the class for the rule."""
         if self._epoch is not None and epoch < self._epoch:
             self._stale_count += 1
             return False

@@ -76,23 +76,27 @@ class Receipt:
     def resolve(self, result: Applied | Refused, first_request: int) -> None:
         """Take in the outcome; for the store's driver."""
         self._first = first_request
-        self._settle(result)
-
-    def _settle(self, result: Applied | Refused | Exception) -> None:
         self._result = result
+        if self._callbacks is not None:
+            self._call_back()
+
+    def fail(self, error: Exception) -> None:
+        """Take in that the request could not even be asked; for the store's driver."""
+        self._result = error
+        if self._callbacks is not None:
+            self._call_back()
+
+    def _call_back(self) -> None:
         callbacks, self._callbacks = self._callbacks, None
         for callback in callbacks or ():
             callback()
 
-    def fail(self, error: Exception) -> None:
-        """Take in that the request could not even be asked; for the store's driver."""
-        self._settle(error)
-
     def when_resolved(self, callback: Callable[[], object]) -> None:
         """Call back once the outcome is known, in the endpoint's thread; at once if it is."""
-        if self._callbacks is None:
-            self._callbacks = []
-        self._callbacks.append(callback)
+        callbacks = self._callbacks
+        if callbacks is None:
+            callbacks = self._callbacks = []
+        callbacks.append(callback)
         if self._result is not None:
             # It may have come between the caller's look and the line above.
             callback()

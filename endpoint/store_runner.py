@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, assert_never
 
 import trio
 
+from endpoint.bell import Bell
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
 from endpoint.status import StatusCode, StatusEvent
@@ -192,7 +193,7 @@ class StoreRunner:
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state of the store as a whole changes."""
-        self.moved = trio.lowlevel.ParkingLot()
+        self.moved = Bell()
         """Woken when the revision that readers see may be another one."""
         self.decoded: dict[int, tuple[Any, Any]] = {}
         """Commits that watches have decoded, by revision; for ``endpoint.watching``."""
@@ -313,7 +314,7 @@ class StoreRunner:
     async def await_revision(self, revision: int) -> None:
         """Wait until readers see this revision, or the store is closed."""
         while self.core.revision < revision and self.error is None:
-            await self.moved.park()
+            await self.moved.wait()
 
     async def await_idle(self) -> None:
         """Wait until the store is idle (seed 7.6.1)."""
@@ -384,8 +385,7 @@ class StoreRunner:
                     self._host.start_task(self._commit, self.core, self._backend, effect)
                 case _:
                     self._tell(effect)
-        if self.moved:
-            self.moved.unpark_all()
+        self.moved.ring()
 
     def _tell(self, effect: _Told) -> None:
         match effect:
@@ -492,7 +492,7 @@ class StoreRunner:
         self.error = error
         self._host.note("store", f"{self.name}: closed: {error}")
         self.changed.unpark_all()
-        self.moved.unpark_all()
+        self.moved.ring()
         self._work.unpark_all()
         for event in self._idle.values():
             event.set()

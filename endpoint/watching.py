@@ -116,14 +116,14 @@ class Watch:
             await runner.changed.park()
             return
         if self._is_recalling():
-            await runner.moved.park()
+            await runner.moved.wait()
             return
         watcher = self._find_watcher()
         self._items += watcher.take()
         if self._items:
             return
         if watcher.is_caught_up:
-            await runner.moved.park()
+            await runner.moved.wait()
         else:
             await trio.lowlevel.checkpoint()
 
@@ -197,7 +197,7 @@ class Watch:
         self._is_closed = True
         self._items.clear()
         self._runner.changed.unpark_all()
-        self._runner.moved.unpark_all()
+        self._runner.moved.ring()
 
     def __aiter__(self) -> Self:
         """Iterate until the watch or the store is closed."""

@@ -79,20 +79,21 @@ class Welcome:
         return chunk if chunk is not None and chunk.size <= CHUNK_SIZE_MAX else None
 
 
-def in_runs(payloads: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def in_runs(payloads: Sequence[bytes]) -> Sequence[Sequence[bytes]]:
     """Cut a sequence of actions into what fits in one message each."""
     if len(payloads) == 1:
-        yield payloads
-        return
+        return (payloads,)
+    runs: list[Sequence[bytes]] = []
     start, size = 0, 0
     for index, payload in enumerate(payloads):
         is_full = size + len(payload) > RUN_SIZE_MAX or index - start == RUN_COUNT_MAX
         if is_full and index > start:
-            yield payloads[start:index]
+            runs.append(payloads[start:index])
             start, size = index, 0
         size += len(payload)
     if start < len(payloads):
-        yield payloads[start:]
+        runs.append(payloads[start:])
+    return runs
 
 
 class Broadcaster:
@@ -131,10 +132,11 @@ class Broadcaster:
 
     def publish(self, payloads: Sequence[bytes]) -> None:
         """Send actions to all clones."""
+        producer = self._producer
         for run in in_runs(payloads):
-            self._producer.produce_run(run)
+            producer.produce_run(run)
         size = sum(map(len, payloads))
-        self._backlog.append((self._producer.sequence, size))
+        self._backlog.append((producer.sequence, size))
         self._backlog_size += size
         self._unasked_size += size
         if self._unasked_size > ACKNOWLEDGEMENT_SIZE:

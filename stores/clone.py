@@ -181,7 +181,8 @@ class Clone:
             self._writing.receive(command.sender, answer)
         elif self._following.receive(command, now_ns):
             self._on_answer(command)
-        self._check_idle()
+        if self._waiters:
+            self._check_idle()
         return self._take_effects()
 
     def flush(self, now_ns: int) -> list[Effect]:
@@ -363,7 +364,7 @@ class Clone:
 
     def consume(self, payload: bytes, sequence: int) -> None:
         """Do what the master did; raises ``DecodeError`` if it makes no sense."""
-        action = decode_action(payload)
+        action = self._writing.recognise(payload) or decode_action(payload)
         if isinstance(action, PutCommand) and action.request is None:
             self._unique = action  # One step with its answer, so that no promotion parts them.
             return
@@ -488,5 +489,6 @@ class Clone:
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]
-        self._effects.clear()
+        if effects:
+            self._effects.clear()
         return effects

@@ -369,6 +369,8 @@ def producer_message(command: InternalCommand) -> ProducerMessage[bytes] | None:
 def consumer_message(command: InternalCommand) -> ConsumerMessage | None:
     """Give the channel's message if a consumer of events sent this, following the mapping."""
     match command.content:
+        case Actions():
+            return None  # what most commands are is told apart first
         case CumulativeAckCommand() if command.epoch is not None:
             return channels.CumulativeAck(command.epoch, command.sequence)
         case NackCommand(sequences) if command.epoch is not None:

@@ -17,7 +17,9 @@ from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, as Multicast and Resolve: each is built for every run of requests, and a frozen one
+# takes three times as long.
+@dataclass(slots=True)
 class Unicast:
     """Send a command to one endpoint, on the clones' topic or, if a clone sends, the master's."""
 
@@ -25,7 +27,7 @@ class Unicast:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Multicast:
     """Send a command to everyone on the clones' topic or, if a clone sends, the master's."""
 
@@ -69,7 +71,6 @@ class Persist:
     changes: Changes
 
 
-# Not frozen: there is one for every run of requests, and a frozen one takes three times as long.
 @dataclass(slots=True)
 class Resolve:
     """These requests of the local handle have their outcome. Each is named once, in order."""

@@ -165,13 +165,16 @@ def _packed(value: Action | Content) -> list[object]:
 
 
 _PUT_KIND: Final = _KINDS[actions.PutCommand]
+_ACTIONS_KIND: Final = _KINDS[Actions]
 _PUT_START: Final = b"\x85\x01\x58\x20"
 """An array of five, the kind, and the head of the writer's 32 bytes."""
 
 
 def _byte_strings(items: Sequence[bytes]) -> bytes:
-    """Write byte strings one after the other."""
-    parts: list[bytes] = []
+    """Write an array of byte strings."""
+    count = len(items)
+    is_usual = count < cbor.HEADS_COUNT
+    parts = [cbor.ARRAY_HEADS[count] if is_usual else cbor.head(cbor.ARRAY, count)]
     append, heads = parts.append, cbor.BYTES_HEADS
     for item in items:
         size = len(item)
@@ -190,7 +193,6 @@ def encode_put(
             writer,
             cbor.NONE if request is None else cbor.head(cbor.UNSIGNED, request),
             cbor.NONE if expiry_ns is None else cbor.head(cbor.UNSIGNED, expiry_ns),
-            cbor.head(cbor.ARRAY, len(pairs)),
             _byte_strings(pairs),
         )
     )
@@ -210,10 +212,7 @@ class ActionsEncoder:
 
     def encode(self, sequence: int, payloads: Sequence[bytes]) -> bytes:
         """Write the command."""
-        start = (
-            self._start + cbor.head(cbor.UNSIGNED, sequence) + cbor.head(cbor.ARRAY, len(payloads))
-        )
-        return start + _byte_strings(payloads)
+        return b"".join((self._start, cbor.head(cbor.UNSIGNED, sequence), _byte_strings(payloads)))
 
 
 # -- in --------------------------------------------------------------------------------------------
@@ -227,8 +226,8 @@ def decode_action(data: bytes) -> Action:
         writer, request, expiry_ns, pairs = items
         return actions.PutCommand(
             fields.writer(writer),
-            fields.optional_count(request),
-            fields.optional_count(expiry_ns),
+            None if request is None else fields.count(request),
+            None if expiry_ns is None else fields.count(expiry_ns),
             fields.pairs(pairs),
         )
     return _build(_ACTION_SHAPES, kind, items)
@@ -244,9 +243,12 @@ def decode_command(data: bytes) -> InternalCommand:
     return InternalCommand(
         fields.count(sequence),
         _sender(endpoint, number),
-        fields.optional_count(session),
-        fields.optional_count(epoch),
-        _build(_CONTENT_SHAPES, kind, items),
+        None if session is None else fields.count(session),
+        None if epoch is None else fields.count(epoch),
+        # What _build would do, in half the time: most commands carry actions.
+        Actions(fields.payloads(items[0]))
+        if kind == _ACTIONS_KIND and len(items) == 1
+        else _build(_CONTENT_SHAPES, kind, items),
     )
 
 
@@ -282,21 +284,46 @@ _DEPTH_MAX: Final = 7
 """Nesting of the deepest command: an outcome in a record in a chunk. One to spare."""
 
 
+_PAIR_HEAD: Final = b"\x82"
+_TERMINATOR: Final = b"\x44\xfe\xed\xfa\xce"
+"""A byte string of four bytes that occurs in no text, and rarely elsewhere."""
+_SHORT_SIZE_MAX: Final = 4096
+"""Bytes of a command that are searched for the terminator; what is longer takes long anyway."""
+
+
 def _load(data: bytes, size_min: int) -> list[Any]:
     """Decode one array, and nothing after it."""
-    source = BytesIO(data)
     try:
-        value = cbor2.CBORDecoder(
-            source,
-            semantic_decoders=_DENIED_TAGS,
-            max_depth=_DEPTH_MAX,
-            allow_indefinite=False,
-            strict_hashable_types=True,
-        ).decode()
+        is_short = len(data) <= _SHORT_SIZE_MAX and _TERMINATOR not in data
+        value, is_whole = (_load_short if is_short else _load_stream)(data)
     except Exception as error:  # whatever it trips over, it is the fault of the bytes
         raise DecodeError(f"a store command that is no CBOR of ours: {error!s:.100}") from None
     if type(value) is not list or len(value) < size_min:
         raise DecodeError("a store command that is no array, or too short a one")
-    if source.tell() != len(data):
+    if not is_whole:
         raise DecodeError("a store command with bytes after its end")
     return value
+
+
+def _load_short(data: bytes) -> tuple[Any, bool]:
+    """Decode in half the time of a stream; the terminator tells where it ends (wire.decoding)."""
+    value, end = cbor2.loads(
+        _PAIR_HEAD + data + _TERMINATOR,
+        semantic_decoders=_DENIED_TAGS,
+        max_depth=_DEPTH_MAX + 1,
+        allow_indefinite=False,
+        strict_hashable_types=True,
+    )
+    return value, end == _TERMINATOR[1:]
+
+
+def _load_stream(data: bytes) -> tuple[Any, bool]:
+    source = BytesIO(data)
+    value = cbor2.CBORDecoder(
+        source,
+        semantic_decoders=_DENIED_TAGS,
+        max_depth=_DEPTH_MAX,
+        allow_indefinite=False,
+        strict_hashable_types=True,
+    ).decode()
+    return value, source.tell() == len(data)

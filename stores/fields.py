@@ -31,6 +31,7 @@ from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
 
 _ItemT = TypeVar("_ItemT")
 _COUNT_END: Final = 1 << 64
+_ONLY_BYTES: Final[set[type]] = {bytes}
 
 
 def _refusal(wanted: str, value: object) -> DecodeError:
@@ -138,10 +139,9 @@ def optional_list_of(
 
 def _byte_strings(value: object, count_max: int) -> list[bytes]:
     # One set for all types: a look at each item alone would cost ten times as much.
-    items = _items(value, count_max)
-    if set(map(type, items)) != {bytes}:
-        raise _refusal("an array of byte strings", value)
-    return items
+    if type(value) is not list or len(value) > count_max or set(map(type, value)) != _ONLY_BYTES:
+        raise _refusal(f"an array of 1 to {count_max} byte strings", value)
+    return value
 
 
 def pairs(value: object) -> list[bytes]:

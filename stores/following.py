@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from channels import (
     Consumer,
@@ -50,9 +49,11 @@ class Phase(Enum):
     SYNCED = "synced"
 
 
-@dataclass(frozen=True, slots=True)
-class MasterId:
-    """Who a clone follows. A master that was restarted is another one."""
+class MasterId(NamedTuple):
+    """Who a clone follows. A master that was restarted is another one, and later ones are greater.
+
+    One is built for every command, and compared at the speed of C.
+    """
 
     epoch: int
     entity: EntityId
@@ -134,35 +135,22 @@ class Following:
 
         Raises ``DecodeError`` if an action makes no sense.
         """
-        if command.session not in (None, self._session) or command.epoch is None:
+        epoch = command.epoch
+        if command.session not in (None, self._session) or epoch is None:
             return False
-        sender = MasterId(command.epoch, command.sender)
-        self.known_epoch = max(self.known_epoch, sender.epoch)
-        if self._is_fenced(sender):
+        sender = MasterId(epoch, command.sender)
+        if epoch > self.known_epoch:
+            self.known_epoch = epoch
+        elif epoch < self.known_epoch and self._is_fenced(sender):
             self._on_fenced(command, sender)
             return False
-        if isinstance(command.content, AckCloneCommand):
+        if type(command.content) is AckCloneCommand:
             self._on_ack_clone(command, sender)
         if sender != self.master:
             self._on_other_master(sender)
             return False
         self._hear(now_ns)
-        match command.content:
-            case commands.SnapshotChunkCommand(chunk):
-                self._on_chunk(chunk, command.sequence)
-            case commands.MasterClosedCommand(_, text):
-                self._attach(f"it closed: {text}")
-            case (
-                commands.BarrierAnswerCommand()
-                | commands.HistoryAnswerCommand()
-                | commands.VerifyAnswerCommand()
-            ):
-                return True
-            case commands.ReplicatedCommand():
-                self._follower.on_replicated(command.sequence)
-            case _:
-                self._on_event(command)
-        return False
+        return self._on_ours(command)
 
     def tick(self) -> None:
         """Let one tick pass."""
@@ -231,6 +219,27 @@ class Following:
 
     # -- steps: messages -------------------------------------------------------------------------
 
+    def _on_ours(self, command: InternalCommand) -> bool:
+        """Take in what the master sent that is followed; true if it is for the clone itself."""
+        match command.content:
+            case commands.Actions():
+                self._on_event(command)
+            case commands.SnapshotChunkCommand(chunk):
+                self._on_chunk(chunk, command.sequence)
+            case commands.MasterClosedCommand(_, text):
+                self._attach(f"it closed: {text}")
+            case (
+                commands.BarrierAnswerCommand()
+                | commands.HistoryAnswerCommand()
+                | commands.VerifyAnswerCommand()
+            ):
+                return True
+            case commands.ReplicatedCommand():
+                self._follower.on_replicated(command.sequence)
+            case _:
+                self._on_event(command)
+        return False
+
     def _on_ack_clone(self, command: InternalCommand, sender: MasterId) -> None:
         """Begin to load a snapshot, unless this is a repetition or a rival's."""
         is_ours = sender == self.master
@@ -274,13 +283,14 @@ class Following:
     def _on_event(self, command: InternalCommand) -> None:
         """Hand a message of the master's channel to its consumer."""
         message = commands.producer_message(command)
-        if message is None or isinstance(message, Handshake):
+        if message is None or type(message) is Handshake:
             return
-        if isinstance(message, UnknownConsumer) and self.phase is Phase.LOADING:
+        if type(message) is UnknownConsumer and self.phase is Phase.LOADING:
             self._attach("it does not know this clone any more")
             return
         self._consumer.receive(message)
-        if isinstance(command.content, commands.KeepaliveCommand) and command.content.is_urgent:
+        content = command.content
+        if type(content) is commands.KeepaliveCommand and content.is_urgent:
             self._acknowledge()
         self._attach_if_broken()
 
@@ -367,7 +377,7 @@ class Following:
         us its snapshot.
         """
         master = self.master
-        if master is None or (other.epoch, other.entity) > (master.epoch, master.entity):
+        if master is None or other > master:
             return True
         return self.is_lost and self.phase is not Phase.LOADING
 

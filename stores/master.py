@@ -146,7 +146,8 @@ class Master(CommittedReads):
             raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
         if not self._is_closed:
             self._dispatch(command)
-            self._check_idle()
+            if self._waiters:
+                self._check_idle()
         return self._take_effects()
 
     def flush(self, now_ns: int) -> list[Effect]:
@@ -155,7 +156,8 @@ class Master(CommittedReads):
         if not self._is_closed:
             self.requests.seal()
             self._proceed()
-            self._check_idle()
+            if self._waiters:
+                self._check_idle()
         return self._take_effects()
 
     def tick(self, now_ns: int) -> list[Effect]:
@@ -290,10 +292,10 @@ class Master(CommittedReads):
 
     def _dispatch(self, command: InternalCommand) -> None:
         sender = command.sender
-        if isinstance(command.content, commands.ProclaimCommand):
-            self._on_proclaim(sender, command.epoch)
-        elif (event := commands.producer_message(command)) is not None:
+        if (event := commands.producer_message(command)) is not None:
             self._inputs.receive(sender, event)
+        elif isinstance(command.content, commands.ProclaimCommand):
+            self._on_proclaim(sender, command.epoch)
         elif self._is_fencing(command):
             assert command.epoch is not None, command
             self._depose(sender, command.epoch)
@@ -491,6 +493,8 @@ class Master(CommittedReads):
         table.apply(action)
         self._applied_count += 1
         match action:
+            case PutCommand(_, _, None):
+                pass
             case PutCommand(_, _, int() as expires_at_ns, pairs):
                 for key in pairs[::2]:
                     self._expiries.add(key, expires_at_ns, self._table.columns.expiries)
@@ -531,16 +535,19 @@ class Master(CommittedReads):
         else:
             self._clones.skip(len(stage.actions))
         self._published_count += len(stage.actions)
+        sequence = self._clones.sequence
         for writer, request in stage.told.items():
             if (record := self._ledger.find(writer)) is not None:
-                record.publish(request, self._clones.sequence)
+                record.publish(request, sequence)
         self._proxies.tell(stage.told)
         self._effects += stage.changes
-        ready = self._gate.pass_through(self._clones.sequence, stage.outcomes)
-        self._effects += [Resolve(outcome) for outcome in ready]
+        if stage.outcomes:
+            ready = self._gate.pass_through(sequence, stage.outcomes)
+            self._effects += [Resolve(outcome) for outcome in ready]
         if self._gate.replicas:
             self._clones.ask_for_acknowledgements()
-        self._answer_barriers()
+        if self._barriers:
+            self._answer_barriers()
 
     def _on_changed(
         self,
@@ -593,5 +600,6 @@ class Master(CommittedReads):
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]
-        self._effects.clear()
+        if effects:
+            self._effects.clear()
         return effects

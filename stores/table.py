@@ -188,8 +188,12 @@ class Table:
         first = self.revision + 1
         self.revision += len(keys)
         columns = self.columns
-        columns.values.update(zip(keys, values, strict=True))
-        columns.revisions.update(zip(keys, range(first, first + len(keys)), strict=True))
+        if len(keys) == 1:  # One waits for its answer, as a rule: what serves runs costs more.
+            columns.values[keys[0]] = values[0]
+            columns.revisions[keys[0]] = first
+        else:
+            columns.values.update(zip(keys, values, strict=True))
+            columns.revisions.update(zip(keys, range(first, first + len(keys)), strict=True))
         if expires_at_ns is not None or columns.expiries:
             for key in keys:
                 columns.expire(key, expires_at_ns)

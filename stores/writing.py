@@ -56,7 +56,8 @@ class Writing:
         self._producer: Producer[EntityId, bytes] | None = None
         self._master: EntityId | None = None
         self._encoder: ActionsEncoder | None = None
-        self._pending: deque[tuple[int, bytes, int]] = deque()  # last request, action, tick
+        # Last request, tick, and the action: encoded, and as it was if the clone needs that.
+        self._pending: deque[tuple[int, int, bytes, Action | None]] = deque()
         self._pending_size = 0
         self._unsent: list[bytes] = []
         self._last_request = last_request
@@ -69,12 +70,12 @@ class Writing:
         """Take in what the handle asked for; ``flush`` sends it."""
         asked = request_range(action)
         assert asked is not None, action
-        self.add_encoded(asked[1], encode_action(action))
+        self.add_encoded(asked[1], encode_action(action), action)
 
-    def add_encoded(self, last_request: int, payload: bytes) -> None:
+    def add_encoded(self, last_request: int, payload: bytes, action: Action | None = None) -> None:
         """Take in a payload that asks for everything up to this request."""
         self._last_request = last_request
-        self._pending.append((last_request, payload, self._tick))
+        self._pending.append((last_request, self._tick, payload, action))
         self._pending_size += len(payload)
         self._unsent.append(payload)
 
@@ -114,7 +115,7 @@ class Writing:
     def give_up(self, buffer_ticks: int) -> None:
         """Refuse what waits for a master for longer than that, and never send it again."""
         request = self.resolved_request
-        for last_request, _, tick in self._pending:
+        for last_request, tick, _, _ in self._pending:
             if self._tick - tick < buffer_ticks:
                 break
             request = last_request
@@ -129,7 +130,18 @@ class Writing:
 
     def unanswered(self) -> list[bytes]:
         """Give the actions that have no outcome, oldest first."""
-        return [payload for _, payload, _ in self._pending]
+        return [payload for _, _, payload, _ in self._pending]
+
+    def recognise(self, payload: bytes) -> Action | None:
+        """Give the action of a payload if it is the next to be answered, byte for byte.
+
+        A master does most requests as they were asked: they need not be decoded when they return.
+        """
+        if self._pending:
+            _, _, asked, action = self._pending[0]
+            if asked == payload:
+                return action
+        return None
 
     def resolve(self, outcome: Outcome) -> None:
         """Take note of an outcome; one that is known already changes nothing."""
@@ -144,7 +156,8 @@ class Writing:
         """Take note of what a snapshot says: everything up to the request is in it."""
         for outcome in outcomes:
             self.resolve(outcome)
-        self._refuse_until(min(request, self._last_request), FORGOTTEN)
+        if request > self.resolved_request:
+            self._refuse_until(min(request, self._last_request), FORGOTTEN)
 
     def refuse_all(self, code: ErrorCode, text: str) -> None:
         """Give up on everything without an outcome."""
@@ -236,7 +249,7 @@ class Writing:
     def _settle(self, outcome: Outcome) -> None:
         self.resolved_request = outcome.last_request
         while self._pending and self._pending[0][0] <= outcome.last_request:
-            self._pending_size -= len(self._pending.popleft()[1])
+            self._pending_size -= len(self._pending.popleft()[2])
         self._effects.append(Resolve(outcome))
 
 

@@ -296,7 +296,7 @@ async def test_closing_a_watch_waits_for_nobody_and_ends_who_waits() -> None:
         with master.watch() as watch:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(follow)
-                while watch.revision != 0 or not watch._runner.moved:
+                while watch.revision != 0 or watch._runner.moved.is_idle:
                     await trio.lowlevel.checkpoint()
                 watch.close()
         assert ended

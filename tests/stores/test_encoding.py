@@ -250,6 +250,10 @@ VALID = [bytes.fromhex(expected) for _, expected in ACTIONS.values()]
 VALID += [bytes.fromhex(f"{head}{SENDER_HEX}060709{tail}") for _, head, tail in CONTENTS.values()]
 
 
+TERMINATOR = bytes.fromhex("44feedface")
+"""What ``decode_action`` and ``decode_command`` put behind short bytes, to see where they end."""
+
+
 def try_to_decode(data: bytes) -> None:
     for decode in (decode_action, decode_command):
         try:
@@ -279,9 +283,18 @@ def test_damaged_commands_are_refused_or_decoded_and_raise_nothing_else(valid, d
 @pytest.mark.parametrize("valid", VALID, ids=lambda data: data[:3].hex())
 def test_truncated_commands_and_trailing_bytes_are_refused(valid):
     decode = decode_action if valid in VALID[: len(ACTIONS)] else decode_command
-    for data in (valid[:-1], valid + b"\x00", valid + valid):
+    for data in (valid[:-1], valid + b"\x00", valid + valid, valid + TERMINATOR):
         with pytest.raises(DecodeError):
             decode(data)
+
+
+@pytest.mark.parametrize("size", [0, 5_000])
+def test_actions_short_and_long_may_hold_the_terminator(size):
+    pairs = [b"\x41k", TERMINATOR + bytes(size)]
+    encoded = encode_action(actions.PutCommand(WRITER, 1, None, pairs))
+    assert decode_action(encoded) == actions.PutCommand(WRITER, 1, None, pairs)
+    with pytest.raises(DecodeError):
+        decode_action(encoded + b"\x00")
 
 
 W = bytes(WRITER)
