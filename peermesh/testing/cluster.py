@@ -18,7 +18,7 @@ from endpoint.outcome import Outcome
 from endpoint.surroundings import surroundings
 from peermesh.testing import shapes
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
-from peermesh.testing.handles import NodeDown, StoreHandle
+from peermesh.testing.handles import Held, NodeDown
 from peermesh.testing.leaks import LeakError, task_names
 from peermesh.testing.node import Node, NodeState
 from peermesh.testing.nurseries import open_quiet_nursery, run_all
@@ -352,7 +352,7 @@ class Cluster:
         """Wait until all stores are idle; gives what is missing at the deadline."""
         missing: list[str] = []
 
-        async def wait(store: StoreHandle) -> None:
+        async def wait(store: Held) -> None:
             timeout = max(0.0, deadline - trio.current_time())
             with trio.move_on_after(timeout + LAST_LOOK_SECONDS):
                 try:
