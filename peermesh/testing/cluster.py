@@ -17,6 +17,7 @@ from endpoint.flight import FlightRecorder
 from endpoint.outcome import Outcome
 from endpoint.surroundings import surroundings
 from peermesh.testing import shapes
+from peermesh.testing.disks import DiskFault
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
 from peermesh.testing.handles import Held, NodeDown
 from peermesh.testing.leaks import LeakError, task_names
@@ -265,6 +266,16 @@ class Cluster:
         """Set a node's time of day forward, or back."""
         await node.host.skew_clock(seconds)
         self._note("skew_clock", f"by {seconds:+g} s", node)
+
+    async def disturb_disk(self, node: Node, fault: DiskFault) -> None:
+        """Have a node's disk fail."""
+        await node.host.disturb_disk(fault)
+        self._note("fault", f"its disk: {fault}", node)
+
+    async def heal_disk(self, node: Node) -> None:
+        """Heal a node's disk."""
+        await node.host.heal_disk()
+        self._note("heal", "its disk", node)
 
     def _note(self, kind: str, text: str, about: Node | None = None) -> None:
         node_id = None if about is None else about.node_id()

@@ -25,6 +25,7 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.flight import FlightRecorder
+    from peermesh.testing.disks import DiskFault
 
 
 class NodeState(StrEnum):
@@ -69,6 +70,12 @@ class Host(Protocol):
 
     async def skew_clock(self, seconds: float) -> None:
         """Set its time of day forward, or back."""
+
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Have its calls to the disk fail, in place of any other fault of it."""
+
+    async def heal_disk(self) -> None:
+        """Have its disk do again what it says."""
 
     async def close(self) -> None:
         """End it in order."""
@@ -249,6 +256,18 @@ class Node:
         """Set its time of day forward, or back, by seconds. Raises ``Unsupported``."""
         await self._control.skew_clock(self, seconds)
 
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Have its syncs or writes fail, lie, or take long; see ``peermesh.testing.disks``.
+
+        Stands until ``heal_disk``, another fault, or the node's end. Raises ``Unsupported``.
+        """
+        self._check_running()
+        await self._control.disturb_disk(self, fault)
+
+    async def heal_disk(self) -> None:
+        """Have its disk do again what it says."""
+        await self._control.heal_disk(self)
+
     def __repr__(self) -> str:
         """Show name and state."""
         return f"<node {self.name}: {self.state}>"
@@ -282,3 +301,9 @@ class Control(Protocol):
 
     async def skew_clock(self, node: Node, seconds: float) -> None:
         """See ``Node.skew_clock``."""
+
+    async def disturb_disk(self, node: Node, fault: DiskFault) -> None:
+        """See ``Node.disturb_disk``."""
+
+    async def heal_disk(self, node: Node) -> None:
+        """See ``Node.heal_disk``."""

@@ -16,6 +16,7 @@ import trio
 from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
 from peermesh.testing.agent.protocol import Met
+from peermesh.testing.disks import DiskFault, FailingSync, FailingWrite, LyingSync, SlowSync
 from peermesh.testing.faults import Direction, LinkFault, Unsupported
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.node import Host
@@ -137,6 +138,7 @@ class SimulatedHost(LocalHost):
         """End it as SIGKILL does: no task takes another step, the kernel closes its sockets."""
         self.flight = self.flight.copy()
         await self._machine.kill()
+        self._machine.disk.heal()  # As in worlds where the fault is one of the process.
 
     async def pause(self) -> None:
         """Let no task of the host take another step."""
@@ -149,6 +151,25 @@ class SimulatedHost(LocalHost):
     async def skew_clock(self, seconds: float) -> None:
         """Set the host's time of day off by so many seconds."""
         await self._machine.skew_clock(seconds)
+
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Have the host's disk fail; what a lie has not kept is lost when the power is cut."""
+        disk = self._machine.disk
+        disk.heal()
+        match fault:
+            case FailingSync():
+                disk.fail_fsync()
+            case LyingSync():
+                disk.lie_fsync()
+            case FailingWrite("ENOSPC"):
+                disk.full()
+            case FailingWrite() | SlowSync():
+                reason = "its disk takes no time, and refuses to write only when it is full"
+                raise Unsupported(SimulatedWorld.name, fault, reason)
+
+    async def heal_disk(self) -> None:
+        """Have the host's disk do again what it says."""
+        self._machine.disk.heal()
 
 
 class SimulatedLink:

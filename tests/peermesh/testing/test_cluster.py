@@ -13,6 +13,7 @@ import trio
 from peermesh import Backend, StatusCode
 from peermesh.testing.agent.client import AgentFailed, AgentHost
 from peermesh.testing.cluster import await_empty, open_cluster
+from peermesh.testing.disks import FailingSync, LyingSync
 from peermesh.testing.faults import Delay, Direction, Partition, Reset, Unsupported
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.leaks import LeakError
@@ -22,7 +23,7 @@ from stores.batch import Batch
 from stores.log.partitions import Span
 from stores.log.runs import Position
 from stores.watches import Bookmark
-from wire.errors import EncodeError, GuardFailed, MasterExists, TypeClash
+from wire.errors import BackendFailure, EncodeError, GuardFailed, MasterExists, TypeClash
 
 everywhere = pytest.mark.worlds("sim", "loopback", "process", "netns")
 
@@ -135,6 +136,26 @@ async def test_a_log_in_a_file_is_there_after_a_restart(cluster):
     await node.restart()
     log = await node.attach_log("words", backend=Backend.SQLite)
     assert [each.value for each in await log.read(0, 0)] == ["kept"]
+
+
+@pytest.mark.worlds("sim", "process", "netns")
+async def test_a_disk_that_fails_under_a_node_is_told_and_heals(cluster):
+    (node,) = await cluster(1)
+    store = await node.attach_master("s", Backend.SQLite)
+    await (await store.put("k", 1)).applied()
+    await node.disturb_disk(LyingSync())
+    await (await store.put("k", 2)).applied()
+    await node.disturb_disk(FailingSync())
+    with pytest.raises(BackendFailure):
+        await (await store.put("k", 3)).applied()
+    await node.heal_disk()
+    await store.close()
+    store = await node.attach_master("s", Backend.SQLite)
+    await (await store.put("k", 4)).applied()
+    await node.disturb_disk(FailingSync())
+    await node.restart()
+    store = await node.attach_master("s", Backend.SQLite)
+    assert await store.get("k") == 4
 
 
 @everywhere
