@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Final
@@ -229,17 +229,30 @@ def draw(chance: Random, seed: int) -> Plan:
     members = tuple(_member(chance, plan, node, is_large=is_large) for node in range(size))
     count = chance.randrange(1, FAULTS_MAX + 1)
     faults = sorted((_fault(chance, plan) for _ in range(count)), key=lambda fault: fault.begin)
-    return replace(plan, members=members, faults=(*faults, *_succession(chance, plan, members)))
+    succession = _succession(chance, plan, members)
+    if succession is not None:
+        begin, end, trouble = succession
+        faults = [each for each in faults if not _strikes(each.trouble, trouble.heir)]
+        faults.append(Fault(begin, end, trouble))
+    return replace(plan, members=members, faults=tuple(faults))
 
 
-def _succession(chance: Random, plan: Plan, members: tuple[Member, ...]) -> Iterator[Fault]:
+def _strikes(trouble: Trouble, heir: int) -> bool:
+    """Whether it kills the heir: one who is started anew does not know that it was promoted."""
+    return isinstance(trouble, Kill | PowerCut) and trouble.node == heir
+
+
+def _succession(
+    chance: Random, plan: Plan, members: tuple[Member, ...]
+) -> tuple[float, float, Succession] | None:
     """Have a clone take over, in some swarms."""
     keepers = [node for node, member in enumerate(members) if isfinite(member.write_seconds)]
     heirs = [node for node in keepers if node != plan.master and _is_near(plan, node, keepers)]
-    if heirs and chance.random() < SUCCESSION_RATIO:
-        begin = round(chance.uniform(0.5, plan.trouble_seconds), 2)
-        trouble = Succession(chance.choice(heirs), is_killed=chance.random() < 0.5)
-        yield Fault(begin, round(begin + chance.uniform(0.5, 5.0), 2), trouble)
+    if not heirs or chance.random() >= SUCCESSION_RATIO:
+        return None
+    begin = round(chance.uniform(0.5, plan.trouble_seconds), 2)
+    trouble = Succession(chance.choice(heirs), is_killed=chance.random() < 0.5)
+    return begin, round(begin + chance.uniform(0.5, 5.0), 2), trouble
 
 
 def _is_near(plan: Plan, node: int, others: Sequence[int]) -> bool:
