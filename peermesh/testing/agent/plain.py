@@ -1,4 +1,4 @@
-"""What goes between a cluster and its nodes, written as plain values and read back. Pure."""
+"""What goes between a cluster and its nodes, written as plain values and read back."""
 
 from __future__ import annotations
 
