@@ -16,11 +16,11 @@ import trio
 
 from peermesh.blocking.portal import Portal
 from peermesh.testing.cluster import Cluster, Link, open_cluster
-from peermesh.testing.handles import RemoteReceipt, StoreHandle, Subscription
+from peermesh.testing.handles import Handle, Subscription
 from peermesh.testing.node import Node
 from wire.errors import EndpointClosed
 
-_STOOD_FOR = (Cluster, Link, Node, Subscription, StoreHandle, RemoteReceipt)
+_STOOD_FOR = (Cluster, Link, Node, Handle)
 
 
 class Blocking:

@@ -17,8 +17,9 @@ from endpoint.flight import FlightRecorder
 from endpoint.outcome import Outcome
 from endpoint.surroundings import surroundings
 from peermesh.testing import shapes
+from peermesh.testing.disks import DiskFault
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
-from peermesh.testing.handles import NodeDown, StoreHandle
+from peermesh.testing.handles import Held, NodeDown
 from peermesh.testing.leaks import LeakError, task_names
 from peermesh.testing.node import Node, NodeState
 from peermesh.testing.nurseries import open_quiet_nursery, run_all
@@ -266,6 +267,16 @@ class Cluster:
         await node.host.skew_clock(seconds)
         self._note("skew_clock", f"by {seconds:+g} s", node)
 
+    async def disturb_disk(self, node: Node, fault: DiskFault) -> None:
+        """Have a node's disk fail."""
+        await node.host.disturb_disk(fault)
+        self._note("fault", f"its disk: {fault}", node)
+
+    async def heal_disk(self, node: Node) -> None:
+        """Heal a node's disk."""
+        await node.host.heal_disk()
+        self._note("heal", "its disk", node)
+
     def _note(self, kind: str, text: str, about: Node | None = None) -> None:
         node_id = None if about is None else about.node_id()
         self.journal.note(trio.current_time(), kind, text, node_id)
@@ -352,7 +363,7 @@ class Cluster:
         """Wait until all stores are idle; gives what is missing at the deadline."""
         missing: list[str] = []
 
-        async def wait(store: StoreHandle) -> None:
+        async def wait(store: Held) -> None:
             timeout = max(0.0, deadline - trio.current_time())
             with trio.move_on_after(timeout + LAST_LOOK_SECONDS):
                 try:

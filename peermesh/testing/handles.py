@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 import trio
 
-from endpoint.mailbox import Message, Missed
+from endpoint.attaching import Backend
+from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.promoting import Promotion
+from endpoint.reading import Entry
+from endpoint.status import StatusEvent
+from endpoint.store import VERIFY_SECONDS
 from endpoint.store_handle import AWAIT_IDLE_SECONDS
+from endpoint.verifying import Verification
+from endpoint.watching import WatchItem
+from peermesh.testing.agent import plain
 from wire.errors import EndpointClosed, ErrorCode, MeshError
-from wire.identifiers import EndpointId
 from wire.values import Value
 
 if TYPE_CHECKING:
@@ -32,10 +39,11 @@ class NodeDown(MeshError):
     code = ErrorCode.SHUTTING_DOWN
 
 
-class _Handle:
+class Handle:
     """Something that a node holds for the test, in its present life."""
 
     def __init__(self, node: Node, number: int) -> None:
+        """Be what the node's present life knows under this number."""
         self.node = node
         self._host = node.host
         self._number = number
@@ -54,7 +62,7 @@ class _Handle:
                 await self._call(method)
 
 
-class Subscription(_Handle, Generic[Item]):
+class Subscription(Handle, Generic[Item]):
     """What a node receives on some topics: ``get``, ``poll``, or ``async for``."""
 
     def __init__(self, node: Node, number: int) -> None:
@@ -125,27 +133,66 @@ class Messages(Subscription[Message]):
         await self._call("remove_topic", topic)
 
     @staticmethod
-    def _read(item: Any) -> Message:  # noqa: ANN401 - see ``Servant``
-        topic, data, is_missed = item
-        return (topic, Missed(data) if is_missed else data)
+    def _read(item: Any) -> Message:  # noqa: ANN401 - see ``plain``
+        return plain.message_from_value(item)
 
 
 class Events(Subscription[StatusEvent]):
     """Status events."""
 
     @staticmethod
-    def _read(item: Any) -> StatusEvent:  # noqa: ANN401 - see ``Servant``
-        status, endpoint, address, code, reason = item
-        return StatusEvent(
-            StatusCode(status),
-            None if endpoint is None else EndpointId(endpoint),
-            None if address is None else (address[0], address[1]),
-            ErrorCode(code),
-            reason,
-        )
+    def _read(item: Any) -> StatusEvent:  # noqa: ANN401 - see ``plain``
+        return plain.event_from_value(item)
 
 
-class RemoteReceipt(_Handle):
+class Watch(Subscription[WatchItem]):
+    """What there is in a store, and then every commit; see ``endpoint.watching``."""
+
+    @staticmethod
+    def _read(item: Any) -> WatchItem:  # noqa: ANN401 - see ``plain``
+        return plain.watch_item_from_value(item)
+
+
+class Held(Handle):
+    """A store or a log that a node has attached for the test."""
+
+    _CLOSE: ClassVar[str]
+    """What the node calls letting go of it."""
+
+    def __init__(self, node: Node, name: str, number: int) -> None:
+        """Be waited for by the cluster's barriers, until it is closed."""
+        super().__init__(node, number)
+        self._name = name
+        node.stores[self] = None
+
+    def name(self) -> str:
+        """Give its name."""
+        return self._name
+
+    async def await_idle(self, timeout: float = AWAIT_IDLE_SECONDS) -> Outcome:
+        """Wait until it is idle; false after ``timeout`` seconds, with the reason."""
+        return Outcome(*await self._call("await_idle", timeout))
+
+    async def close(self) -> None:
+        """Let go of it."""
+        self.node.stores.pop(self, None)
+        await self._close(self._CLOSE)
+
+    async def __aenter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()
+
+
+class RemoteReceipt(Handle):
     """One mutation on its way."""
 
     async def applied(self) -> int:
@@ -153,19 +200,15 @@ class RemoteReceipt(_Handle):
         return int(await self._call("applied"))
 
 
-class StoreHandle(_Handle):
+class StoreHandle(Held):
     """A store at a node, with the operations of ``peermesh.Store``."""
+
+    _CLOSE = "close_store"
 
     def __init__(self, node: Node, name: str, number: int, *, is_master: bool) -> None:
         """Made by ``Node.attach_master`` and ``Node.attach_clone``."""
-        super().__init__(node, number)
-        self._name = name
+        super().__init__(node, name, number)
         self.is_master = is_master
-        node.stores[self] = None
-
-    def name(self) -> str:
-        """Give the store's name."""
-        return self._name
 
     # Reads.
 
@@ -177,6 +220,10 @@ class StoreHandle(_Handle):
     async def exists(self, key: Value) -> bool:
         """Tell whether a key is there."""
         return bool(await self._do("exists", key))
+
+    async def entry(self, key: Value) -> Entry | None:
+        """Give a key's value with its revision and expiry; ``None`` if it is missing."""
+        return plain.entry_from_value(await self._call("entry", key))
 
     async def keys(self) -> list[Value]:
         """Give all keys, in no order."""
@@ -242,9 +289,18 @@ class StoreHandle(_Handle):
 
     async def batch(self, batch: Batch) -> RemoteReceipt:
         """Do all of a batch as one mutation, if its guards hold."""
-        from peermesh.testing.agent.servant import batch_to_value
+        number = await self._call("batch", *plain.batch_to_value(batch))
+        return RemoteReceipt(self.node, number)
 
-        return RemoteReceipt(self.node, await self._call("batch", *batch_to_value(batch)))
+    async def compare_and_set(
+        self, key: Value, value: Value, revision: int | None, expiry: float | None = None
+    ) -> RemoteReceipt:
+        """Set a key if its ``entry`` has this revision still; ``None`` if it is missing still."""
+        return await self._ask("compare_and_set", key, value, revision, expiry=expiry)
+
+    async def compare_and_erase(self, key: Value, revision: int) -> RemoteReceipt:
+        """Remove a key if its ``entry`` has this revision still."""
+        return await self._ask("compare_and_erase", key, revision)
 
     async def _do(self, operation: str, *arguments: Value, expiry: float | None = None) -> Any:  # noqa: ANN401 - what the operation gives
         return await self._call("store", operation, arguments, expiry)
@@ -254,26 +310,39 @@ class StoreHandle(_Handle):
     ) -> RemoteReceipt:
         return RemoteReceipt(self.node, await self._do(operation, *arguments, expiry=expiry))
 
-    # Barriers.
-
-    async def await_idle(self, timeout: float = AWAIT_IDLE_SECONDS) -> Outcome:
-        """Wait until the store is idle; false after ``timeout`` seconds, with the reason."""
-        return Outcome(*await self._call("await_idle", timeout))
-
-    async def close(self) -> None:
-        """Let go of the store."""
-        self.node.stores.pop(self, None)
-        await self._close("close_store")
-
-    async def __aenter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    async def __aexit__(
+    async def watch(
         self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.close()
+        *,
+        prefix: Value = None,
+        keys: Sequence[Value] | None = None,
+        from_revision: int | None = None,
+    ) -> Watch:
+        """Give what there is, a ``Bookmark``, and then every ``Commit``; see ``Store.watch``."""
+        chosen = None if keys is None else tuple(keys)
+        return Watch(self.node, await self._call("watch", prefix, chosen, from_revision))
+
+    # The role.
+
+    async def promote(
+        self,
+        backend: Backend = Backend.Memory,
+        path: str | None = None,
+        *,
+        replicas: int = 0,
+        force: bool = False,
+    ) -> Promotion:
+        """Make this clone the master of its store; see ``Store.promote``.
+
+        ``path`` is within the node's own directory, and a new file: ``<name>.db`` if nothing else
+        is said.
+        """
+        if backend is Backend.SQLite and path is None:
+            path = f"{self._name}.db"
+        options = {"replicas": replicas, "force": force}
+        fields = await self._call("promote", backend.value, path, options)
+        self.is_master = True
+        return Promotion(*fields)
+
+    async def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+        """Compare what all replicas hold at one moment of the master's stream."""
+        return plain.verification_from_value(await self._call("verify", timeout))

@@ -17,13 +17,15 @@ from endpoint.outcome import Outcome
 from endpoint.status import StatusEvent
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.faults import Unsupported
-from peermesh.testing.handles import Events, Messages, NodeDown, StoreHandle, Subscription
+from peermesh.testing.handles import Events, Held, Messages, NodeDown, StoreHandle, Subscription
+from peermesh.testing.log_handle import LogHandle
 from peermesh.testing.view import View
 from wire.identifiers import EndpointId
 from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.flight import FlightRecorder
+    from peermesh.testing.disks import DiskFault
 
 
 class NodeState(StrEnum):
@@ -69,6 +71,12 @@ class Host(Protocol):
     async def skew_clock(self, seconds: float) -> None:
         """Set its time of day forward, or back."""
 
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Have its calls to the disk fail, in place of any other fault of it."""
+
+    async def heal_disk(self) -> None:
+        """Have its disk do again what it says."""
+
     async def close(self) -> None:
         """End it in order."""
 
@@ -85,8 +93,8 @@ class Node:
         self.state = NodeState.RUNNING
         self.former: list[Host] = []
         """Its earlier lives."""
-        self.stores: dict[StoreHandle, None] = {}
-        """The stores that it holds for the test."""
+        self.stores: dict[Held, None] = {}
+        """The stores and logs that it holds for the test."""
         self._control = control
 
     def node_id(self) -> EndpointId:
@@ -182,9 +190,8 @@ class Node:
         A store in SQLite is in ``<name>.db`` if nothing else is said, and is found there again
         after a restart.
         """
-        if backend is Backend.SQLite and path is None:
-            path = f"{name}.db"
-        number = await self.call("attach", name, backend.value, path, None)
+        place = _file_of(name, backend, path)
+        number = await self.call("attach", name, backend.value, place, None)
         return StoreHandle(self, name, number, is_master=True)
 
     async def attach_clone(
@@ -193,6 +200,36 @@ class Node:
         """Attach a clone of a store, whose master need not be known yet."""
         number = await self.call("attach", name, None, None, stale_interval)
         return StoreHandle(self, name, number, is_master=False)
+
+    async def attach_log(
+        self,
+        name: str,
+        topics: Iterable[str] = (),
+        partitions: int | None = None,
+        backend: Backend = Backend.Memory,
+        path: str | None = None,
+    ) -> LogHandle:
+        """Attach the keeper of a log, which collects what is published on ``topics``.
+
+        ``path`` is as that of ``attach_master``.
+        """
+        place = _file_of(name, backend, path)
+        wanted = tuple(topics)
+        number = await self.call("attach_log", name, wanted, partitions, backend.value, place)
+        return LogHandle(self, name, number)
+
+    async def attach_log_clone(
+        self,
+        name: str,
+        backend: Backend = Backend.Memory,
+        path: str | None = None,
+        *,
+        stale_interval: float | None = STALE_SECONDS,
+    ) -> LogHandle:
+        """Attach a follower of a log, whose keeper need not be known yet."""
+        place = _file_of(name, backend, path)
+        number = await self.call("attach_log_clone", name, backend.value, place, stale_interval)
+        return LogHandle(self, name, number)
 
     # Faults.
 
@@ -219,9 +256,25 @@ class Node:
         """Set its time of day forward, or back, by seconds. Raises ``Unsupported``."""
         await self._control.skew_clock(self, seconds)
 
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Have its syncs or writes fail, lie, or take long; see ``peermesh.testing.disks``.
+
+        Stands until ``heal_disk``, another fault, or the node's end. Raises ``Unsupported``.
+        """
+        self._check_running()
+        await self._control.disturb_disk(self, fault)
+
+    async def heal_disk(self) -> None:
+        """Have its disk do again what it says."""
+        await self._control.heal_disk(self)
+
     def __repr__(self) -> str:
         """Show name and state."""
         return f"<node {self.name}: {self.state}>"
+
+
+def _file_of(name: str, backend: Backend, path: str | None) -> str | None:
+    return f"{name}.db" if backend is Backend.SQLite and path is None else path
 
 
 class Control(Protocol):
@@ -248,3 +301,9 @@ class Control(Protocol):
 
     async def skew_clock(self, node: Node, seconds: float) -> None:
         """See ``Node.skew_clock``."""
+
+    async def disturb_disk(self, node: Node, fault: DiskFault) -> None:
+        """See ``Node.disturb_disk``."""
+
+    async def heal_disk(self, node: Node) -> None:
+        """See ``Node.heal_disk``."""

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    from peermesh.brokers.modules import ModuleBroker
     from peermesh.testing.fixtures import BlockingFactory, ClusterFactory, StoreFactory
     from peermesh.testing.leaks import Resources
+    from peermesh.testing.links.fixtures import OpenBlockingLink, OpenLink
     from peermesh.testing.report import Snapshot
 
 WORLD_NAMES: Final = ("sim", "loopback", "process", "netns")
@@ -210,6 +212,39 @@ def blocking_cluster(
         yield factory
     if _is_checked(request.node):
         _check(before)
+
+
+@pytest.fixture
+async def link_to() -> AsyncIterator[OpenLink]:
+    """Hand out what opens links to any TCP service, which end with the test.
+
+    To be used as ``link = await link_to("127.0.0.1", 8000)``.
+    """
+    from peermesh.testing.links.fixtures import open_links
+
+    async with open_links() as opener:
+        yield opener
+
+
+@pytest.fixture
+def blocking_link_to() -> Iterator[OpenBlockingLink]:
+    """Hand out what opens links in plain tests.
+
+    To be used as ``link = blocking_link_to("127.0.0.1", 8000)``.
+    """
+    from peermesh.testing.links.fixtures import open_blocking_links
+
+    with open_blocking_links() as opener:
+        yield opener
+
+
+@pytest.fixture
+def module_broker() -> Iterator[ModuleBroker]:
+    """Hold a broker of modules for the test; what a module raises fails it in the end."""
+    from peermesh.testing.modules import open_module_broker
+
+    with open_module_broker() as broker:
+        yield broker
 
 
 def _is_checked(item: pytest.Item) -> bool:

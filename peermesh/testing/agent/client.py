@@ -20,6 +20,7 @@ from endpoint.flight import FlightRecorder
 from peermesh.testing import view
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Met, Noted, Reply
+from peermesh.testing.disks import DiskFault, disturb
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.view import View
@@ -75,10 +76,14 @@ class AgentHost:
         self._sending = trio.Lock()
         self._is_over = False
         self._ended = trio.Event()
+        self._nursery: trio.Nursery
+        self._disturbance: tuple[trio.Event, trio.Event] | None = None
+        """What ends the fault of its disk, and what tells that it has ended."""
 
     async def live(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Hear what the agent says until it ends; raises ``AgentFailed`` if it does not start."""
         async with open_quiet_nursery() as nursery:
+            self._nursery = nursery
             nursery.start_soon(self._listen)
             await self._introduce()
             task_status.started()
@@ -104,6 +109,7 @@ class AgentHost:
             self._is_over = True
             with trio.CancelScope(shield=True):
                 await self._bury()
+                await self.heal_disk()
             self._ended.set()
             for event, _ in self._waiting.values():
                 event.set()
@@ -203,6 +209,28 @@ class AgentHost:
     async def skew_clock(self, seconds: float) -> None:
         """Have the process see another time of day."""
         await self.call("skew_clock", (seconds,), ())
+
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Catch the process's calls."""
+        await self.heal_disk()
+        await self._nursery.start(self._disturb, fault, name=f"disk: {fault}")
+
+    async def _disturb(self, fault: DiskFault, *, task_status: trio.TaskStatus[None]) -> None:
+        healing, healed = trio.Event(), trio.Event()
+        try:
+            async with disturb(self.process.pid, fault):
+                self._disturbance = healing, healed
+                task_status.started()
+                await healing.wait()
+        finally:
+            healed.set()
+
+    async def heal_disk(self) -> None:
+        """Let its calls through."""
+        if self._disturbance is not None:
+            (healing, healed), self._disturbance = self._disturbance, None
+            healing.set()
+            await healed.wait()
 
     async def close(self) -> None:
         """Have the endpoint shut down, and then end the process."""

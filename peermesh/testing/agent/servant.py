@@ -16,18 +16,19 @@ import trio
 
 from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
-from endpoint.mailbox import Missed
+from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
-from endpoint.status import StatusEvent
 from endpoint.store import Store
+from endpoint.store_runner import StoreRunner
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
+from endpoint.watching import Watch
 from peermesh.testing import view
+from peermesh.testing.agent import plain
+from peermesh.testing.agent.log_servant import LogServant
 from peermesh.testing.view import View
-from stores.actions import Guard, GuardKind, Initial, Step, StepKind
-from stores.batch import Batch
-from wire.errors import EndpointClosed, LocalProtocolError, StoreError
+from wire.errors import EndpointClosed, LocalProtocolError, StoreClosed, StoreError
 from wire.identifiers import EndpointId
 from wire.values import Count, Value
 
@@ -40,7 +41,7 @@ POLL_MAX: Final = 1_000
 READS: Final = frozenset({"get", "exists", "keys", "items"})
 """Operations of a store that give their result at once; the others give a receipt."""
 
-Source = Subscriber | StatusSubscriber
+Source = Subscriber | StatusSubscriber | Watch
 
 
 class _Queue:
@@ -55,7 +56,7 @@ class _Queue:
         if not self.taken:
             try:
                 self.taken.append(await self.source.get(timeout))
-            except trio.EndOfChannel:
+            except (trio.EndOfChannel, StoreClosed):
                 raise EndpointClosed("the subscription, or its endpoint, is closed") from None
 
     def poll(self) -> list[Any]:
@@ -74,7 +75,8 @@ class Servant:
         self._numbers = 0
         self._queues: dict[int, _Queue] = {}
         self._stores: dict[int, Store] = {}
-        self._receipts: dict[int, Receipt] = {}
+        self._receipts: dict[int, Receipt | AppendReceipt] = {}
+        self._logs = LogServant(endpoint, directory, self._number, self._keep)
         self._methods: dict[str, Callable[..., Awaitable[Any]]] = {
             "listen": endpoint.listen,
             "peer": self._peer,
@@ -93,11 +95,16 @@ class Servant:
             "close_queue": self._close_queue,
             "attach": self._attach,
             "store": self._store,
+            "entry": self._entry,
             "batch": self._batch,
+            "watch": self._watch,
+            "promote": self._promote,
+            "verify": self._verify,
             "applied": self._applied,
             "await_idle": self._await_idle,
             "close_store": self._close_store,
             "statistics": self._statistics,
+            **self._logs.methods,
         }
 
     async def call(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401 - plain values
@@ -130,7 +137,7 @@ class Servant:
         core, loop = self.endpoint.loop.core, self.endpoint.loop
         announcements = core.topology.announcements
         reachable = [each for each in core.topology.reachable() if each in announcements]
-        runners = loop.stores.values()
+        runners = [each for each in loop.stores.values() if isinstance(each, StoreRunner)]
         return View(
             announcements[core.local],
             tuple(announcements[each] for each in reachable),
@@ -181,7 +188,7 @@ class Servant:
         await self._queue(number).wait(timeout)
 
     async def _poll(self, number: int) -> list[Any]:
-        return [_plain(each) for each in self._queue(number).poll()]
+        return [plain.item_to_value(each) for each in self._queue(number).poll()]
 
     async def _close_queue(self, number: int) -> None:
         queue = self._queues.pop(number, None)
@@ -225,24 +232,44 @@ class Servant:
         given = await method(*arguments, **options)
         return self._keep(given) if isinstance(given, Receipt) else given
 
-    async def _batch(self, number: int, guards: tuple[Any, ...], steps: tuple[Any, ...]) -> int:
-        return self._keep(await self._handle(number).batch(batch_from_value(guards, steps)))
+    async def _entry(self, number: int, key: Value) -> Any:  # noqa: ANN401 - a plain value
+        return plain.entry_to_value(await self._handle(number).entry(key))
 
-    def _keep(self, receipt: Receipt) -> int:
+    async def _batch(self, number: int, guards: Any, steps: Any, others: Any) -> int:  # noqa: ANN401 - plain values
+        batch = plain.batch_from_value(guards, steps, others)
+        return self._keep(await self._handle(number).batch(batch))
+
+    async def _watch(self, number: int, prefix: Value, keys: Any, from_revision: int | None) -> int:  # noqa: ANN401 - plain values
+        store = self._handle(number)
+        return self._open(store.watch(prefix=prefix, keys=keys, from_revision=from_revision))
+
+    async def _promote(
+        self, number: int, backend: str, path: str | None, options: dict[str, Any]
+    ) -> tuple[Any, ...]:
+        place: dict[str, Any] = {} if path is None else {"path": self._directory / path}
+        promotion = await self._handle(number).promote(Backend(backend), **place, **options)
+        return plain.promotion_to_value(promotion)
+
+    async def _verify(self, number: int, timeout: float) -> tuple[Any, ...]:
+        return plain.verification_to_value(await self._handle(number).verify(timeout))
+
+    def _keep(self, receipt: Receipt | AppendReceipt) -> int:
         kept = self._number()
         self._receipts[kept] = receipt
         if len(self._receipts) > RECEIPTS_MAX:
             del self._receipts[next(iter(self._receipts))]
         return kept
 
-    async def _applied(self, number: int) -> int:
+    async def _applied(self, number: int) -> int | tuple[int, int]:
         receipt = self._receipts.get(number)
         if receipt is None:
             raise StoreError(f"the receipt is too old: {RECEIPTS_MAX} are kept at once")
-        return await receipt.applied()
+        place = await receipt.applied()
+        return place if isinstance(place, int) else (place.partition, place.offset)
 
     async def _await_idle(self, number: int, timeout: float) -> tuple[bool, str]:
-        return _answer(await self._handle(number).await_idle(timeout=timeout))
+        held = self._logs.find(number) or self._handle(number)
+        return _answer(await held.await_idle(timeout=timeout))
 
     async def _close_store(self, number: int) -> None:
         store = self._stores.pop(number, None)
@@ -252,29 +279,3 @@ class Servant:
 
 def _answer(outcome: Outcome) -> tuple[bool, str]:
     return (outcome.reached, outcome.reason)
-
-
-def _plain(item: Any) -> tuple[Any, ...]:  # noqa: ANN401 - a message, or an event
-    """Make values of what a subscription gives."""
-    if isinstance(item, StatusEvent):
-        return (item.status.value, item.endpoint, item.address, int(item.code), item.reason)
-    topic, data = item
-    return (topic, data.count, True) if isinstance(data, Missed) else (topic, data, False)
-
-
-def batch_to_value(batch: Batch) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Write the guards and the steps of a batch as values."""
-    guards = tuple(tuple(getattr(each, name) for name in Guard.__slots__) for each in batch.guards)
-    steps = tuple(tuple(getattr(each, name) for name in Step.__slots__) for each in batch.steps)
-    return guards, steps
-
-
-def batch_from_value(guards: tuple[Any, ...], steps: tuple[Any, ...]) -> Batch:
-    """Read a batch back."""
-    batch = Batch()
-    batch.guards = [Guard(GuardKind(kind), *rest) for kind, *rest in guards]
-    batch.steps = [
-        Step(StepKind(kind), key, operand, None if initial is None else Initial(initial), expiry)
-        for kind, key, operand, initial, expiry in steps
-    ]
-    return batch

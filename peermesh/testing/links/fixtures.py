@@ -1,20 +1,15 @@
-"""Fixtures of pytest: links to services under test, which end with the test.
-
-``link_to`` is for tests in trio, ``blocking_link_to`` for all others. Whoever does not use the
-plugin can import them into a conftest.
-"""
+"""What the plugin's fixtures hand out: links to services under test, which end with the test."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Protocol
 
-import pytest
 import trio
-from pytest_trio import trio_fixture
 
 from peermesh.testing.links import Link, blocking, open_link
+from peermesh.testing.nurseries import open_serving_nursery
 
 
 class OpenLink(Protocol):
@@ -31,10 +26,10 @@ class OpenBlockingLink(Protocol):
         """Give a link that stands until the test ends."""
 
 
-@trio_fixture  # type: ignore[untyped-decorator]  # pytest-trio has no types
-async def link_to() -> AsyncIterator[OpenLink]:
-    """Open links in a test of trio: to await, with the host and port of the service."""
-    async with trio.open_nursery() as nursery:
+@asynccontextmanager
+async def open_links() -> AsyncIterator[OpenLink]:
+    """Hand out what opens links; they end with the block."""
+    async with open_serving_nursery() as nursery:
 
         async def keep(
             host: str, port: int, seed: int, *, task_status: trio.TaskStatus[Link]
@@ -48,12 +43,11 @@ async def link_to() -> AsyncIterator[OpenLink]:
             return link
 
         yield open_one
-        nursery.cancel_scope.cancel()
 
 
-@pytest.fixture
-def blocking_link_to() -> Iterator[OpenBlockingLink]:
-    """Open links in a plain test: to call with the host and port of the service."""
+@contextmanager
+def open_blocking_links() -> Iterator[OpenBlockingLink]:
+    """Hand out what opens links in plain tests; they end with the block."""
     with ExitStack() as stack:
 
         def open_one(host: str, port: int, *, seed: int = 0) -> blocking.Link:

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from peermesh.testing.faults import Direction, LinkFault, Reset
+from peermesh.testing.faults import Direction, LinkFault, Reset, Unsupported
 from peermesh.testing.simulation.agenda import Agenda
 from peermesh.testing.simulation.conditions import Conditions, on_grid
 from peermesh.testing.simulation.tcp import Address, End, Mark, connect, os_error
@@ -214,6 +214,8 @@ class Network:
         self._worsened[ends[0].name, ends[1].name] = None
         for way in self._directions(ends, direction):
             way.conditions.apply(fault)
+        if isinstance(fault, Reset) and fault.after_seconds is not None:
+            raise Unsupported("sim", fault, "a reset strikes at once; have the test wait for it")
         if isinstance(fault, Reset):
             for connection in self._between(ends):
                 connection.client.fail(now, errno.ECONNRESET)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Callable, Iterator, MutableSequence
+from collections.abc import Callable, Collection, Iterator, MutableSequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any, Final
@@ -25,6 +25,9 @@ who waits for all others to block."""
 _TASK_NAMES: Final = ("_cancel_status", "_counter")
 """The cancel scopes around a task, and the number that trio sorts it by."""
 
+_SCOPE_NAMES: Final = ("_cancel_called",)
+"""Whether a scope was cancelled, without a look at the clock."""
+
 STEPS_MAX: Final = 200_000
 """Batches of tasks without a step of time after which the tasks are said to spin: they never will
 wait. A swarm of a thousand endpoints takes some thousands."""
@@ -35,9 +38,10 @@ COLLECT_EVERY: Final = 100_000
 
 
 def _missing() -> str | None:
-    task_names = {field.name for field in getattr(trio.lowlevel.Task, "__attrs_attrs__", ())}
     lacking = [name for name in _NAMES if not hasattr(_RUN, name)]
-    lacking += [name for name in _TASK_NAMES if name not in task_names]
+    for kind, names in ((trio.lowlevel.Task, _TASK_NAMES), (trio.CancelScope, _SCOPE_NAMES)):
+        fields = {field.name for field in getattr(kind, "__attrs_attrs__", ())}
+        lacking += [name for name in names if name not in fields]
     if lacking:
         return (
             f"trio {trio.__version__} has no {', '.join(lacking)}: the order of its tasks cannot be"
@@ -62,11 +66,65 @@ class SchedulerUnavailable(Exception):  # a fact about the trio that is installe
 Task = trio.lowlevel.Task
 
 
+class Graves:
+    """Dead tasks that trio would run. They rest until somebody who lives cancels one.
+
+    He waits for it to be gone. Timeouts that pass do not count: nobody there would look at the
+    clock. The scopes are watched, and not the tasks, since those of one host share most of them.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty."""
+        self._scopes: dict[Task, list[trio.CancelScope]] = {}
+        self._watched: dict[trio.CancelScope, None] = {}
+
+    def take(self, task: Task, cancelled: Collection[trio.CancelScope]) -> bool:
+        """Let a task rest, unless it is called off; ``cancelled`` is what was before it died."""
+        now = trio.current_time()
+        scopes = [scope for scope in scopes_around(task) if scope not in cancelled]
+        if any(_is_called_off(scope, now) for scope in scopes):
+            return False
+        self._scopes[task] = scopes
+        self._watched.update(dict.fromkeys(scopes))
+        return True
+
+    def give(self) -> list[Task]:
+        """Give up the tasks that were called off."""
+        if not any(scope._cancel_called for scope in self._watched):  # noqa: SLF001 - see the module's text
+            return []
+        now = trio.current_time()
+        off = {scope for scope in self._watched if _is_called_off(scope, now)}
+        given = [task for task, scopes in self._scopes.items() if not off.isdisjoint(scopes)]
+        for task in given:
+            del self._scopes[task]
+        every = (scope for scopes in self._scopes.values() for scope in scopes)
+        self._watched = dict.fromkeys(each for each in every if not each._cancel_called)  # noqa: SLF001 - see the module's text
+        return given
+
+    def empty(self) -> list[Task]:
+        """Give up all."""
+        given = list(self._scopes)
+        self._scopes, self._watched = {}, {}
+        return given
+
+
+def _is_called_off(scope: trio.CancelScope, now: float) -> bool:
+    return scope._cancel_called and scope.deadline > now  # noqa: SLF001 - see the module's text
+
+
 class Scheduler(Random):
     """Trio's random source for the time of one run: orders its batches, and holds tasks back."""
 
-    def __init__(self, seed: str, is_frozen: Callable[[Task], bool]) -> None:
-        """Draw from ``seed``; ``is_frozen`` is asked once something was frozen."""
+    def __init__(
+        self,
+        seed: str,
+        is_paused: Callable[[Task], bool],
+        died: Callable[[Task], Collection[trio.CancelScope] | None],
+    ) -> None:
+        """Draw from ``seed``; the others are asked once something was frozen.
+
+        ``died`` gives ``None`` of the living; of the dead, the scopes that had been cancelled.
+        """
         super().__init__(seed)
         self.batches = 0
         self.steps = 0
@@ -81,7 +139,9 @@ class Scheduler(Random):
         """Whether tasks were found to run and run at one instant."""
         self.on_spinning: Callable[[], object] = lambda: None
         """Called once when they are, to end the run; a second time is an error inside of trio."""
-        self._is_frozen = is_frozen
+        self._is_paused = is_paused
+        self._died = died
+        self._graves = Graves()
         self._held: list[Task] = []
         self._released: list[Task] = []
         self._thread = threading.get_ident()
@@ -94,7 +154,7 @@ class Scheduler(Random):
     def release(self) -> None:
         """Let the tasks run again that are not frozen any more."""
         held, self._held = self._held, []
-        self._released += held
+        self._released += held + self._graves.empty()
 
     def shuffle(self, x: MutableSequence[Any]) -> None:
         """Order a batch; trio calls it once for each."""
@@ -127,8 +187,12 @@ class Scheduler(Random):
         self._released, self._held = [], []
         running: list[Task] = []
         for task in batch:
-            (self._held if self._is_frozen(task) else running).append(task)
-        batch[:] = running
+            cancelled = self._died(task)
+            if self._is_paused(task):
+                self._held.append(task)
+            elif cancelled is None or not self._graves.take(task, cancelled):
+                running.append(task)
+        batch[:] = running + self._graves.give()
 
     @contextmanager
     def installed(self, *, is_needed: bool = True) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 
 import trio
@@ -23,11 +24,10 @@ from peermesh.testing.simulation.schedule import (
     Verb,
     Worsen,
 )
-from peermesh.testing.simulation.scheduling import Scheduler, Task, scopes_around
+from peermesh.testing.simulation.scheduling import Scheduler, Task
 from peermesh.testing.simulation.sockets import (
     PROCESS,
     HostnameResolver,
-    Process,
     SocketFactory,
     Wires,
 )
@@ -80,7 +80,7 @@ class Simulation:
         self.network = Network(
             Random(f"{seed}/network"), self.trace.tell, latency=latency, jitter=jitter
         )
-        self.scheduler = Scheduler(f"{seed}/schedule", _is_frozen)
+        self.scheduler = Scheduler(f"{seed}/schedule", _is_paused, _died)
         self.wires = Wires(self.network, lambda: self.clock.now)
         self.clock = VirtualClock(self.network, self.scheduler, self.wires.awaken)
         self.hosts: dict[str, Host] = {}
@@ -186,20 +186,11 @@ class Simulation:
         self.scheduler.release()
 
 
-def _is_frozen(task: Task) -> bool:
+def _is_paused(task: Task) -> bool:
     process = task.context.get(PROCESS)
-    if process is None:
-        return False
-    return process.is_paused if process.is_alive else not _is_called_off(task, process)
+    return process is not None and process.is_alive and process.is_paused
 
 
-def _is_called_off(task: Task, process: Process) -> bool:
-    """Whether somebody who lives has cancelled a dead task since, and waits for it to be gone.
-
-    Timeouts that pass do not count: nobody there would look at the clock.
-    """
-    now = trio.current_time()
-    return any(
-        scope.cancel_called and scope.deadline > now and scope not in process.cancelled
-        for scope in scopes_around(task)
-    )
+def _died(task: Task) -> Collection[trio.CancelScope] | None:
+    process = task.context.get(PROCESS)
+    return None if process is None or process.is_alive else process.cancelled

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from wire.decoding import decode
 from wire.encoding import encode
 from wire.values import Value
 
@@ -140,6 +141,12 @@ def _set(table: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
 TOTAL: Final = "total"
 """The key that everybody increments by one."""
 
+BRIEF: Final = "brief/"
+"""How keys begin that expire."""
+
+HALVES: Final = ("left", "right")
+"""The keys that are always set together, by a batch."""
+
 JOURNAL: Final = "journal"
 """The key of a vector to which everybody appends tokens of his own."""
 
@@ -163,7 +170,8 @@ class Store:
         """Begin empty."""
         self.log = Log()
         self.is_volatile = False
-        """Whether a master in memory was killed: then all that is promised is that all agree."""
+        """Whether a master in memory was killed, or a clone promoted: then what was acknowledged
+        may be lost. That all agree, and that nothing is there twice, is promised still."""
         self._asked: list[Asked] = []
         self._revisions: dict[Author, int] = {}
         self._shown: dict[tuple[int, frozenset[tuple[bytes, bytes]]], Author] = {}
@@ -189,6 +197,9 @@ class Store:
 
     def show(self, replica: Author, revision: int, table: Mapping[bytes, bytes]) -> None:
         """Note what a replica shows; raises ``Broken`` if it went back."""
+        left, right = (table.get(encode(half)) for half in HALVES)
+        if left != right:
+            raise Broken(f"half a batch: {replica} shows {left!r} and {right!r}")
         before = self._revisions.get(replica, 0)
         if revision < before and not self.is_volatile:
             raise Broken(f"went back: {replica} showed revision {before}, and shows {revision}")
@@ -203,9 +214,7 @@ class Store:
 
     def check_kept(self, table: Mapping[bytes, bytes], journal: tuple[Value, ...]) -> None:
         """Raise ``Broken`` if what was acknowledged is not in the master's last state."""
-        if self.is_volatile:
-            return
-        for asked in self._asked:
+        for asked in [] if self.is_volatile else self._asked:
             if asked.kind == "put" and asked.is_applied and _own_key(asked) not in table:
                 raise Broken(f"acknowledged and lost: {asked}")
         self._check_total(table)
@@ -213,7 +222,7 @@ class Store:
 
     def _check_total(self, table: Mapping[bytes, bytes]) -> None:
         increments = [asked for asked in self._asked if asked.kind == "increment"]
-        applied = sum(asked.is_applied for asked in increments)
+        applied = 0 if self.is_volatile else sum(asked.is_applied for asked in increments)
         possible = len(increments)
         kept = table.get(encode(TOTAL), encode(0))
         if kept not in [encode(number) for number in range(applied, possible + 1)]:
@@ -225,7 +234,7 @@ class Store:
     def _check_journal(self, journal: tuple[Value, ...]) -> None:
         pushed = [asked for asked in self._asked if asked.kind == "push"]
         lost = [asked for asked in pushed if asked.is_applied and asked.number not in journal]
-        if lost:
+        if lost and not self.is_volatile:
             raise Broken(f"acknowledged, and not in the journal: {lost[0]}")
         authors = {asked.number: asked.author for asked in pushed}
         last: dict[Author, int] = {}
@@ -241,6 +250,17 @@ class Store:
 def own_key(asked: Asked) -> Value:
     """Give the key that only this mutation sets."""
     return f"{asked.author.node}/{asked.author.life}/{asked.number}"
+
+
+def brief_key(asked: Asked) -> Value:
+    """Give the key that this mutation sets for a moment."""
+    return f"{BRIEF}{asked.number}"
+
+
+def is_brief(key: bytes) -> bool:
+    """Tell whether a key expires."""
+    name = decode(key)
+    return isinstance(name, str) and name.startswith(BRIEF)
 
 
 def _own_key(asked: Asked) -> bytes:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from math import isfinite
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
@@ -15,8 +16,18 @@ from endpoint.attaching import Backend
 from endpoint.receipts import Receipt
 from endpoint.store import Store
 from peermesh.testing.simulation import Host
-from peermesh.testing.swarm.ledgers import JOURNAL, TOTAL, Asked, Author, Broken, own_key
+from peermesh.testing.swarm.ledgers import (
+    HALVES,
+    JOURNAL,
+    TOTAL,
+    Asked,
+    Author,
+    Broken,
+    brief_key,
+    own_key,
+)
 from peermesh.testing.swarm.plan import PUBLISHED, Plan
+from stores.batch import Batch
 from stores.effects import Changed
 from wire.errors import (
     BackendFailure,
@@ -38,13 +49,20 @@ RETRY_SECONDS: Final = 1.0
 
 STORE: Final = "swarm"
 PATH: Final = "swarm.db"
+HEIR_PATH: Final = "heir.db"
 
 MASTER_PAUSE_SECONDS: Final = 0.5
 """Until somebody who starts as master looks again whether the mesh has forgotten its last life."""
 
-KINDS: Final = ("put", "put", "increment", "push", "slot", "slot", "erase")
+KINDS: Final = (
+    *("put", "put", "increment", "push", "slot", "slot", "erase"),
+    *("contest", "contest", "batch", "brief"),
+)
 SLOTS: Final = 3
 """Keys that everybody writes and erases."""
+
+BRIEF_SECONDS: Final = 1.5
+"""How long a key stays that expires."""
 
 REFUSALS: Final = (TypeClash, NoSuchKey, InvalidData)
 """Errors that no mutation of a swarm deserves."""
@@ -163,14 +181,15 @@ class Node:
     async def _keep_store(self, endpoint: Endpoint, chance: Random) -> None:
         is_master = self._plan.master == self.index
         attach = self._attach_master if is_master else partial(Endpoint.attach_clone, name=STORE)
-        store = self.store = await attach(endpoint)
-        while True:
-            await trio.sleep(self._member.write_seconds * chance.uniform(0.5, 1.5))
-            if store.runner.error is not None:  # its disk failed
-                await store.close()
-                store = self.store = await attach(endpoint)
-            elif not self.is_quiet:
-                await self._write(store, chance)
+        async with trio.open_nursery() as nursery:
+            store = self.store = await attach(endpoint)
+            while True:
+                await trio.sleep(self._member.write_seconds * chance.uniform(0.5, 1.5))
+                if store.runner.error is not None:  # its disk failed
+                    await store.close()
+                    store = self.store = await attach(endpoint)
+                elif not self.is_quiet:
+                    await self._write(store, chance, nursery)
 
     async def _attach_master(self, endpoint: Endpoint) -> Store:
         while True:
@@ -178,6 +197,8 @@ class Node:
                 store = await self._try_attach_master(endpoint)
                 break
             except (MasterExists, BackendFailure):
+                if self._records.heir is not None:  # Its time is over.
+                    return await endpoint.attach_clone(STORE)
                 await trio.sleep(MASTER_PAUSE_SECONDS)
         core = store.runner.core
         entries = [(key, core.entry(key)) for key in core.keys()]  # noqa: SIM118 - it is no dict
@@ -191,6 +212,15 @@ class Node:
             return await endpoint.attach_master(STORE, Backend.SQLite, path=PATH)
         return await endpoint.attach_master(STORE, Backend.Memory)
 
+    async def succeed(self) -> None:
+        """Become the master, if there is something to go on from here; whatever is lost is."""
+        if self.store is not None and self.is_there:
+            backend = Backend.SQLite if self._plan.is_durable else Backend.Memory
+            options: dict[str, Any] = {"path": HEIR_PATH} if self._plan.is_durable else {}
+            with suppress(StoreError):
+                await self.store.promote(backend, force=True, **options)
+                self._records.succeed(self.index)
+
     def push(self, change: Changed) -> None:
         """Hear of one change of the master."""
         after = change.after
@@ -200,8 +230,12 @@ class Node:
     def end(self) -> None:
         """Hear that no more changes come."""
 
-    async def _write(self, store: Store, chance: Random) -> None:
+    async def _write(self, store: Store, chance: Random, nursery: trio.Nursery) -> None:
         kind = chance.choice(KINDS)
+        if kind == "contest":
+            number = self._records.next_attempt()
+            nursery.start_soon(self._records.contest.attempt, store, self.author, number)
+            return
         asked = self._records.store.ask(self.author, kind)
         slot = f"slot {chance.randrange(SLOTS)}"
         requests: dict[str, Callable[[], object]] = {
@@ -210,6 +244,8 @@ class Node:
             "push": partial(store.push, JOURNAL, asked.number),
             "slot": partial(store.put, slot, asked.number),
             "erase": partial(store.erase, slot),
+            "batch": partial(store.batch, _pair(asked.number)),
+            "brief": partial(store.put, brief_key(asked), asked.number, BRIEF_SECONDS),
         }
         try:
             receipt = await requests[kind]()  # type: ignore[misc]  # each of them is a coroutine function
@@ -238,3 +274,9 @@ class Node:
         found = {key: core.get(key) for key in keys}
         table = {key: value for key, value in found.items() if value is not None}
         return core.revision, table
+
+
+def _pair(number: int) -> Batch:
+    """Set both halves, or neither."""
+    left, right = HALVES
+    return Batch().put(left, number).put(right, number)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Final
 
 from peermesh.testing.faults import (
@@ -41,6 +41,9 @@ TROUBLE_SECONDS: Final = (2.0, 6.0)
 
 FAULTS_MAX: Final = 7
 """Faults of one swarm: two or three at a time."""
+
+SUCCESSION_RATIO: Final = 0.2
+"""Swarms with a clone in which one is promoted. In these less is promised: see ``Records.heir``."""
 
 LONG_SECONDS: Final = 17.0
 """Longer than peers bear each other's silence."""
@@ -124,6 +127,15 @@ class DiskTrouble:
     is_full: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Succession:
+    """The master is lost, a clone is promoted in its place, and then the old one returns."""
+
+    heir: int
+    is_killed: bool
+    """Whether the master's process is killed; otherwise its links are cut."""
+
+
 Trouble = (
     LinkTrouble
     | Split
@@ -134,6 +146,7 @@ Trouble = (
     | Unsubscribing
     | ClockSkew
     | DiskTrouble
+    | Succession
 )
 """Whatever may go wrong."""
 
@@ -183,7 +196,7 @@ class Plan:
         """
         is_tree = len(self.edges) == len(self.members) - 1
         return is_tree and not any(
-            isinstance(each.trouble, Kill | PowerCut) for each in self.faults
+            isinstance(each.trouble, Kill | PowerCut | Succession) for each in self.faults
         )
 
     def distances(self, root: int) -> dict[int, int]:
@@ -216,7 +229,35 @@ def draw(chance: Random, seed: int) -> Plan:
     members = tuple(_member(chance, plan, node, is_large=is_large) for node in range(size))
     count = chance.randrange(1, FAULTS_MAX + 1)
     faults = sorted((_fault(chance, plan) for _ in range(count)), key=lambda fault: fault.begin)
+    succession = _succession(chance, plan, members)
+    if succession is not None:
+        begin, end, trouble = succession
+        faults = [each for each in faults if not _strikes(each.trouble, trouble.heir)]
+        faults.append(Fault(begin, end, trouble))
     return replace(plan, members=members, faults=tuple(faults))
+
+
+def _strikes(trouble: Trouble, heir: int) -> bool:
+    """Whether it kills the heir: one who is started anew does not know that it was promoted."""
+    return isinstance(trouble, Kill | PowerCut) and trouble.node == heir
+
+
+def _succession(
+    chance: Random, plan: Plan, members: tuple[Member, ...]
+) -> tuple[float, float, Succession] | None:
+    """Have a clone take over, in some swarms."""
+    keepers = [node for node, member in enumerate(members) if isfinite(member.write_seconds)]
+    heirs = [node for node in keepers if node != plan.master and _is_near(plan, node, keepers)]
+    if not heirs or chance.random() >= SUCCESSION_RATIO:
+        return None
+    begin = round(chance.uniform(0.5, plan.trouble_seconds), 2)
+    trouble = Succession(chance.choice(heirs), is_killed=chance.random() < 0.5)
+    return begin, round(begin + chance.uniform(0.5, 5.0), 2), trouble
+
+
+def _is_near(plan: Plan, node: int, others: Sequence[int]) -> bool:
+    distances = plan.distances(node)
+    return all(distances[other] <= plan.ttl for other in others)
 
 
 def _edges(chance: Random, size: int, extra_max: int) -> tuple[Edge, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
+from peermesh.testing.swarm.contest import Contest
 from peermesh.testing.swarm.ledgers import Broken, Messages, Store
 from peermesh.testing.swarm.plan import Plan
 from wire.errors import BackendFailure
@@ -22,6 +23,10 @@ class Records(logging.Handler):
             is_near=lambda author, reader: distances[author][reader] <= plan.ttl,
         )
         self.store = Store()
+        self.contest = Contest()
+        self.attempts = 0
+        self.heir: int | None = None
+        """Who was promoted. What the last master told nobody else is lost then, on purpose."""
         self.broken: Exception | None = None
 
     def fail(self, error: Exception) -> None:
@@ -43,6 +48,16 @@ class Records(logging.Handler):
         if record.exc_info:
             broken.__cause__ = record.exc_info[1]
         self.fail(broken)
+
+    def next_attempt(self) -> int:
+        """Number an attempt at the prize."""
+        self.attempts += 1
+        return self.attempts
+
+    def succeed(self, heir: int) -> None:
+        """A clone was promoted."""
+        self.heir = heir
+        self.store.is_volatile = True
 
     def start_master(self, table: Mapping[bytes, tuple[bytes, int]], revision: int) -> None:
         """A master has started."""

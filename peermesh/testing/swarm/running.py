@@ -13,9 +13,9 @@ import trio
 from endpoint.connection import Connection
 from endpoint.outbox import TRANSIT_SIZE_MAX, WINDOW_SIZE
 from peermesh.testing.simulation import Simulation, run
-from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken
+from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken, is_brief
 from peermesh.testing.swarm.node import Node
-from peermesh.testing.swarm.plan import PUBLISHED, Plan, draw
+from peermesh.testing.swarm.plan import PUBLISHED, ClockSkew, Plan, draw
 from peermesh.testing.swarm.records import Records
 from peermesh.testing.swarm.troubles import Troubles
 from wire.decoding import decode
@@ -185,6 +185,16 @@ class Swarm:
             has_store = node.index == self.plan.master or self.plan.members[node.index].has_clone
             if has_store and node.table() is None:
                 return f"{node} has no store"
+        masters = [node for node in self.nodes if node.store and node.store.is_master()]
+        is_right = len(masters) == (self.plan.master is not None)
+        return "" if is_right else f"{len(masters)} are masters"
+
+    def _why_not_expired(self) -> str:
+        for node in self.nodes:
+            _, table = node.table() or (0, {})
+            brief = next(filter(is_brief, table), None)
+            if brief is not None:
+                return f"{node} has {decode(brief)!r} still"
         return ""
 
     def _neighbours(self, index: int) -> Iterator[int]:
@@ -229,7 +239,9 @@ class Swarm:
         holders = [node for node in self.nodes if node.store is not None]
         if not holders:
             return
-        holders.sort(key=lambda node: node.index == self.plan.master)
+        holders.sort(key=lambda node: node.store is not None and node.store.is_master())
+        if not any(isinstance(fault.trouble, ClockSkew) for fault in self.plan.faults):
+            await self._until(self._why_not_expired, HEALING_SECONDS)
         for node in holders:
             assert node.store is not None
             outcome = await node.store.await_idle(timeout=HEALING_SECONDS)
@@ -251,6 +263,8 @@ class Swarm:
         journal = decode(last[encode(JOURNAL)]) if encode(JOURNAL) in last else ()
         assert isinstance(journal, tuple)
         self.records.store.check_prefixes()
+        if not self.records.store.is_volatile:
+            self.records.contest.check()
         self.records.store.check_kept(last, journal)
 
 

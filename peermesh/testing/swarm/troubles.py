@@ -21,6 +21,7 @@ from peermesh.testing.swarm.plan import (
     Plan,
     PowerCut,
     Split,
+    Succession,
     Unpeering,
     Unsubscribing,
 )
@@ -50,6 +51,7 @@ class Troubles:
             DiskTrouble: self._disk_trouble,
             Unpeering: self._unpeering,
             Unsubscribing: self._unsubscribing,
+            Succession: self._succession,
         }
 
     async def come_and_go(self, fault: Fault) -> None:
@@ -124,6 +126,15 @@ class Troubles:
             disk.fail_fsync()
         yield
         disk.heal()
+
+    @asynccontextmanager
+    async def _succession(self, trouble: Succession) -> AsyncIterator[None]:
+        assert self._plan.master is not None
+        master = self._plan.master
+        loss = self._kill(Kill(master)) if trouble.is_killed else self._split(Split((master,)))
+        async with loss:
+            await self._nodes[trouble.heir].succeed()
+            yield
 
     # Wishes.
 

@@ -15,6 +15,7 @@ from endpoint.endpoint import Endpoint
 from endpoint.flight import FlightRecorder
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.agent.servant import Servant
+from peermesh.testing.disks import DiskFault
 from peermesh.testing.faults import Unsupported
 from peermesh.testing.view import View
 from wire.errors import EndpointClosed
@@ -84,6 +85,13 @@ class LocalHost:
     async def skew_clock(self, seconds: float) -> None:
         """Raise ``Unsupported``: one process has one time of day."""
         raise self._unsupported("skew_clock")
+
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Raise ``Unsupported``: calls are caught for a whole process."""
+        raise self._unsupported(str(fault))
+
+    async def heal_disk(self) -> None:
+        """Do nothing: there is nothing to heal."""
 
     def _unsupported(self, what: str) -> Unsupported:
         reason = "its nodes share one process, one scheduler and one time of day; use world process"

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import trio
 
+from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
 from peermesh.testing.agent.protocol import Met
+from peermesh.testing.disks import DiskFault, FailingSync, FailingWrite, LyingSync, SlowSync
 from peermesh.testing.faults import Direction, LinkFault, Unsupported
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.node import Host
@@ -25,6 +27,11 @@ from peermesh.testing.worlds.local import LocalHost
 from peermesh.testing.worlds.world import LinkControl, World
 
 Result = TypeVar("Result")
+
+LOG_FILES: Final = (
+    "SQLite itself would open a real file, which a simulated kill does not close; keep the log in "
+    "memory, or use world process"
+)
 
 
 class SimulatedWorld(World):
@@ -102,6 +109,8 @@ class SimulatedHost(LocalHost):
 
     async def call(self, method: str, arguments: tuple[Any, ...], met: Met) -> tuple[Any, Met]:
         """Have the servant do something; while the host is paused nothing comes back."""
+        if method.startswith("attach_log") and Backend.SQLite.value in arguments:
+            raise Unsupported(SimulatedWorld.name, "keep a log in SQLite", LOG_FILES)
 
         async def call() -> tuple[Any, Met]:
             return await super(SimulatedHost, self).call(method, arguments, met)
@@ -129,6 +138,7 @@ class SimulatedHost(LocalHost):
         """End it as SIGKILL does: no task takes another step, the kernel closes its sockets."""
         self.flight = self.flight.copy()
         await self._machine.kill()
+        self._machine.disk.heal()  # As in worlds where the fault is one of the process.
 
     async def pause(self) -> None:
         """Let no task of the host take another step."""
@@ -141,6 +151,25 @@ class SimulatedHost(LocalHost):
     async def skew_clock(self, seconds: float) -> None:
         """Set the host's time of day off by so many seconds."""
         await self._machine.skew_clock(seconds)
+
+    async def disturb_disk(self, fault: DiskFault) -> None:
+        """Have the host's disk fail; what a lie has not kept is lost when the power is cut."""
+        disk = self._machine.disk
+        disk.heal()
+        match fault:
+            case FailingSync():
+                disk.fail_fsync()
+            case LyingSync():
+                disk.lie_fsync()
+            case FailingWrite("ENOSPC"):
+                disk.full()
+            case FailingWrite() | SlowSync():
+                reason = "its disk takes no time, and refuses to write only when it is full"
+                raise Unsupported(SimulatedWorld.name, fault, reason)
+
+    async def heal_disk(self) -> None:
+        """Have the host's disk do again what it says."""
+        self._machine.disk.heal()
 
 
 class SimulatedLink:

@@ -13,13 +13,17 @@ import trio
 from peermesh import Backend, StatusCode
 from peermesh.testing.agent.client import AgentFailed, AgentHost
 from peermesh.testing.cluster import await_empty, open_cluster
+from peermesh.testing.disks import FailingSync, LyingSync
 from peermesh.testing.faults import Delay, Direction, Partition, Reset, Unsupported
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.leaks import LeakError
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.shapes import UnknownShape
 from stores.batch import Batch
-from wire.errors import EncodeError, GuardFailed, MasterExists, TypeClash
+from stores.log.partitions import Span
+from stores.log.runs import Position
+from stores.watches import Bookmark
+from wire.errors import BackendFailure, EncodeError, GuardFailed, MasterExists, TypeClash
 
 everywhere = pytest.mark.worlds("sim", "loopback", "process", "netns")
 
@@ -68,6 +72,90 @@ async def test_a_store_replicates_and_refuses_as_at_an_endpoint(cluster):
             await b.attach_master("s")
         with pytest.raises(EncodeError):
             await clone.put("huge", 2**70)
+
+
+@everywhere
+async def test_a_store_is_watched_promoted_and_verified(cluster):
+    ring = await cluster(3, "ring")
+    a, b, c = ring
+    await a.attach_master("s")
+    clone, other = await b.attach_clone("s"), await c.attach_clone("s")
+    first = await (await clone.put("k", 1)).applied()
+    assert await ring.await_converged()
+    assert (await clone.entry("k")).revision == first
+    assert await clone.entry("none") is None
+    async with await clone.watch(prefix="k") as watch:
+        assert (await watch.get(timeout=5)).value == 1
+        assert await watch.get(timeout=5) == Bookmark(first)
+        second = await (await clone.compare_and_set("k", 2, first)).applied()
+        with pytest.raises(GuardFailed):
+            await (await clone.compare_and_set("k", 3, first)).applied()
+        choice = Batch().if_value("k", 1).put("k", 9).otherwise().put("else", True)
+        await (await clone.batch(choice)).applied()
+        commit = await watch.get(timeout=5)
+        assert (commit.revision, commit.writer) == (second, b.node_id())
+        assert [(each.kind.value, each.entry.value) for each in commit.changes] == [("put", 2)]
+    assert await clone.get("else") is True
+    verification = await clone.verify()
+    assert verification
+    assert len(verification.replicas) == 3
+    await a.kill()
+    promotion = await clone.promote(force=True)
+    assert (promotion.term, clone.is_master) == (1, True)
+    await (await other.compare_and_erase("k", second)).applied()
+    assert await ring.await_converged()
+    assert await other.keys() == await clone.keys() == ["else"]
+
+
+@everywhere
+async def test_a_log_is_kept_and_followed(cluster):
+    pair = await cluster(["keeper", "reader"])
+    keeper, reader = pair
+    async with (
+        await keeper.attach_log("words", ["/w"], 2) as log,
+        await reader.attach_log_clone("words") as copy,
+    ):
+        assert await pair.await_converged()
+        appended = await copy.append_batch(("a", "b"), partition=1)
+        assert await appended.applied() == Position(1, 0)
+        await reader.publish("/w/x", "c")
+        (collected,) = await log.read(0, 0, timeout=5)
+        assert (collected.key, collected.value) == ("/w/x", "c")
+        assert await pair.await_converged()
+        assert [each.value for each in await copy.read(1, 0)] == ["a", "b"]
+        assert (await copy.offsets())[1] == Span(0, 2)
+        await (await copy.commit("me", {1: 2})).applied()
+        assert await log.committed("me") == {1: 2}
+
+
+@everywhere
+async def test_a_log_in_a_file_is_there_after_a_restart(cluster):
+    (node,) = await cluster(1)
+    log = await node.attach_log("words", backend=Backend.SQLite)
+    await (await log.append("kept")).applied()
+    await node.restart()
+    log = await node.attach_log("words", backend=Backend.SQLite)
+    assert [each.value for each in await log.read(0, 0)] == ["kept"]
+
+
+@pytest.mark.worlds("sim", "process", "netns")
+async def test_a_disk_that_fails_under_a_node_is_told_and_heals(cluster):
+    (node,) = await cluster(1)
+    store = await node.attach_master("s", Backend.SQLite)
+    await (await store.put("k", 1)).applied()
+    await node.disturb_disk(LyingSync())
+    await (await store.put("k", 2)).applied()
+    await node.disturb_disk(FailingSync())
+    with pytest.raises(BackendFailure):
+        await (await store.put("k", 3)).applied()
+    await node.heal_disk()
+    await store.close()
+    store = await node.attach_master("s", Backend.SQLite)
+    await (await store.put("k", 4)).applied()
+    await node.disturb_disk(FailingSync())
+    await node.restart()
+    store = await node.attach_master("s", Backend.SQLite)
+    assert await store.get("k") == 4
 
 
 @everywhere

@@ -81,6 +81,36 @@ def test_plain(blocking_cluster):
     assert "1 passed" in user_pytest(text)
 
 
+def test_a_broker_of_modules_is_there_and_fails_the_test_that_a_module_fails(user_pytest):
+    text = """
+from peermesh.brokers.modules import Message
+
+class Echo:
+    def __init__(self):
+        self.heard = []
+    def receive(self, message):
+        self.heard.append(message.content.decode("ascii"))
+
+def _send(broker, content):
+    echo = Echo()
+    source, sink = broker.add_module(Echo(), "source"), broker.add_module(echo, "sink")
+    broker.add_link(source, sink)
+    broker.publish(source, Message(content))
+    broker.release()
+    return echo.heard
+
+def test_good(module_broker):
+    assert _send(module_broker, b"x") == ["x"]
+
+def test_bad(module_broker):
+    _send(module_broker, b"\\xff")
+"""
+    found = user_pytest(text)
+    assert "2 passed, 1 error" in found
+    assert "ModuleFailed: module sink: receive() raised" in found
+    assert "UnicodeDecodeError" in found
+
+
 FAILING = """
 import pytest
 @pytest.mark.trio

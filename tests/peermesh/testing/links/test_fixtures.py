@@ -1,4 +1,4 @@
-"""The fixtures, used as a user's conftest would."""
+"""The plugin's fixtures for links."""
 
 from __future__ import annotations
 
@@ -7,9 +7,6 @@ import socket
 import trio
 
 from peermesh.testing.faults import Delay
-from peermesh.testing.links.fixtures import blocking_link_to, link_to
-
-__all__ = ["blocking_link_to", "link_to"]
 
 
 async def test_links_of_a_trio_test_stand_until_it_ends(link_to):

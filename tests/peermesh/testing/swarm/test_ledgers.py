@@ -168,7 +168,26 @@ def test_a_journal_has_each_token_once_and_each_author_in_order(journal, words):
         store.check_kept({encode(JOURNAL): b""}, journal)
 
 
-def test_of_a_store_in_memory_that_was_killed_nothing_is_promised():
+def test_half_a_batch_is_told():
+    store = Store()
+    store.show(B, 1, {encode("left"): b"1", encode("right"): b"1"})
+    with pytest.raises(Broken, match="half a batch"):
+        store.show(B, 2, {encode("left"): b"2", encode("right"): b"1"})
+
+
+def test_what_is_lost_with_a_killed_memory_or_a_promotion_is_not_there_twice():
+    store = Store()
+    store.is_volatile = True
+    acknowledged(store, "increment")
+    store.check_kept({encode(TOTAL): encode(0)}, ())
+    with pytest.raises(Broken, match="increments"):
+        store.check_kept({encode(TOTAL): encode(2)}, ())
+    pushed = acknowledged(store, "push")
+    with pytest.raises(Broken, match="once"):
+        store.check_kept({}, (pushed, pushed))
+
+
+def test_of_a_store_in_memory_that_was_killed_little_is_promised():
     store = Store()
     acknowledged(store, "put")
     store.show(B, 2, {b"a": b"1"})

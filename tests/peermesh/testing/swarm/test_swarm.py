@@ -11,12 +11,15 @@ import pytest
 from endpoint import Endpoint
 from endpoint.dialer import Dialer
 from endpoint.duplicates import SequenceWindow
+from endpoint.receipts import Receipt
+from endpoint.store_runner import StoreRunner
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.swarm import draw, run_plan, run_seed
 from peermesh.testing.swarm.__main__ import main
 from peermesh.testing.swarm.plan import Kill, Plan
 from peermesh.testing.swarm.shrinking import keep, smallest
 from peermesh.testing.swarm.sweep import Totals, sweep
+from stores.master import Master
 
 SEEDS = 12
 
@@ -73,6 +76,23 @@ def test_a_mesh_that_does_not_dial_again_is_found(monkeypatch):
 
     monkeypatch.setattr(Dialer, "run", dial_once)
     assert first_failure(range(SEEDS)).startswith("Stuck: after 60 s:")
+
+
+def test_a_master_that_lets_everybody_win_is_found(monkeypatch):
+    monkeypatch.setattr(Receipt, "is_inserted", lambda self: True)
+    assert first_failure(range(SEEDS)).startswith("Broken: two winners")
+
+
+def test_a_master_that_forgets_to_expire_is_found(monkeypatch):
+    monkeypatch.setattr(Master, "_expire", lambda self: None)
+    assert "has 'brief/" in first_failure(range(SEEDS))
+
+
+def test_a_master_that_does_not_step_down_is_found(monkeypatch):
+    monkeypatch.setattr(StoreRunner, "_on_deposed", lambda self, effect: None)
+    heirs = [seed for seed in range(100) if "Succession" in str(plan_of(seed).faults)]
+    cut_off = [seed for seed in heirs if "is_killed=False" in str(plan_of(seed).faults)]
+    assert all(run_seed(seed).failure for seed in cut_off[:2])
 
 
 def test_a_failure_is_made_small():
@@ -138,7 +158,7 @@ def test_one_seed_alone_tells_its_story(capsys):
 def test_plans_have_all_kinds_of_trouble_and_some_swarms_are_large():
     plans = [plan_of(seed) for seed in range(400)]
     kinds = {type(fault.trouble).__name__ for plan in plans for fault in plan.faults}
-    assert len(kinds) == 9
+    assert len(kinds) == 10
     assert max(len(plan.members) for plan in plans) >= 12
     assert all(plan.distances(0).keys() == set(range(len(plan.members))) for plan in plans)
     ordered = [plan for plan in plans if plan.is_ordered]
