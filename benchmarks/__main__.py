@@ -11,7 +11,17 @@ from typing import Final
 from benchmarks.harness import Benchmark, Result, run_benchmark
 from benchmarks.report import json_line, readable, write
 
-NAMES: Final = ("pubsub", "latency", "relay", "store", "queries", "log", "footprint", "modules")
+NAMES: Final = (
+    "pubsub",
+    "latency",
+    "relay",
+    "store",
+    "queries",
+    "log",
+    "footprint",
+    "modules",
+    "edge",
+)
 ROUNDS: Final = 3
 ROUNDS_WRITTEN: Final = 5
 
@@ -24,6 +34,7 @@ benchmarks:
   queries    compare and set, scans, and what fifty watches are told
   log        acknowledged appends, and reads with and without a copy
   modules    messages a second through a link of the module broker
+  edge       messages a second through a channel of the edge broker
   footprint  what an import, an idle endpoint and an idle mesh cost
 
 All of them run unless some are named. Each prints a table and then one line of JSON. A round of all

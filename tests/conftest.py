@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -40,11 +41,21 @@ def java_problem() -> str | None:
     return None
 
 
+def problem_of(item: pytest.Item) -> str | None:
+    """Say what a test needs that is not here."""
+    is_zookeeper = item.get_closest_marker("zookeeper") is not None
+    if is_zookeeper and importlib.util.find_spec("kazoo") is None:
+        return "there is no kazoo: pip install 'peermesh[zookeeper]'"
+    if is_zookeeper and importlib.util.find_spec("pyspark") is None:
+        return "there is no pyspark, whose jars hold a ZooKeeper: pip install 'peermesh[spark]'"
+    if is_zookeeper or item.get_closest_marker("spark") is not None:
+        return java_problem()
+    return None
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs Java where there is none; fail in CI, where nothing may go unseen."""
-    if item.get_closest_marker("spark") is None:
-        return
-    problem = java_problem()
+    problem = problem_of(item)
     if problem and IS_CI:
         pytest.fail(problem, pytrace=False)
     if problem:

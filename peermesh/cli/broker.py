@@ -14,6 +14,7 @@ from peermesh import blocking
 from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
+from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.qos2 import qos2
@@ -25,10 +26,11 @@ _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
 @click.group()
 def broker() -> None:
-    """Run a broker: a bus of modules in one process, or durable topics over a line protocol."""
+    """Run a broker: a bus of modules, channels for topics, or durable topics over lines."""
 
 
-broker.add_command(qos2)
+for command in (edge, edge_pub, edge_sub, qos2):
+    broker.add_command(command)
 
 
 @broker.command()

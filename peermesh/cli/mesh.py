@@ -56,13 +56,14 @@ class Mesh:
 
     def endpoint(self) -> Endpoint:
         """Make the endpoint; raises ``CredentialsError`` and ``SettingsError``."""
-        return Endpoint(credentials=self._credentials(), settings_file=self.config)
+        return Endpoint(credentials=self.credentials(), settings_file=self.config)
 
     def blocking_endpoint(self) -> blocking.Endpoint:
         """Make the endpoint for threads; raises as ``endpoint`` does."""
-        return blocking.Endpoint(credentials=self._credentials(), settings_file=self.config)
+        return blocking.Endpoint(credentials=self.credentials(), settings_file=self.config)
 
-    def _credentials(self) -> Credentials | None:
+    def credentials(self) -> Credentials | None:
+        """Give the credentials of the cluster secret, if there is one."""
         if self.secret_file is not None:
             secret: ClusterSecret | None = ClusterSecret.from_file(self.secret_file)
         else:

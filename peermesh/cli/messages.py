@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from typing import Protocol
 
 import click
 
-from peermesh import Missed, Subscriber, Value
+from peermesh import Message, Missed, Value
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.running import read_stdin, run
 from peermesh.cli.values import NoValue, format_value, parse_value, to_json
+
+
+class Reader(Protocol):
+    """A subscriber of any kind."""
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """Wait for the next message."""
 
 
 @click.command()
@@ -43,11 +51,12 @@ async def _publish(
         if not reads:
             await endpoint.publish(topic, value)
             return
-        async for each in _read_values(raw=raw):
+        async for each in read_values(raw=raw):
             await endpoint.publish(topic, each)
 
 
-async def _read_values(*, raw: bool) -> AsyncIterator[Value]:
+async def read_values(*, raw: bool) -> AsyncIterator[Value]:
+    """Read a value from each line of stdin."""
     number = 0
     async for line in read_stdin():
         number += 1
@@ -96,10 +105,10 @@ async def _subscribe(
             click.echo(f"subscribed to {', '.join(topics)}", err=True)
             received = 0
             while count is None or received < count:
-                received += await _write_next(subscriber, timeout, as_json=as_json)
+                received += await write_next(subscriber, timeout, as_json=as_json)
 
 
-async def _write_next(subscriber: Subscriber, timeout: float | None, *, as_json: bool) -> int:
+async def write_next(subscriber: Reader, timeout: float | None, *, as_json: bool) -> int:
     """Write the next message; give the number of messages that it was."""
     try:
         topic, value = await subscriber.get(timeout)

@@ -1,0 +1,162 @@
+"""Joins a broker to the mesh: topics go out to an endpoint, and come in from it.
+
+To the broker's core it is one more subscriber and one more publisher, without a network between.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from dataclasses import dataclass
+
+import trio
+
+from endpoint.endpoint import Endpoint
+from peermesh.brokers.edge import messages
+from peermesh.brokers.edge.broker import EdgeBroker
+from peermesh.brokers.edge.incoming import Incoming
+from peermesh.brokers.edge.line import next_number
+from peermesh.brokers.edge.messages import Accepted, Attached, read_header
+from peermesh.brokers.edge.outgoing import Outgoing
+from peermesh.brokers.edge.tree import check_edge_topic
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.errors import MeshError
+from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
+from wire.limits import FRAME_SIZE_MAX
+from wire.messages import Preamble
+from wire.values import Value
+
+logger = logging.getLogger("peermesh.brokers.edge")
+
+
+@dataclass(frozen=True, slots=True)
+class Bridged:
+    """Which topics a broker shares with the mesh, by prefix."""
+
+    to_mesh: tuple[str, ...] = ()
+    from_mesh: tuple[str, ...] = ()
+
+
+class Bridge:
+    """The mesh, as a publisher and a subscriber of the broker."""
+
+    def __init__(self, broker: EdgeBroker, endpoint: Endpoint, bridged: Bridged) -> None:
+        """Join a broker to an endpoint; ``run`` carries the messages."""
+        self._number = next_number()
+        self._client = uuid.uuid4().bytes
+        self._broker = broker
+        self._endpoint = endpoint
+        self._bridged = bridged
+        self._incoming: dict[str, Incoming] = {}
+        self._outgoing: dict[str, Outgoing] = {}
+        self._leaving: deque[tuple[Incoming, bytes]] = deque()
+        self._wake = trio.lowlevel.ParkingLot()
+        self._from_broker = _decoder()
+        self._to_broker = _decoder()
+        broker.add_sink(self._number, self)
+        if bridged.to_mesh:
+            broker.hall.bridged[self._client] = (self._number, bridged.to_mesh)
+
+    async def run(self) -> None:
+        """Carry messages until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._leave)
+            if self._bridged.from_mesh:
+                nursery.start_soon(self._enter)
+
+    # Out of the broker.
+
+    def send(self, data: bytes) -> None:
+        """Take what the channels send."""
+        self._from_broker.feed(data)
+        while (frame := self._from_broker.next_frame()) is not None:
+            if isinstance(frame, NodeFrame):
+                self._take(frame)
+            elif not isinstance(frame, Preamble):
+                attached = messages.expect(messages.read(frame), Attached)
+                incoming = self._incoming.setdefault(attached.topic, Incoming(attached.topic))
+                incoming.attached(self._number, attached)
+
+    def _take(self, frame: NodeFrame) -> None:
+        topic, publisher = read_header(frame.header)
+        incoming = self._incoming[topic]
+        count = len(frame.lengths)
+        skip = incoming.receive(self._number, publisher, frame.sequence, count)
+        if publisher == self._client:  # It came from the mesh, and does not go back.
+            for _ in range(count - skip):
+                incoming.take()
+        else:
+            self._leaving += [(incoming, payload) for payload in frame.payloads()[skip:]]
+        self._wake.unpark_all()
+
+    async def _leave(self) -> None:
+        while True:
+            while self._leaving:
+                incoming, payload = self._leaving.popleft()
+                await self._publish(incoming.topic, payload)
+                incoming.take()
+                self._report(incoming)
+            for incoming in list(self._incoming.values()):
+                self._report(incoming)
+            if not self._leaving:
+                await self._wake.park()
+
+    def _report(self, incoming: Incoming) -> None:
+        taken = incoming.report()
+        if taken is not None:
+            self._broker.apply(self._broker.hall.taken(self._client, taken))
+
+    async def _publish(self, topic: str, payload: bytes) -> None:
+        try:
+            await self._endpoint.publish(topic, decode(payload))
+        except MeshError as error:
+            logger.warning("a message on %r did not go to the mesh: %s", topic, error)
+
+    # Into the broker.
+
+    async def _enter(self) -> None:
+        with self._endpoint.subscribe(*self._bridged.from_mesh) as subscriber:
+            async for topic, data in subscriber:
+                if self._broker.is_active:
+                    await self._add(topic, data)
+
+    async def _add(self, topic: str, data: object) -> None:
+        try:
+            outgoing = self._outgoing.get(topic) or Outgoing(check_edge_topic(topic), self._client)
+            payload = encode(_value(data))
+            self._outgoing[topic] = outgoing
+            while not outgoing.has_room:
+                await self._wake.park()
+            outgoing.add(payload)
+            self._pump(outgoing)
+        except MeshError as error:
+            logger.warning("a message on %r did not come from the mesh: %s", topic, error)
+
+    def _pump(self, outgoing: Outgoing) -> None:
+        self._to_broker.feed(b"".join(outgoing.take()))
+        while (frame := self._to_broker.next_frame()) is not None:
+            if isinstance(frame, NodeFrame):
+                self._broker.apply(self._broker.hall.data(self._number, "", frame))
+
+    def acknowledge(self, accepted: Accepted) -> None:
+        """The channel has what came from the mesh."""
+        outgoing = self._outgoing[accepted.topic]
+        outgoing.accept(accepted.sequence)
+        self._wake.unpark_all()
+
+    def refuse(self, reason: str) -> None:
+        """The mesh took nothing for too long: what waited is dropped, and we go on."""
+        logger.warning("the mesh is too slow: %s", reason)
+
+
+def _decoder() -> FrameDecoder:
+    decoder = FrameDecoder(FRAME_SIZE_MAX)
+    decoder.feed(encode_preamble(Preamble(VERSION_MIN, VERSION_MAX)))
+    decoder.next_frame()
+    return decoder
+
+
+def _value(data: object) -> Value:
+    return data  # type: ignore[return-value]  # what the mesh decoded is a value

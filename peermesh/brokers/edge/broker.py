@@ -1,0 +1,310 @@
+"""The edge broker: a default channel, a channel with two ports for each topic, and a registry.
+
+It carries out what ``hall`` decides. One broker of a registry serves; others stand by, and take
+over when its claim is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from endpoint.network import remote_address
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
+from peermesh.brokers.edge.guests import Guest, Sink
+from peermesh.brokers.edge.hall import Consequence, Hall
+from peermesh.brokers.edge.lifecycle import (
+    IDLE_SECONDS,
+    ChannelMap,
+    ClosePorts,
+    OpenPorts,
+    Ports,
+    State,
+    Topic,
+)
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
+from peermesh.brokers.edge.messages import ControlMessage
+from peermesh.brokers.edge.ports import ANY_PORT, PortList
+from peermesh.brokers.edge.registry import Registry
+from peermesh.brokers.edge.reign import Reign
+from peermesh.brokers.edge.statistics import BrokerStatistics, ChannelStatistics
+from peermesh.brokers.edge.tree import Address, Addresses
+from wire.errors import AddressInUse, MeshError
+from wire.framing import NodeFrame
+
+logger = logging.getLogger("peermesh.brokers.edge")
+
+TICK_SECONDS: Final = 0.2
+"""How often channels are looked after: a fraction of every time that they are held to."""
+
+CONNECTIONS_MAX: Final = 16_384
+"""Connections at all ports together. Beyond, they are closed unheard."""
+
+OPEN_AGAIN_SECONDS: Final = 0.5
+"""The pause before other ports are tried, when the system gave none."""
+
+
+class EdgeBroker:
+    """A broker: ``async with EdgeBroker(registry) as broker``.
+
+    It serves as long as the registry knows no other broker that does; ``await broker.active()``.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        address: str = "127.0.0.1",
+        ports: Iterable[int] | None = None,
+        default_ports: Ports = (ANY_PORT, ANY_PORT),
+        idle_seconds: float = IDLE_SECONDS,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """Set up, doing nothing yet.
+
+        ``ports`` is the list that topic channels take their two from; without one the system
+        chooses. ``default_ports`` are those of the default channel. ``address`` is registered, and
+        has to be one that clients can reach; without ``credentials`` it is a loopback address.
+        """
+        self.id: Final = uuid.uuid4().bytes
+        self._registry = registry
+        self._address = address
+        self._default_ports = default_ports
+        self._network = make_network(credentials)
+        self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
+        self._sinks: dict[int, Sink] = {}
+        self._guests: dict[int, Guest] = {}
+        self._rooms: dict[str, trio.CancelScope] = {}
+        self._nursery: trio.Nursery | None = None
+        self._life: AbstractAsyncContextManager[None] | None = None
+        self._reign: Reign | None = None
+        self._changed = trio.Event()
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        """Listen at the default channel's ports, and claim the registry."""
+        self._life = self._live()
+        await self._life.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Take everything out of the registry, and leave no task behind."""
+        assert self._life is not None
+        return await self._life.__aexit__(kind, value, traceback)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            addresses = await self._listen(nursery, "", self._default_ports, lambda: self.is_active)
+            self._reign = Reign(
+                self._registry, self.id, addresses, self._open_topics, self._is_known
+            )
+            nursery.start_soon(self._reign.run, self._begin, self._stand_by)
+            nursery.start_soon(self._tick_forever)
+            try:
+                yield
+            finally:
+                nursery.cancel_scope.cancel()
+                with trio.CancelScope(shield=True), trio.move_on_after(SILENCE_SECONDS):
+                    await self._reign.end()
+
+    async def active(self) -> None:
+        """Wait until this broker serves, rather than stands by."""
+        while not self.is_active:
+            await self._changed.wait()
+
+    def _begin(self) -> None:
+        logger.info("this broker serves")
+        self._announce()
+
+    def _stand_by(self) -> None:
+        logger.warning("another broker serves: this one stands by")
+        for guest in list(self._guests.values()):
+            guest.refuse("another broker serves now: look it up")
+        for scope in list(self._rooms.values()):
+            scope.cancel()
+        self._announce()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = trio.Event()
+
+    async def _tick_forever(self) -> None:
+        while True:
+            await trio.sleep(TICK_SECONDS)
+            self.apply(self.hall.tick(trio.current_time()))
+
+    # Effects.
+
+    def apply(self, effects: Sequence[Consequence]) -> None:
+        """Carry out what the hall decided."""
+        for effect in effects:
+            match effect:
+                case Send(number, data):
+                    if (sink := self._sinks.get(number)) is not None:
+                        sink.send(data)
+                case Acknowledge(number, accepted):
+                    if (sink := self._sinks.get(number)) is not None:
+                        sink.acknowledge(accepted)
+                case Disconnect(number, refused):
+                    if (sink := self._sinks.get(number)) is not None:
+                        sink.refuse(refused.reason)
+                case OpenPorts(name, ports):
+                    assert self._nursery is not None
+                    self._nursery.start_soon(self._run_channel, name, ports)
+                case ClosePorts(name):
+                    self._rooms[name].cancel()
+
+    def add_sink(self, number: int, sink: Sink) -> None:
+        """Let effects name somebody who is not a connection; for bridges."""
+        self._sinks[number] = sink
+
+    # Channels.
+
+    async def _run_channel(self, name: str, ports: Ports) -> None:
+        """A channel's own tasks: two ports, what comes by them, and its place in the registry."""
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as nursery:
+                try:
+                    addresses = await self._listen(nursery, name, ports, lambda: True)
+                except AddressInUse as error:
+                    await self._try_others(name, error)
+                    return
+                self._rooms[name] = scope
+                assert self._reign is not None
+                await self._reign.enter_topic(name, addresses)
+                self.hall.channels.opened(name, (addresses.receiver.port, addresses.sender.port))
+                await trio.sleep_forever()
+        await self._end_channel(name)
+
+    async def _end_channel(self, name: str) -> None:
+        assert self._reign is not None
+        await self._reign.leave_topic(name)
+        self._rooms.pop(name, None)
+        self.apply(self.hall.channels.closed(name, for_good=not self.is_active))
+
+    async def _try_others(self, name: str, error: AddressInUse) -> None:
+        logger.warning("topic %r gets no ports for now: %s", name, error)
+        await trio.sleep(OPEN_AGAIN_SECONDS)
+        self.apply(self.hall.channels.not_opened(name))
+
+    def _open_topics(self) -> list[tuple[str, Addresses]]:
+        return [
+            (topic.channel.topic, self._addresses(topic.ports))
+            for topic in self.hall.channels
+            if topic.state is State.OPEN and topic.ports is not None
+        ]
+
+    def _is_known(self, name: str) -> bool:
+        return self.hall.channels.find(name) is not None
+
+    def _addresses(self, ports: Ports) -> Addresses:
+        return Addresses(Address(self._address, ports[0]), Address(self._address, ports[1]))
+
+    # Connections.
+
+    async def _listen(
+        self, nursery: trio.Nursery, here: str, ports: Ports, is_open: Callable[[], bool]
+    ) -> Addresses:
+        bound: list[int] = []
+        listening: list[tuple[list[trio.SocketListener], bool]] = []
+        for port, is_receiver in zip(ports, (True, False), strict=True):
+            try:
+                listeners = await self._network.listen(self._address, port)
+            except AddressInUse:
+                for others, _ in listening:
+                    for listener in others:
+                        listener.socket.close()
+                raise
+            bound.append(listeners[0].socket.getsockname()[1])
+            listening.append((listeners, is_receiver))
+        for listeners, is_receiver in listening:
+            handler = partial(self._accept, here, is_open, is_receiver=is_receiver)
+            nursery.start_soon(
+                partial(trio.serve_listeners, handler, listeners, handler_nursery=nursery)
+            )
+        return self._addresses((bound[0], bound[1]))
+
+    async def _accept(
+        self,
+        here: str,
+        is_open: Callable[[], bool],
+        stream: trio.SocketStream,
+        *,
+        is_receiver: bool,
+    ) -> None:
+        if len(self._guests) >= CONNECTIONS_MAX or not is_open():
+            stream.socket.close()
+            return
+        seen = remote_address(stream)
+        try:
+            line = Line(await self._network.accept(stream))
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError):
+            return
+        guest = Guest(self.hall, line, here, self.apply)
+        address = str(Address(*seen)) if seen is not None else "null"
+        topic = self.hall.channels.find(here)
+        handle = partial(self._hear, guest, address, is_receiver=is_receiver)
+        with self._present(guest, topic if is_receiver else None):
+            await line.serve(handle)
+
+    @contextlib.contextmanager
+    def _present(self, guest: Guest, topic: Topic | None) -> Iterator[None]:
+        number = guest.line.number
+        self._guests[number] = self._sinks[number] = guest
+        if topic is not None:
+            topic.publishers += 1
+        try:
+            yield
+        finally:
+            if topic is not None:
+                topic.publishers -= 1
+            del self._guests[number], self._sinks[number]
+            self.hall.lost(number)
+
+    def _hear(
+        self,
+        guest: Guest,
+        address: str,
+        message: NodeFrame | ControlMessage,
+        *,
+        is_receiver: bool,
+    ) -> None:
+        if not guest.client:
+            guest.greet(message, self.id, address)
+        elif is_receiver:
+            guest.from_publisher(message)
+        else:
+            guest.from_subscriber(message)
+
+    @property
+    def is_active(self) -> bool:
+        """Tell whether this broker serves, rather than stands by."""
+        return self._reign is not None and self._reign.is_active
+
+    # Numbers.
+
+    def statistics(self) -> BrokerStatistics:
+        """Count what there is."""
+        return BrokerStatistics(
+            is_active=self.is_active,
+            connections=len(self._guests),
+            ports_free=self.hall.channels.ports.free,
+            channels=tuple(ChannelStatistics.of(topic) for topic in self.hall.channels),
+        )

@@ -1,0 +1,224 @@
+"""What publishers and subscribers share: finding channels, and staying connected to them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.errors import EdgeClosed, RegistryError
+from peermesh.brokers.edge.line import Line, make_network
+from peermesh.brokers.edge.messages import Beat, ControlMessage, Hello, Welcome, expect
+from peermesh.brokers.edge.registry import Registry, Watch
+from peermesh.brokers.edge.tree import (
+    BROKER,
+    ROOT,
+    Address,
+    Addresses,
+    parse_address,
+    parse_addresses,
+    receiver_path,
+    sender_path,
+)
+from wire.errors import MeshError
+from wire.framing import NodeFrame
+
+RETRY_SECONDS_MIN: Final = 0.05
+RETRY_SECONDS_MAX: Final = 1.0
+"""The pause between two attempts to connect to an address; it doubles from the one to the other."""
+
+LEAVE_SECONDS: Final = 1.0
+"""How long the end waits for the registry, which forgets us later if it does not answer."""
+
+DEFAULT: Final = ""
+"""The default channel, where a topic's name is asked for."""
+
+
+class Client:
+    """A publisher or a subscriber of an edge broker; finds it in the registry, however often."""
+
+    def __init__(
+        self, registry: Registry, *, credentials: Credentials | None, is_publisher: bool
+    ) -> None:
+        """Set up, doing nothing yet."""
+        self.id: Final = uuid.uuid4().bytes
+        self._registry = registry
+        self._network = make_network(credentials)
+        self._is_publisher = is_publisher
+        self._lines: dict[str, Line] = {}
+        """Those that stand, by topic."""
+        self._following: dict[str, trio.CancelScope] = {}
+        self._nursery: trio.Nursery | None = None
+        self._life: AbstractAsyncContextManager[None] | None = None
+        self._is_closed = False
+        self._changed = trio.lowlevel.ParkingLot()
+        self.last_error: str | None = None
+        """Why the last connection ended, or could not be made."""
+
+    # Life.
+
+    async def __aenter__(self) -> Self:
+        """Begin to look for the broker."""
+        self._life = self._live()
+        await self._life.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Close, and leave no task behind."""
+        assert self._life is not None
+        return await self._life.__aexit__(kind, value, traceback)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            self._follow(DEFAULT)
+            try:
+                yield
+                await self._farewell()
+            finally:
+                self._is_closed = True
+                self._changed.unpark_all()
+                members = list(self._following)
+                nursery.cancel_scope.cancel()
+                with trio.CancelScope(shield=True), trio.move_on_after(LEAVE_SECONDS):
+                    await self._leave_all(members)
+
+    async def _leave_all(self, topics: list[str]) -> None:
+        async with trio.open_nursery() as nursery:
+            for topic in topics:
+                nursery.start_soon(self._leave_registry, topic)
+
+    async def _farewell(self) -> None:
+        """Do what has to be done before the connections go."""
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise EdgeClosed("it is closed: make a new one")
+        if self._nursery is None:
+            raise EdgeClosed("it is not open yet: use it with 'async with'")
+
+    # Channels.
+
+    def _follow(self, topic: str) -> None:
+        """Stay connected to a topic's channel, whenever there is one."""
+        if topic not in self._following:
+            assert self._nursery is not None
+            scope = self._following[topic] = trio.CancelScope()
+            self._nursery.start_soon(self._stay_connected, topic, scope)
+
+    async def _stop_following(self, topic: str) -> None:
+        self._following.pop(topic).cancel()
+        await self._leave_registry(topic)
+
+    async def _stay_connected(self, topic: str, scope: trio.CancelScope) -> None:
+        with scope, self._watch(topic) as watch:
+            pause = RETRY_SECONDS_MIN
+            while True:
+                address = await self._look_up(topic)
+                if address is None:
+                    await watch.wait()
+                    continue
+                if await self._connect(topic, address):
+                    pause = RETRY_SECONDS_MIN
+                with trio.move_on_after(pause):
+                    await watch.wait()
+                pause = min(pause * 2, RETRY_SECONDS_MAX)
+
+    @contextmanager
+    def _watch(self, topic: str) -> Iterator[Watch]:
+        paths = (self._path(topic),) if topic else (BROKER, ROOT)
+        watch = self._registry.watch(*paths)
+        try:
+            yield watch
+        finally:
+            self._registry.unwatch(watch)
+
+    def _path(self, topic: str) -> str:
+        return receiver_path(topic) if self._is_publisher else sender_path(topic)
+
+    async def _look_up(self, topic: str) -> Address | None:
+        """Find a channel's address; the default one's while its broker lives."""
+        try:
+            if topic:
+                data = await self._registry.read(self._path(topic))
+                return parse_address(data) if data is not None else None
+            if await self._registry.read(BROKER) is None:
+                return None
+            both: Addresses | None = parse_addresses(await self._registry.read(ROOT) or "null")
+        except RegistryError as error:
+            self.last_error = str(error)
+            return None
+        if both is None:
+            return None
+        return both.receiver if self._is_publisher else both.sender
+
+    async def _connect(self, topic: str, address: Address) -> bool:
+        """Be connected until the connection ends; tell whether it ever stood."""
+        try:
+            line = Line(await self._network.connect(*address))
+        except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError) as error:
+            self.last_error = f"{address}: {error}"
+            return False
+        line.tell(Hello(self.id, topic))
+        try:
+            await line.serve(self._opener(topic, line))
+        finally:
+            self.last_error = line.error
+            if self._lines.get(topic) is line:
+                del self._lines[topic]
+                self._on_lost(topic, line)
+        await self._leave_registry(topic)
+        return True
+
+    def _opener(self, topic: str, line: Line) -> Callable[[NodeFrame | ControlMessage], None]:
+        """Expect the welcome, then whatever else comes."""
+
+        def handle(message: NodeFrame | ControlMessage) -> None:
+            if self._lines.get(topic) is line:
+                self._on_message(topic, line, message)
+                return
+            if isinstance(message, Beat):
+                return
+            welcome = expect(message, Welcome)
+            self._lines[topic] = line
+            self._on_connected(topic, line)
+            if topic and self._nursery is not None:
+                self._nursery.start_soon(self._enter_registry, topic, welcome.address)
+
+        return handle
+
+    def _line_for(self, topic: str) -> Line | None:
+        return self._lines.get(topic) or self._lines.get(DEFAULT)
+
+    def _on_connected(self, topic: str, line: Line) -> None:
+        raise NotImplementedError
+
+    def _on_lost(self, topic: str, line: Line) -> None:
+        raise NotImplementedError
+
+    def _on_message(self, topic: str, line: Line, message: NodeFrame | ControlMessage) -> None:
+        raise NotImplementedError
+
+    # Our own place in the registry.
+
+    def _member(self, topic: str) -> str:
+        return f"{self._path(topic)}/{self.id.hex()}"
+
+    async def _enter_registry(self, topic: str, address: str) -> None:
+        if topic in self._lines:
+            await self._registry.register(self._member(topic), address)
+
+    async def _leave_registry(self, topic: str) -> None:
+        if topic:
+            await self._registry.unregister(self._member(topic))

@@ -1,0 +1,162 @@
+"""The registry's own port: the tree of ``embedded`` for clients that are not in the mesh."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import trio
+
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.embedded import EmbeddedTree, Session
+from peermesh.brokers.edge.errors import RegistryError
+from peermesh.brokers.edge.line import Line, make_network
+from peermesh.brokers.edge.messages import (
+    Answer,
+    Ask,
+    Beat,
+    Changed,
+    ControlMessage,
+    Hello,
+    Welcome,
+    expect,
+)
+from peermesh.brokers.edge.registry import Watch
+from wire.errors import MeshError, RemoteProtocolError
+from wire.framing import NodeFrame
+
+CLIENTS_MAX: Final = 4096
+"""Clients of one registry port; beyond, they are closed unheard."""
+
+ASKS_MAX: Final = 16_384
+"""Requests of one client that may wait, before it is refused: two for each topic there may be."""
+
+WATCHES_MAX: Final = 16_384
+"""Nodes that one client may watch: two for each topic there may be."""
+
+HERE: Final = "registry"
+"""What a client's ``Hello`` asks for at this port, where others name a topic; no path has it."""
+
+
+async def serve_registry(
+    tree: EmbeddedTree,
+    address: str,
+    port: int,
+    credentials: Credentials | None = None,
+    task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
+) -> None:
+    """Serve the tree until cancelled; starts with the port."""
+    network = make_network(credentials)
+    listeners = await network.listen(address, port)
+    clients: set[Desk] = set()
+
+    async def accept(stream: trio.SocketStream) -> None:
+        if len(clients) >= CLIENTS_MAX:
+            stream.socket.close()
+            return
+        try:
+            line = Line(await network.accept(stream))
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError):
+            return
+        desk = Desk(tree.session(), line)
+        clients.add(desk)
+        try:
+            await desk.serve()
+        finally:
+            clients.discard(desk)
+
+    task_status.started(listeners[0].socket.getsockname()[1])
+    await trio.serve_listeners(accept, listeners)
+
+
+class Desk:
+    """One client at the registry's port. Its ephemeral nodes go with its connection."""
+
+    def __init__(self, session: Session, line: Line) -> None:
+        """Serve a connection."""
+        self._session = session
+        self._line = line
+        self._send, self._asks = trio.open_memory_channel[Ask](math.inf)
+        self._watches: dict[str, tuple[Watch, trio.CancelScope]] = {}
+        self._is_known = False
+
+    async def serve(self) -> None:
+        """Do what is asked, in order, until the connection ends."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._work, nursery)
+                await self._line.serve(self._hear)
+                nursery.cancel_scope.cancel()
+        finally:
+            with trio.CancelScope(shield=True), trio.move_on_after(5):
+                await self._session.close()
+
+    def _hear(self, message: NodeFrame | ControlMessage) -> None:
+        if isinstance(message, Beat):
+            return
+        if not self._is_known:
+            if expect(message, Hello).topic != HERE:
+                raise RemoteProtocolError("this is the port of a registry: ask it for the channels")
+            self._is_known = True
+            self._line.tell(Welcome(b"", "null"))
+            return
+        if self._asks.statistics().current_buffer_used >= ASKS_MAX:
+            raise RemoteProtocolError("too much was asked at once: wait for answers")
+        self._send.send_nowait(expect(message, Ask))
+
+    async def _work(self, nursery: trio.Nursery) -> None:
+        async for ask in self._asks:
+            try:
+                lines = await self._do(ask, nursery)
+            except MeshError as error:
+                self._line.tell(Answer(ask.number, str(error), ""))
+            else:
+                self._line.tell(Answer(ask.number, "", lines))
+
+    async def _do(self, ask: Ask, nursery: trio.Nursery) -> str:
+        session, path, data = self._session, ask.path, ask.data
+        match ask.operation:
+            case "read":
+                found = await session.read(path)
+                return "" if found is None else "=" + found
+            case "children":
+                return "\n".join(await session.children(path))
+            case "write":
+                await session.write(path, data)
+            case "remove":
+                await session.remove(path)
+            case "register":
+                await session.register(path, data)
+            case "unregister":
+                await session.unregister(path)
+            case "claim":
+                return "=" if await session.claim(path, data) else ""
+            case "watch":
+                self._follow(path, nursery)
+            case "unwatch":
+                self._unfollow(path)
+            case other:
+                raise RegistryError(f"the registry does not know how to {other!r}")
+        return ""
+
+    def _follow(self, path: str, nursery: trio.Nursery) -> None:
+        if path in self._watches:
+            return
+        if len(self._watches) >= WATCHES_MAX:
+            raise RegistryError(f"{WATCHES_MAX} nodes are watched already")
+        watch, scope = self._session.watch(path), trio.CancelScope()
+        self._watches[path] = (watch, scope)
+        nursery.start_soon(self._tell_changes, path, watch, scope)
+
+    async def _tell_changes(self, path: str, watch: Watch, scope: trio.CancelScope) -> None:
+        try:
+            with scope:
+                while True:
+                    await watch.wait()
+                    self._line.tell(Changed(path))
+        finally:
+            self._session.unwatch(watch)
+
+    def _unfollow(self, path: str) -> None:
+        if path in self._watches:
+            self._watches.pop(path)[1].cancel()

@@ -1,0 +1,101 @@
+"""The broker's side of a connection: publishers at receiver ports, subscribers at sender ports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from peermesh.brokers.edge.hall import Consequence, Hall
+from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.messages import (
+    CLIENT_SIZE,
+    Accepted,
+    Attach,
+    Beat,
+    ControlMessage,
+    Detach,
+    Hello,
+    Taken,
+    Welcome,
+    expect,
+    write,
+)
+from wire.errors import RemoteProtocolError
+from wire.framing import NodeFrame
+
+Apply = Callable[[Sequence[Consequence]], None]
+
+
+class Sink(Protocol):
+    """Whoever the hall's effects may name."""
+
+    def send(self, data: bytes) -> None:
+        """Data, or a control message, for a subscriber."""
+
+    def acknowledge(self, accepted: Accepted) -> None:
+        """What a publisher need not send again."""
+
+    def refuse(self, reason: str) -> None:
+        """The connection ends, and why."""
+
+
+class Guest:
+    """A client at one of the broker's ports."""
+
+    def __init__(self, hall: Hall, line: Line, here: str, apply: Apply) -> None:
+        """Serve the port of the topic ``here``; of the default channel if that is empty."""
+        self.client = b""
+        self.line = line
+        self._hall = hall
+        self._here = here
+        self._apply = apply
+        self._accepted: dict[str, Accepted] = {}
+        line.pull = self._take_accepted
+
+    def send(self, data: bytes) -> None:
+        """Send data."""
+        self.line.send(data)
+
+    def acknowledge(self, accepted: Accepted) -> None:
+        """Acknowledge, once for all that is acknowledged before the line is free."""
+        self._accepted[accepted.topic] = accepted
+        self.line.wake()
+
+    def refuse(self, reason: str) -> None:
+        """End the connection."""
+        self.line.refuse(reason)
+
+    def _take_accepted(self) -> Iterable[bytes]:
+        accepted, self._accepted = self._accepted, {}
+        return map(write, accepted.values())
+
+    def greet(self, message: NodeFrame | ControlMessage, broker: bytes, address: str) -> None:
+        """Let the client in, or refuse it; raises ``RemoteProtocolError``."""
+        hello = expect(message, Hello)
+        if len(hello.client) != CLIENT_SIZE:
+            raise RemoteProtocolError(f"a client's id has {CLIENT_SIZE} bytes")
+        if hello.topic != self._here:
+            raise RemoteProtocolError(f"the channel of {hello.topic!r} is here no more: look it up")
+        self.client = hello.client
+        self.line.tell(Welcome(broker, address))
+
+    def from_publisher(self, message: NodeFrame | ControlMessage) -> None:
+        """Take data in."""
+        if isinstance(message, NodeFrame):
+            self._apply(self._hall.data(self.line.number, self._here, message))
+        elif not isinstance(message, Beat):
+            raise RemoteProtocolError(f"{type(message).__name__} at a receiver port")
+
+    def from_subscriber(self, message: NodeFrame | ControlMessage) -> None:
+        """Do as a subscriber wants."""
+        match message:
+            case Attach():
+                self._apply(self._hall.attach(self.line.number, self.client, self._here, message))
+            case Detach():
+                self._apply(self._hall.detach(self.client, message))
+            case Taken():
+                self._apply(self._hall.taken(self.client, message))
+            case Beat():
+                pass
+            case _:
+                raise RemoteProtocolError(f"{type(message).__name__} at a sender port")

@@ -1,0 +1,88 @@
+"""Raises a broker with all that it needs: an endpoint, the embedded registry and its port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import trio
+
+from endpoint.endpoint import Endpoint
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.bridge import Bridge, Bridged
+from peermesh.brokers.edge.broker import EdgeBroker
+from peermesh.brokers.edge.desk import serve_registry
+from peermesh.brokers.edge.embedded import EmbeddedTree
+from peermesh.brokers.edge.lifecycle import IDLE_SECONDS, Ports
+from peermesh.brokers.edge.ports import ANY_PORT
+from peermesh.brokers.edge.registry import Registry
+
+NOTHING_BRIDGED: Final = Bridged()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a broker is to be; see ``EdgeBroker`` for the ports."""
+
+    address: str = "127.0.0.1"
+    ports: Iterable[int] | None = None
+    default_ports: Ports = (ANY_PORT, ANY_PORT)
+    registry_port: int = ANY_PORT
+    idle_seconds: float = IDLE_SECONDS
+    bridged: Bridged = NOTHING_BRIDGED
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A broker that runs, and where clients find its registry."""
+
+    broker: EdgeBroker
+    registry: Registry
+    registry_address: tuple[str, int] | None
+    """``None`` where the registry is somebody else's: ZooKeeper."""
+
+
+@asynccontextmanager
+async def open_edge_broker(
+    endpoint: Endpoint | None = None,
+    *,
+    options: Options | None = None,
+    registry: Registry | None = None,
+    credentials: Credentials | None = None,
+) -> AsyncIterator[Host]:
+    """Raise a broker for the block, with all that it needs.
+
+    Without a ``registry`` it brings its own, kept in a store of the ``endpoint``'s mesh: peer with
+    another broker's endpoint before, to share its registry. Without an ``endpoint`` it is alone.
+    """
+    chosen = options or Options()
+    async with AsyncExitStack() as stack:
+        if endpoint is None and (registry is None or chosen.bridged != NOTHING_BRIDGED):
+            endpoint = await stack.enter_async_context(Endpoint(credentials=credentials))
+        tree = None
+        if registry is None:
+            assert endpoint is not None
+            tree = await stack.enter_async_context(EmbeddedTree(endpoint))
+        nursery = await stack.enter_async_context(trio.open_nursery())
+        stack.callback(nursery.cancel_scope.cancel)
+        address = None
+        if tree is not None:
+            serve = partial(serve_registry, tree, chosen.address, chosen.registry_port, credentials)
+            address = (chosen.address, await nursery.start(serve))
+            registry = tree.session()
+        assert registry is not None
+        broker = EdgeBroker(
+            registry,
+            address=chosen.address,
+            ports=chosen.ports,
+            default_ports=chosen.default_ports,
+            idle_seconds=chosen.idle_seconds,
+            credentials=credentials,
+        )
+        await stack.enter_async_context(broker)
+        if endpoint is not None and chosen.bridged != NOTHING_BRIDGED:
+            nursery.start_soon(Bridge(broker, endpoint, chosen.bridged).run)
+        yield Host(broker, registry, address)

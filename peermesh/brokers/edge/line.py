@@ -1,0 +1,158 @@
+"""A connection between a client and the broker: frames in, frames out, a beat that shows life."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final
+
+import trio
+
+from endpoint.network import Network
+from endpoint.transport import Transport
+from handshake.credentials import Credentials
+from peermesh.brokers.edge import messages
+from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
+from wire.errors import MeshError
+from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
+from wire.limits import FRAME_SIZE_MAX
+from wire.messages import Preamble
+
+BEAT_SECONDS: Final = 1.0
+"""How often something is sent, if only a beat."""
+
+SILENCE_SECONDS: Final = 5.0
+"""After so long without a byte the other side is taken for dead."""
+
+Handler = Callable[[NodeFrame | ControlMessage], None]
+
+_numbers = count(1)
+
+
+def make_network(credentials: Credentials | None) -> Network:
+    """Make the rules for connections: TLS with credentials, plain TCP on loopback without."""
+    return Network(
+        credentials,
+        allow_plain=False,
+        open_stream=trio.open_tcp_stream,
+        open_listeners=trio.open_tcp_listeners,
+    )
+
+
+def next_number() -> int:
+    """Give a number that no line has: what the cores know a connection by."""
+    return next(_numbers)
+
+
+class Line:
+    """One connection. ``serve`` runs it; ``send`` may be called at any time, and never waits."""
+
+    def __init__(self, transport: Transport) -> None:
+        """Own the transport from now on."""
+        self.number: Final = next_number()
+        """What the cores know it by."""
+        self.error: str | None = None
+        """Why it ended."""
+        self.pull: Callable[[], Iterable[bytes | memoryview]] | None = None
+        """Asked, whenever the line is free, for what else is to be sent."""
+        self._transport = transport
+        self._decoder = FrameDecoder(FRAME_SIZE_MAX)
+        self._pieces: list[bytes | memoryview] = [
+            encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
+        ]
+        self._wake = trio.Event()
+        self._wake.set()
+        self._scope = trio.CancelScope()
+        self._is_ending = False
+        self._is_idle = False
+        self._flushed = trio.lowlevel.ParkingLot()
+
+    def send(self, data: bytes) -> None:
+        """Send a frame, after what was sent before."""
+        self._pieces.append(data)
+        self._wake.set()
+
+    def tell(self, message: ControlMessage) -> None:
+        """Send a control message."""
+        self.send(messages.write(message))
+
+    def wake(self) -> None:
+        """Have ``pull`` asked."""
+        self._wake.set()
+
+    def refuse(self, reason: str) -> None:
+        """Say why, and end the connection."""
+        self.error = self.error or reason
+        self.tell(Refused(reason))
+        self._is_ending = True
+
+    async def drain(self) -> None:
+        """Wait until the system has what was sent, or the connection is lost."""
+        while self._pieces or not self._is_idle:
+            if self.error is not None:
+                return
+            await self._flushed.park()
+
+    async def serve(self, handle: Handler) -> None:
+        """Read and write until the connection ends; then ``error`` says why. Raises nothing."""
+        try:
+            with self._scope:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._write, nursery.cancel_scope)
+                    await self._read(handle)
+                    await trio.sleep(SILENCE_SECONDS)  # The writer may send a last word.
+                    nursery.cancel_scope.cancel()
+        finally:
+            self.error = self.error or "the connection was closed here"
+            self._flushed.unpark_all()
+            self._transport.close()
+
+    async def _read(self, handle: Handler) -> None:
+        try:
+            while True:
+                chunk = b""
+                with trio.move_on_after(SILENCE_SECONDS):
+                    chunk = await self._transport.receive()
+                if not chunk:
+                    return self._end("the other side closed the connection, or fell silent")
+                self._decoder.feed(chunk)
+                while not self._is_ending and (frame := self._decoder.next_frame()) is not None:
+                    if not isinstance(frame, Preamble):
+                        handle(frame if isinstance(frame, NodeFrame) else messages.read(frame))
+                if self._is_ending:
+                    return None
+        except trio.BrokenResourceError as error:
+            self._end(str(error))
+        except MeshError as error:
+            self.refuse(str(error))
+
+    def _end(self, reason: str) -> None:
+        self.error = self.error or reason
+        self._scope.cancel()
+
+    async def _write(self, scope: trio.CancelScope) -> None:
+        try:
+            while True:
+                with trio.move_on_after(BEAT_SECONDS):
+                    await self._wake.wait()
+                self._wake = trio.Event()
+                if not await self._flush() and not self._is_ending:
+                    await self._transport.send_pieces([messages.write(Beat())])
+                if self._is_ending and not self._pieces:
+                    scope.cancel()
+        except trio.BrokenResourceError as error:
+            self._end(str(error))
+
+    async def _flush(self) -> bool:
+        has_sent = False
+        self._is_idle = False
+        while True:
+            pieces, self._pieces = self._pieces, []
+            if self.pull is not None:
+                pieces += self.pull()
+            if not pieces:
+                self._is_idle = True
+                self._flushed.unpark_all()
+                return has_sent
+            await self._transport.send_pieces(pieces)
+            has_sent = True

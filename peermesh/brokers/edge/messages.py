@@ -1,0 +1,215 @@
+"""What clients and the edge broker say to each other, in the mesh's own frames.
+
+A connection begins with the mesh's preamble. Data are node frames: their header names topic and
+publisher, their sequence is the publisher's own number of the first payload in that topic.
+Everything else is a control frame, of a kind that the mesh itself does not use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Final, TypeVar, get_type_hints
+
+from wire import framing
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.errors import DecodeError, RemoteProtocolError
+from wire.framing import ControlFrame
+
+HEADERS_CACHED: Final = 4096
+"""Headers whose meaning is remembered: one for each publisher and topic that is busy just now."""
+
+CLIENT_SIZE: Final = 16
+"""Bytes of a client's id: as many as those of an endpoint."""
+
+TTL: Final = 2
+"""Data are forwarded once: with two hops to live from the publisher, with one from the broker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message of a client: who it is, and whose channel it looks for."""
+
+    client: bytes
+    topic: str
+    """The topic of the channel that should listen here; empty for the default channel."""
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The answer: the client is where it wanted to be."""
+
+    broker: bytes
+    address: str
+    """Where the broker sees the client, for the registry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The last message of a connection: why it ends."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """A subscriber wants a topic on this connection, and no longer on another one."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The next data of the topic on this connection have this position; then they count up."""
+
+    topic: str
+    incarnation: str
+    """Which channel counts: another one begins anew."""
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Detach:
+    """A subscriber no longer wants a topic."""
+
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A subscriber's reader has everything up to a position."""
+
+    topic: str
+    incarnation: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The channel has everything of this publisher up to a sequence number."""
+
+    topic: str
+    sequence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """The connection lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A client asks the registry to do something."""
+
+    number: int
+    operation: str
+    path: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The registry did it, or says why not."""
+
+    number: int
+    error: str
+    lines: str
+    """Whatever was read: nothing, or one value after ``=``; children are joined by newlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A node that the client watches may have changed; empty for all of them."""
+
+    path: str
+
+
+ControlMessage = (
+    Hello
+    | Welcome
+    | Refused
+    | Attach
+    | Attached
+    | Detach
+    | Taken
+    | Accepted
+    | Beat
+    | Ask
+    | Answer
+    | Changed
+)
+
+_FIRST_KIND: Final = 64
+"""The mesh's own kinds are below, so that neither takes the other for one of its own."""
+
+_CLASSES: Final[tuple[type, ...]] = (
+    Hello,
+    Welcome,
+    Refused,
+    Attach,
+    Attached,
+    Detach,
+    Taken,
+    Accepted,
+    Beat,
+    Ask,
+    Answer,
+    Changed,
+)
+_KINDS: Final = {kind: number for number, kind in enumerate(_CLASSES, _FIRST_KIND)}
+_FIELDS: Final = {
+    kind: tuple((field.name, get_type_hints(kind)[field.name]) for field in fields(kind))
+    for kind in _CLASSES
+}
+_MessageT = TypeVar("_MessageT")
+
+
+def write(message: ControlMessage) -> bytes:
+    """Write a control message as a frame."""
+    kind = type(message)
+    body = encode([getattr(message, name) for name, _ in _FIELDS[kind]])
+    return framing.encode_control(_KINDS[kind], body)
+
+
+def read(frame: ControlFrame) -> ControlMessage:
+    """Read a control frame; raises ``DecodeError``."""
+    number = frame.kind - _FIRST_KIND
+    if not 0 <= number < len(_CLASSES):
+        raise DecodeError(
+            f"a message of kind {frame.kind}, which an edge broker does not know: an endpoint of"
+            " the mesh peers with the port of an endpoint, clients use those in the registry"
+        )
+    kind = _CLASSES[number]
+    values = decode(frame.body)
+    names = _FIELDS[kind]
+    if not isinstance(values, tuple) or len(values) != len(names):
+        raise DecodeError(f"a {kind.__name__} with other fields than {len(names)}")
+    for value, (name, wanted) in zip(values, names, strict=True):
+        if type(value) is not wanted or (wanted is int and value < 0):
+            raise DecodeError(f"a {kind.__name__} whose {name} is {value!r}")
+    return kind(*values)  # type: ignore[no-any-return]  # one of the classes of the union
+
+
+def encode_header(topic: str, publisher: bytes) -> bytes:
+    """Write the header of a publisher's data on a topic."""
+    return encode((topic, publisher))
+
+
+@lru_cache(HEADERS_CACHED)
+def read_header(header: bytes) -> tuple[str, bytes]:
+    """Read whose data on which topic a frame holds; raises ``DecodeError``."""
+    match decode(header):
+        case (str(topic), bytes(publisher)) if len(publisher) == CLIENT_SIZE:
+            return topic, publisher
+        case other:
+            raise DecodeError(f"a header that names no topic and publisher: {other!r}")
+
+
+def expect(message: object, kind: type[_MessageT]) -> _MessageT:
+    """Give the message back if it is what comes now; raises ``RemoteProtocolError``."""
+    if isinstance(message, kind):
+        return message
+    if isinstance(message, Refused):
+        raise RemoteProtocolError(message.reason)
+    raise RemoteProtocolError(f"{message!r} came where {kind.__name__} was expected")

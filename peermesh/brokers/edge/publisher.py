@@ -1,0 +1,160 @@
+"""A publisher of an edge broker: a sender for each topic, and the default sender."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import trio
+
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.client import DEFAULT, Client
+from peermesh.brokers.edge.errors import EdgeClosed, EdgeError
+from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.messages import Accepted, Beat, ControlMessage, expect
+from peermesh.brokers.edge.outgoing import BUFFER_SIZE, Outgoing
+from peermesh.brokers.edge.registry import Registry
+from peermesh.brokers.edge.statistics import RouteStatistics
+from peermesh.brokers.edge.tree import check_edge_topic
+from wire.encoding import encode
+from wire.framing import NodeFrame
+from wire.values import Value
+
+FLUSH_SECONDS: Final = 5.0
+"""How long the end of a publisher waits for its broker to accept what was sent."""
+
+YIELD_COUNT: Final = 64
+"""Messages after which other tasks may run; a message alone needs no switch."""
+
+
+class Publisher(Client):
+    """Sends messages on topics: ``async with Publisher(registry) as publisher``.
+
+    A topic's messages go by the default channel until the topic has a channel of its own, and while
+    none can be reached. Without a broker they wait in the topic's buffer.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        buffer_size: int = BUFFER_SIZE,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """Set up; a topic's buffer holds ``buffer_size`` messages before ``send`` waits."""
+        super().__init__(registry, credentials=credentials, is_publisher=True)
+        if buffer_size < 1:
+            raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
+        self._buffer_size = buffer_size
+        self._topics: dict[str, Outgoing] = {}
+        self._since_yield = 0
+
+    async def send(self, topic: str, message: Value) -> None:
+        """Send a message, in order with all others on its topic; waits while the buffer is full.
+
+        Raises ``InvalidTopic``, ``EncodeError``, and ``EdgeClosed``.
+        """
+        self._check_open()
+        outgoing = self._topics.get(topic) or self._begin(topic)
+        payload = encode(message)
+        self._since_yield += 1
+        if self._since_yield >= YIELD_COUNT:
+            self._since_yield = 0
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        while not outgoing.has_room:
+            await self._changed.park()
+            self._check_open()
+        if self._topics.get(topic) is not outgoing:
+            raise EdgeClosed(f"the sender of {topic!r} was stopped")
+        outgoing.add(payload)
+        line = self._line_for(topic)
+        if line is not None:
+            line.wake()
+
+    def _begin(self, topic: str) -> Outgoing:
+        outgoing = Outgoing(check_edge_topic(topic), self.id, self._buffer_size)
+        self._topics[topic] = outgoing
+        self._switch(outgoing)
+        self._follow(topic)
+        return outgoing
+
+    def _switch(self, outgoing: Outgoing) -> None:
+        line = self._line_for(outgoing.topic)
+        outgoing.switch(line.number if line is not None else None)
+        if line is not None:
+            line.wake()
+
+    async def flush(self, timeout: float | None = None) -> bool:
+        """Wait until the broker has accepted everything; false after ``timeout`` seconds."""
+        with trio.move_on_after(timeout if timeout is not None else float("inf")):
+            while any(outgoing.waiting for outgoing in self._topics.values()):
+                self._check_open()
+                await self._changed.park()
+            return True
+        return False
+
+    async def stop(self, topic: str) -> None:
+        """Stop a topic's sender, after the broker has accepted what was sent."""
+        outgoing = self._topics.get(topic)
+        if outgoing is None:
+            return
+        while outgoing.waiting:
+            await self._changed.park()
+            self._check_open()
+        del self._topics[topic]
+        await self._stop_following(topic)
+
+    async def _farewell(self) -> None:
+        await self.flush(FLUSH_SECONDS)
+
+    def statistics(self) -> list[RouteStatistics]:
+        """Count, for each topic."""
+        return [
+            RouteStatistics(
+                each.topic, each.topic in self._lines, each.accepted, each.waiting, each.repeated
+            )
+            for each in self._topics.values()
+        ]
+
+    # Connections.
+
+    def _on_connected(self, topic: str, line: Line) -> None:
+        line.pull = lambda: self._pull(topic, line)
+        self._switch_all(topic)
+
+    def _on_lost(self, topic: str, line: Line) -> None:
+        self._switch_all(topic)
+
+    def _switch_all(self, topic: str) -> None:
+        """A connection came or went: whoever would go by it now does, or no longer does."""
+        for outgoing in self._topics.values():
+            if topic in (DEFAULT, outgoing.topic):
+                line = self._line_for(outgoing.topic)
+                number = line.number if line is not None else None
+                if number != outgoing.line:
+                    self._switch(outgoing)
+
+    def _pull(self, topic: str, line: Line) -> Iterable[bytes | memoryview]:
+        if topic:
+            outgoing = self._topics.get(topic)
+            return outgoing.take() if outgoing is not None else []
+        pieces: list[bytes | memoryview] = []
+        for outgoing in self._topics.values():
+            if outgoing.line == line.number:
+                pieces += outgoing.take()
+        return pieces
+
+    def _on_message(self, topic: str, line: Line, message: NodeFrame | ControlMessage) -> None:
+        if isinstance(message, Beat):
+            return
+        accepted = expect(message, Accepted)
+        outgoing = self._topics.get(accepted.topic)
+        if outgoing is None:
+            return
+        outgoing.accept(accepted.sequence)
+        self._changed.unpark_all()
+        current = self._line_for(accepted.topic)
+        if current is not None:
+            current.wake()

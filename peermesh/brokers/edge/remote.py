@@ -1,0 +1,195 @@
+"""The embedded registry, for clients: asks one of the brokers' registry ports."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from itertools import count, cycle
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.desk import HERE
+from peermesh.brokers.edge.errors import RegistryError
+from peermesh.brokers.edge.line import Line, make_network
+from peermesh.brokers.edge.messages import (
+    Answer,
+    Ask,
+    Beat,
+    Changed,
+    ControlMessage,
+    Hello,
+    Welcome,
+    expect,
+)
+from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.watching import Watchers
+from wire.errors import MeshError
+from wire.framing import NodeFrame
+
+AGAIN_SECONDS: Final = 0.1
+"""The pause before the next registry port is tried."""
+
+
+class _Question:
+    """Something that was asked, and waits for its answer."""
+
+    def __init__(self) -> None:
+        self.ended = trio.Event()
+        """Set by the answer, or when the connection is lost without one."""
+        self.answer: Answer | None = None
+
+
+class RemoteRegistry:
+    """The registry at one of these addresses: ``async with RemoteRegistry([("host", port)])``."""
+
+    def __init__(
+        self, addresses: Iterable[tuple[str, int]], *, credentials: Credentials | None = None
+    ) -> None:
+        """Set up; the addresses are tried in turn, whenever the connection is lost."""
+        self._addresses = list(addresses)
+        if not self._addresses:
+            raise RegistryError("say where the registry is: give the address of a registry port")
+        self._network = make_network(credentials)
+        self._id = uuid.uuid4().bytes
+        self._line: Line | None = None
+        self._mine: dict[str, str] = {}
+        self._watchers = Watchers()
+        self._numbers = count(1)
+        self._questions: dict[int, _Question] = {}
+        self._connected = trio.lowlevel.ParkingLot()
+        self._life: AbstractAsyncContextManager[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to look for a registry."""
+        self._life = self._live()
+        await self._life.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """Close the connection; our ephemeral nodes go with it."""
+        assert self._life is not None
+        return await self._life.__aexit__(kind, value, traceback)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._stay_connected)
+            try:
+                yield
+            finally:
+                nursery.cancel_scope.cancel()
+
+    async def _stay_connected(self) -> None:
+        for host, port in cycle(self._addresses):
+            try:
+                line = Line(await self._network.connect(host, port))
+            except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError):
+                await trio.sleep(AGAIN_SECONDS)
+                continue
+            line.tell(Hello(self._id, HERE))
+            try:
+                await line.serve(partial(self._hear, line))
+            finally:
+                self._line = None
+                for question in self._questions.values():
+                    question.ended.set()
+            await trio.sleep(AGAIN_SECONDS)
+
+    def _hear(self, line: Line, message: NodeFrame | ControlMessage) -> None:
+        match message:
+            case Beat():
+                return
+            case Changed(path):
+                self._watchers.push(path)
+            case Answer(number) if self._line is line:
+                question = self._questions.get(number)
+                if question is not None:
+                    question.answer = message
+                    question.ended.set()
+            case _:
+                expect(message, Welcome)
+                self._restore(line)
+
+    def _restore(self, line: Line) -> None:
+        """Connected again: say what is ours, and what we follow."""
+        self._line = line
+        for path, data in self._mine.items():
+            line.tell(Ask(0, "register", path, data))
+        for path in self._watchers.paths():
+            line.tell(Ask(0, "watch", path, ""))
+        self._watchers.push_all()
+        self._connected.unpark_all()
+
+    async def _ask(self, operation: str, path: str, data: str = "") -> str:
+        """Ask until there is an answer; raises ``RegistryError`` if it is a refusal."""
+        while True:
+            line = self._line
+            if line is None:
+                await self._connected.park()
+                continue
+            number, question = next(self._numbers), _Question()
+            self._questions[number] = question
+            try:
+                line.tell(Ask(number, operation, path, data))
+                await question.ended.wait()
+            finally:
+                self._questions.pop(number, None)
+            answer = question.answer
+            if answer is not None:
+                if answer.error:
+                    raise RegistryError(answer.error)
+                return answer.lines
+
+    async def read(self, path: str) -> str | None:
+        """Give a node's data; ``None`` if there is no such node."""
+        found = await self._ask("read", path)
+        return found[1:] if found else None
+
+    async def children(self, path: str) -> list[str]:
+        """Give the names of the nodes right below, sorted."""
+        return (await self._ask("children", path)).split()
+
+    async def write(self, path: str, data: str) -> None:
+        """Set a node's data, making it and those above it."""
+        await self._ask("write", path, data)
+
+    async def remove(self, path: str) -> None:
+        """Remove a node and all below it, if it is there."""
+        await self._ask("remove", path)
+
+    async def register(self, path: str, data: str) -> None:
+        """Make an ephemeral node, if the one above is there; it comes back when we do."""
+        self._mine[path] = data
+        await self._ask("register", path, data)
+
+    async def unregister(self, path: str) -> None:
+        """Remove an ephemeral node of ours."""
+        if self._mine.pop(path, None) is not None:
+            await self._ask("unregister", path)
+
+    async def claim(self, path: str, data: str) -> bool:
+        """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
+        return bool(await self._ask("claim", path, data))
+
+    def watch(self, *paths: str) -> Watch:
+        """Follow the data of some nodes, from now on."""
+        for path in paths:
+            if path not in self._watchers and self._line is not None:
+                self._line.tell(Ask(0, "watch", path, ""))
+        return self._watchers.add(paths)
+
+    def unwatch(self, watch: Watch) -> None:
+        """Follow them no longer."""
+        for path in self._watchers.remove(watch):
+            if self._line is not None:
+                self._line.tell(Ask(0, "unwatch", path, ""))

@@ -1,0 +1,212 @@
+"""A subscriber of an edge broker: a receiver for each topic, and the default receiver."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Self
+
+import trio
+
+from endpoint.mailbox import MISSED_TOPIC, Message, Missed
+from handshake.credentials import Credentials
+from peermesh.brokers.edge.client import DEFAULT, Client
+from peermesh.brokers.edge.errors import EdgeClosed
+from peermesh.brokers.edge.incoming import Incoming
+from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.messages import (
+    Attach,
+    Attached,
+    Beat,
+    ControlMessage,
+    Detach,
+    expect,
+    read_header,
+)
+from peermesh.brokers.edge.registry import Registry
+from peermesh.brokers.edge.statistics import RouteStatistics
+from peermesh.brokers.edge.tree import check_edge_topic
+from wire.decoding import decode
+from wire.errors import DecodeError
+from wire.framing import NodeFrame
+
+Parcel = tuple[Incoming | None, str, bytes, int]
+"""Whose message, its topic and payload; or how many were missed."""
+
+
+class Subscriber(Client):
+    """Receives messages on topics: ``async with Subscriber(registry) as subscriber``.
+
+    A topic comes by the default channel until it has a channel of its own.
+    """
+
+    def __init__(self, registry: Registry, *, credentials: Credentials | None = None) -> None:
+        """Set up, without topics."""
+        super().__init__(registry, credentials=credentials, is_publisher=False)
+        self._topics: dict[str, Incoming] = {}
+        self._buffer: deque[Parcel] = deque()
+        self._attached: set[str] = set()
+        self._told: dict[int, set[str]] = {}
+        self.malformed = 0
+        """Payloads that could not be decoded, and were skipped."""
+
+    async def subscribe(self, topic: str, *, timeout: float | None = None) -> bool:
+        """Want a topic, whether it exists or not; wait until a broker knows of it.
+
+        False after ``timeout`` seconds without a broker; the subscription stands, and becomes
+        effective later. Raises ``InvalidTopic`` and ``EdgeClosed``.
+        """
+        self._check_open()
+        if topic not in self._topics:
+            self._topics[check_edge_topic(topic)] = Incoming(topic)
+            self._attach(topic)
+            self._follow(topic)
+        with trio.move_on_after(timeout if timeout is not None else float("inf")):
+            while topic not in self._attached:
+                await self._changed.park()
+                self._check_open()
+            return True
+        return False
+
+    def is_attached(self, topic: str) -> bool:
+        """Tell whether a broker knows of the subscription now."""
+        return topic in self._attached
+
+    async def unsubscribe(self, topic: str) -> None:
+        """No longer want a topic; what came before can still be read."""
+        self._check_open()
+        if self._topics.pop(topic, None) is not None:
+            self._tell(topic, Detach(topic))
+            self._attached.discard(topic)
+            for told in self._told.values():
+                told.discard(topic)
+            await self._stop_following(topic)
+
+    def _tell(self, topic: str, message: ControlMessage) -> None:
+        line = self._line_for(topic)
+        if line is not None:
+            line.tell(message)
+
+    def _attach(self, topic: str) -> None:
+        line = self._line_for(topic)
+        if line is not None and topic not in self._told.setdefault(line.number, set()):
+            self._told[line.number].add(topic)
+            line.tell(Attach(topic))
+
+    # Reading.
+
+    async def get(self, timeout: float | None = None) -> Message:
+        """Wait for the next message, for ``timeout`` seconds at most: its topic, and its data.
+
+        ``Missed(n)`` comes in the place of messages that the broker no longer kept for us. Raises
+        ``TimeoutError``, and ``EdgeClosed`` when it is closed and was read to its end.
+        """
+        if timeout is not None:
+            with trio.move_on_after(timeout):
+                return await self.get()
+            raise TimeoutError(f"no message within {timeout:g} s")
+        while True:
+            while not self._buffer:
+                self._check_open()
+                await self._changed.park()
+            found = self._take()
+            if found is not None:
+                return found
+
+    def poll(self) -> list[Message]:
+        """Take all messages that are there, without waiting."""
+        taken = (self._take() for _ in range(len(self._buffer)))
+        return [message for message in taken if message is not None]
+
+    def available(self) -> int:
+        """Count the messages that are there."""
+        return len(self._buffer)
+
+    def _take(self) -> Message | None:
+        incoming, topic, payload, missed = self._buffer.popleft()
+        if incoming is None:
+            return MISSED_TOPIC, Missed(missed)
+        incoming.take()
+        self._report(incoming)
+        try:
+            return topic, decode(payload)
+        except DecodeError:
+            self.malformed += 1
+            return None
+
+    def _report(self, incoming: Incoming) -> None:
+        taken = incoming.report()
+        if taken is not None:
+            self._tell(incoming.topic, taken)
+
+    def __aiter__(self) -> Self:
+        """Iterate until it is closed."""
+        return self
+
+    async def __anext__(self) -> Message:
+        """Wait for the next message."""
+        try:
+            return await self.get()
+        except EdgeClosed:
+            raise StopAsyncIteration from None
+
+    async def _farewell(self) -> None:
+        for topic in self._topics:
+            self._tell(topic, Detach(topic))
+        for line in list(self._lines.values()):
+            await line.drain()
+
+    def statistics(self) -> list[RouteStatistics]:
+        """Count, for each topic."""
+        return [
+            RouteStatistics(
+                each.topic, each.topic in self._lines, each.received, each.waiting, each.duplicates
+            )
+            for each in self._topics.values()
+        ]
+
+    # Connections.
+
+    def _on_connected(self, topic: str, line: Line) -> None:
+        for each in [topic] if topic else self._topics:
+            self._attach(each)
+
+    def _on_lost(self, topic: str, line: Line) -> None:
+        self._told.pop(line.number, None)
+        for incoming in self._topics.values():
+            incoming.lose(line.number)
+            if self._line_for(incoming.topic) is None:
+                self._attached.discard(incoming.topic)
+        default = self._lines.get(DEFAULT)
+        if topic in self._topics and default is not None:
+            self._told.get(default.number, set()).discard(topic)
+            self._attach(topic)
+
+    def _on_message(self, topic: str, line: Line, message: NodeFrame | ControlMessage) -> None:
+        if isinstance(message, NodeFrame):
+            self._on_data(line, message)
+        elif not isinstance(message, Beat):
+            self._on_attached(line, expect(message, Attached))
+
+    def _on_attached(self, line: Line, attached: Attached) -> None:
+        incoming = self._topics.get(attached.topic)
+        if incoming is None:
+            return
+        missed = incoming.attached(line.number, attached)
+        if missed:
+            self._buffer.append((None, attached.topic, b"", missed))
+        self._report(incoming)
+        self._attached.add(attached.topic)
+        self._changed.unpark_all()
+
+    def _on_data(self, line: Line, frame: NodeFrame) -> None:
+        name, publisher = read_header(frame.header)
+        incoming = self._topics.get(name)
+        if incoming is None:
+            return
+        count = len(frame.lengths)
+        skip = incoming.receive(line.number, publisher, frame.sequence, count)
+        if skip < count:
+            payloads = frame.payloads()[skip:]
+            self._buffer.extend([(incoming, name, payload, 0) for payload in payloads])
+            self._changed.unpark_all()
+        self._report(incoming)

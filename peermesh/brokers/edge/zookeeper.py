@@ -1,0 +1,272 @@
+"""The registry on ZooKeeper, through kazoo; only this module imports it (extra ``zookeeper``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import trio
+
+from peermesh.brokers.edge.errors import RegistryError
+from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.tree import NULL, parents
+from peermesh.brokers.edge.watching import Watchers
+
+try:
+    from kazoo.client import KazooClient, KazooState
+    from kazoo.exceptions import (
+        ConnectionClosedError,
+        ConnectionLoss,
+        KazooException,
+        NodeExistsError,
+        NoNodeError,
+        NotEmptyError,
+        OperationTimeoutError,
+        SessionExpiredError,
+    )
+except ImportError as error:
+    raise ImportError("ZooKeeper needs kazoo: pip install 'peermesh[zookeeper]'") from error
+
+logger = logging.getLogger("peermesh.brokers.edge")
+
+SESSION_SECONDS: Final = 6.0
+"""How long ZooKeeper keeps the ephemeral nodes of somebody it does not hear."""
+
+AGAIN_SECONDS: Final = 0.1
+"""The pause before a request that a lost connection has cut off is made again."""
+
+END_SECONDS: Final = 5.0
+"""How long the end waits for kazoo's threads."""
+
+_LOST: Final = (
+    ConnectionClosedError,
+    ConnectionLoss,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+Result = TypeVar("Result")
+
+
+class ZooKeeperRegistry:
+    """A tree in ZooKeeper: ``async with ZooKeeperRegistry("host:2181,host:2181") as registry``.
+
+    ``hosts`` is what kazoo takes; a path after it is the root, which has to exist. Everything else
+    (``use_ssl``, ``auth_data``, ...) goes to ``KazooClient``.
+    """
+
+    def __init__(
+        self, hosts: str, *, session_seconds: float = SESSION_SECONDS, **options: object
+    ) -> None:
+        """Set up, doing nothing yet."""
+        forever = {"max_tries": -1, "delay": AGAIN_SECONDS, "backoff": 2, "max_delay": 1.0}
+        self._client: Any = KazooClient(
+            hosts, timeout=session_seconds, connection_retry=forever, **options
+        )
+        self._mine: dict[str, str] = {}
+        self._watchers = Watchers()
+        self._was_lost = False
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._restoring: trio.MemorySendChannel[None] | None = None
+        self._life: AbstractAsyncContextManager[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Begin to connect."""
+        self._life = self._live()
+        await self._life.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        """End the session; our ephemeral nodes go with it."""
+        assert self._life is not None
+        return await self._life.__aexit__(kind, value, traceback)
+
+    @asynccontextmanager
+    async def _live(self) -> AsyncIterator[None]:
+        self._token = trio.lowlevel.current_trio_token()
+        self._restoring, restore = trio.open_memory_channel[None](1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._restore_forever, restore)
+            self._client.add_listener(self._on_state)
+            self._client.start_async()
+            try:
+                yield
+            finally:
+                nursery.cancel_scope.cancel()
+                with trio.CancelScope(shield=True), trio.move_on_after(END_SECONDS):
+                    await trio.to_thread.run_sync(self._end, abandon_on_cancel=True)
+
+    def _end(self) -> None:
+        self._client.remove_listener(self._on_state)
+        self._client.stop()
+        self._client.close()
+
+    # What kazoo's threads tell us.
+
+    def _on_state(self, state: str) -> None:
+        self._soon(self._heed_state, state)
+
+    def _on_event(self, event: Any) -> None:  # noqa: ANN401 - kazoo has no types
+        self._soon(self._watchers.push, event.path)
+
+    def _soon(self, function: Callable[..., object], *arguments: object) -> None:
+        assert self._token is not None
+        try:
+            self._token.run_sync_soon(function, *arguments)
+        except trio.RunFinishedError:
+            logger.debug("ZooKeeper had something to say after the end")
+
+    def _heed_state(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self._was_lost = True
+        elif state == KazooState.CONNECTED:
+            assert self._restoring is not None
+            try:
+                self._restoring.send_nowait(None)
+            except trio.WouldBlock:
+                logger.debug("the session is being restored already")
+
+    async def _restore_forever(self, restore: trio.MemoryReceiveChannel[None]) -> None:
+        """After each connection: write what a lost session took, and look at everything again."""
+        async for _ in restore:
+            if self._was_lost:
+                self._was_lost = False
+                for path, data in list(self._mine.items()):
+                    await self._register(path, data)
+            self._watchers.push_all()
+
+    # Requests.
+
+    async def _call(
+        self,
+        method: Callable[..., Any],
+        *arguments: object,
+        **options: object,
+    ) -> Any:  # noqa: ANN401 - kazoo has no types
+        """Make a request until it is answered; raises what ZooKeeper answers."""
+        while True:
+            try:
+                return await self._call_once(method, *arguments, **options)
+            except _LOST as error:
+                logger.debug("ZooKeeper is asked again: %r", error)
+                await trio.sleep(AGAIN_SECONDS)
+
+    async def _call_once(
+        self, method: Callable[..., Any], *arguments: object, **options: object
+    ) -> Any:  # noqa: ANN401 - kazoo has no types
+        done = trio.Event()
+        result = method(*arguments, **options)
+        result.rawlink(lambda _: self._soon(done.set))
+        await done.wait()
+        return result.get_nowait()
+
+    async def _try(self, work: Callable[[], Awaitable[Result]]) -> Result:
+        try:
+            return await work()
+        except KazooException as error:
+            raise RegistryError(f"ZooKeeper refused: {error!r}") from error
+
+    async def read(self, path: str) -> str | None:
+        """Give a node's data; ``None`` if there is no such node."""
+        watch = self._on_event if path in self._watchers else None
+
+        async def read() -> str | None:
+            while True:
+                try:
+                    data, _ = await self._call(self._client.get_async, path, watch=watch)
+                except NoNodeError:
+                    # The watch on what is not there yet needs another request.
+                    if watch is None:
+                        return None
+                    if await self._call(self._client.exists_async, path, watch=watch) is None:
+                        return None
+                else:
+                    return bytes(data).decode(errors="replace")
+
+        return await self._try(read)
+
+    async def children(self, path: str) -> list[str]:
+        """Give the names of the nodes right below, sorted."""
+
+        async def children() -> list[str]:
+            try:
+                return sorted(await self._call(self._client.get_children_async, path))
+            except NoNodeError:
+                return []
+
+        return await self._try(children)
+
+    async def write(self, path: str, data: str) -> None:
+        """Set a node's data, making it and those above it."""
+
+        async def write() -> None:
+            for above in parents(path):
+                await self._create(above, NULL)
+            if not await self._create(path, data):
+                await self._call(self._client.set_async, path, data.encode())
+
+        await self._try(write)
+
+    async def _create(self, path: str, data: str, *, ephemeral: bool = False) -> bool:
+        try:
+            await self._call(self._client.create_async, path, data.encode(), ephemeral=ephemeral)
+        except NodeExistsError:
+            return False
+        return True
+
+    async def remove(self, path: str) -> None:
+        """Remove a node and all below it, if it is there."""
+        await self._try(lambda: self._remove(path))
+
+    async def _remove(self, path: str) -> None:
+        while True:
+            for name in await self.children(path):
+                await self._remove(f"{path}/{name}")
+            try:
+                return await self._call(self._client.delete_async, path)  # type: ignore[no-any-return]  # it answers nothing
+            except NoNodeError:
+                return None
+            except NotEmptyError:  # Somebody was faster: once more.
+                continue
+
+    async def register(self, path: str, data: str) -> None:
+        """Make an ephemeral node, if the one above is there; it comes back in the next session."""
+        self._mine[path] = data
+        await self._try(lambda: self._register(path, data))
+
+    async def _register(self, path: str, data: str) -> None:
+        try:
+            if not await self._create(path, data, ephemeral=True):
+                await self._remove(path)  # An older session's, which would go soon.
+                await self._create(path, data, ephemeral=True)
+        except NoNodeError:
+            logger.debug("%s is not registered: what it belonged to is gone", path)
+
+    async def unregister(self, path: str) -> None:
+        """Remove an ephemeral node of ours."""
+        self._mine.pop(path, None)
+        await self.remove(path)
+
+    async def claim(self, path: str, data: str) -> bool:
+        """Make an ephemeral node if there is none; tell whether it is there as we wanted it."""
+
+        async def claim() -> bool:
+            is_made = await self._create(path, data, ephemeral=True)
+            return is_made or await self.read(path) == data
+
+        return await self._try(claim)
+
+    def watch(self, *paths: str) -> Watch:
+        """Follow the data of some nodes, from now on."""
+        return self._watchers.add(paths)
+
+    def unwatch(self, watch: Watch) -> None:
+        """Follow them no longer."""
+        self._watchers.remove(watch)

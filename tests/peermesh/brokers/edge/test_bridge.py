@@ -1,0 +1,65 @@
+"""A broker joined to the mesh."""
+
+from __future__ import annotations
+
+import trio
+
+from peermesh import Endpoint
+from peermesh.brokers.edge import (
+    Bridged,
+    Options,
+    Publisher,
+    RemoteRegistry,
+    Subscriber,
+    open_edge_broker,
+)
+
+
+async def test_topics_go_to_the_mesh_and_come_from_it_and_do_not_circle(kit):
+    options = Options(bridged=Bridged(to_mesh=("up/", "both/"), from_mesh=("down/", "both/")))
+    with trio.fail_after(60):
+        async with Endpoint() as joined, Endpoint() as far:
+            await far.peer("127.0.0.1", await joined.listen())
+            with far.subscribe("") as mesh:
+                await joined.await_peer(far.node_id())
+                async with open_edge_broker(joined, options=options) as host:
+                    await far.await_peer(joined.node_id())
+                    await host.broker.active()
+                    async with RemoteRegistry([host.registry_address]) as registry:
+                        async with Publisher(registry) as publisher, Subscriber(registry) as reader:
+                            for topic in ("up/a", "down/a", "both/a", "private"):
+                                await reader.subscribe(topic)
+                            for number in range(200):
+                                await publisher.send("private", number)
+                                await publisher.send("up/a", number)
+                                await publisher.send("both/a", ("edge", number))
+                            for number in range(200):
+                                await far.publish("down/a", number)
+                                await far.publish("both/a", ("mesh", number))
+                            edge = await kit.take(reader, 1000)
+                            outside = [await mesh.get(kit.WAIT) for _ in range(400)]
+                            await far.publish("down/a", "last")
+                            assert await reader.get(kit.WAIT) == ("down/a", "last")
+                            await publisher.send("up/a", "last")
+                            assert await mesh.get(kit.WAIT) == ("up/a", "last")
+
+    numbers = list(range(200))
+    assert [data for topic, data in edge if topic == "private"] == numbers
+    assert [data for topic, data in edge if topic == "up/a"] == numbers
+    assert [data for topic, data in edge if topic == "down/a"] == numbers
+    both = [data for topic, data in edge if topic == "both/a"]
+    assert [number for origin, number in both if origin == "edge"] == numbers
+    assert [number for origin, number in both if origin == "mesh"] == numbers
+    assert [data for topic, data in outside if topic == "up/a"] == numbers
+    assert [data for topic, data in outside if topic == "both/a"] == [
+        ("edge", number) for number in numbers
+    ]
+
+
+async def test_a_bridge_keeps_no_channel_open(kit):
+    bridged = Bridged(to_mesh=("",))
+    async with kit.world(idle_seconds=0.1, bridged=bridged) as world:
+        async with world.publisher() as publisher:
+            await publisher.send("a", 1)
+            await kit.until(lambda: world.state("a") == "open")
+        await kit.until(lambda: world.state("a") == "closed")

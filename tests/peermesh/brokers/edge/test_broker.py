@@ -1,0 +1,261 @@
+"""The broker and its clients, over real sockets, with the registry that it brings."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from endpoint.mailbox import MISSED_TOPIC, Missed
+from peermesh.brokers.edge import (
+    EdgeClosed,
+    Publisher,
+    RegistryError,
+    RemoteRegistry,
+    Subscriber,
+    channel as channel_module,
+)
+from peermesh.brokers.edge.tree import parse_addresses
+from peermesh.testing.faults import Reset
+from peermesh.testing.links import open_link
+from wire.errors import InvalidTopic
+
+
+async def test_a_message_goes_by_the_default_channel_and_then_by_the_topics_own(kit):
+    async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
+        assert await reader.subscribe("weather/oslo")  # There is no such topic yet.
+        assert world.channel("weather/oslo").ports is None
+        await publisher.send("weather/oslo", "rain")
+        assert await reader.get(kit.WAIT) == ("weather/oslo", "rain")
+        await kit.until(lambda: publisher.statistics()[0].is_direct)
+        await kit.until(lambda: reader.statistics()[0].is_direct)
+        await publisher.send("weather/oslo", "sun")
+        assert await reader.get(kit.WAIT) == ("weather/oslo", "sun")
+        channel = world.channel("weather/oslo")
+        assert (channel.state, channel.publishers, channel.subscribers) == ("open", 1, 1)
+        assert (channel.accepted, channel.delivered) == (2, 2)
+
+
+async def test_the_tree_is_as_documented(kit):
+    async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
+        await reader.subscribe("a")
+        await publisher.send("a", 1)
+        await kit.until(lambda: publisher.statistics()[0].is_direct)
+        await kit.until(lambda: reader.statistics()[0].is_direct)
+        read = world.registry.read
+        receiver, sender = world.channel("a").ports
+        assert await read("/topics/a") == "null"
+        assert await read("/topics/a/pub") == f"127.0.0.1:{receiver}"
+        assert await read("/topics/a/sub") == f"127.0.0.1:{sender}"
+        default = parse_addresses(await read("/topics"))
+        assert default.receiver != default.sender
+        for path, client in (("/topics/a/pub", publisher), ("/topics/a/sub", reader)):
+            await world.members(path, client)
+            host, _, port = (await read(f"{path}/{client.id.hex()}")).partition(":")
+            assert (host, port.isdigit()) == ("127.0.0.1", True)
+
+
+async def test_the_first_messages_of_200_topics_at_once_lose_double_and_reorder_nothing(kit):
+    """Three publishers and two subscribers, under load, across the hand-over of every topic."""
+    topics = [f"topic {number}" for number in range(200)]
+    each, load = 20, 3
+
+    async def publish(publisher: Publisher, name: int) -> None:
+        for number in range(each):
+            for topic in topics:
+                await publisher.send(topic, (name, number))
+
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        readers = [await nursery.start(_open, world.subscriber()) for _ in range(2)]
+        for reader in readers:
+            for topic in topics:
+                await reader.subscribe(topic)
+        for name in range(load):
+            publisher = await nursery.start(_open, world.publisher())
+            nursery.start_soon(publish, publisher, name)
+        for reader in readers:
+            got = {(topic, name): [] for topic in topics for name in range(load)}
+            for topic, (name, number) in await kit.take(reader, each * load * len(topics)):
+                got[topic, name].append(number)
+            assert all(numbers == list(range(each)) for numbers in got.values())
+        await kit.until(lambda: all(s.is_direct for r in readers for s in r.statistics()), 30)
+        assert not any(reader.available() for reader in readers)
+        assert {channel.state for channel in world.broker.statistics().channels} == {"open"}
+        nursery.cancel_scope.cancel()
+
+
+async def _open(client, task_status=trio.TASK_STATUS_IGNORED):
+    async with client:
+        task_status.started(client)
+        await trio.sleep_forever()
+
+
+async def test_publishers_and_subscribers_wait_while_there_is_no_broker(kit, free_port):
+    with trio.fail_after(60):
+        async with RemoteRegistry([("127.0.0.1", free_port)]) as registry:
+            async with (
+                Publisher(registry, buffer_size=3) as publisher,
+                Subscriber(registry) as reader,
+            ):
+                assert not await reader.subscribe("a", timeout=0.01)
+                for number in range(3):
+                    await publisher.send("a", number)
+                with trio.move_on_after(0.05) as scope:
+                    await publisher.send("a", "does not fit")
+                assert scope.cancelled_caught
+                assert not await publisher.flush(0.01)
+                async with kit.world(registry_port=free_port):
+                    assert await reader.subscribe("a")
+                    # What came before the subscription was known may be gone: this is not.
+                    await publisher.send("a", 3)
+                    while (await reader.get(kit.WAIT))[1] != 3:
+                        pass
+                    assert await publisher.flush(kit.WAIT)
+
+
+async def test_a_channel_that_nobody_uses_is_closed_and_its_ports_are_reused(kit, free_ports):
+    async def use(world, topic: str) -> set[int]:
+        async with world.publisher() as publisher, world.subscriber() as reader:
+            await reader.subscribe(topic)
+            await publisher.send(topic, topic)
+            assert await reader.get(kit.WAIT) == (topic, topic)
+            await kit.until(lambda: world.state(topic) == "open")
+            ports = world.channel(topic).ports
+        await kit.until(lambda: world.channel(topic) is None)
+        assert await world.registry.read(f"/topics/{topic}") is None
+        assert await world.registry.children("/topics") == []
+        assert world.broker.statistics().ports_free == 2
+        return set(ports)
+
+    async with kit.world(ports=free_ports(2), idle_seconds=0.1) as world:
+        assert await use(world, "first") == await use(world, "second")
+
+
+async def test_a_topic_without_ports_is_served_by_the_default_channel_until_some_are_free(
+    kit, free_ports
+):
+    async with kit.world(ports=free_ports(2), idle_seconds=0.1) as world:
+        async with world.subscriber() as reader, world.publisher() as publisher:
+            async with world.publisher() as other:
+                await other.send("first", 1)
+                await kit.until(lambda: world.state("first") == "open")
+                await reader.subscribe("second")
+                for number in range(100):
+                    await publisher.send("second", number)
+                got = [data for _, data in await kit.take(reader, 100)]
+                assert got == list(range(100))
+                assert world.channel("second").state == "waiting"
+            await kit.until(lambda: world.state("second") == "open")
+            await kit.until(lambda: publisher.statistics()[0].is_direct)
+            await publisher.send("second", "direct")
+            assert await reader.get(kit.WAIT) == ("second", "direct")
+
+
+async def test_lost_connections_lose_double_and_reorder_nothing(kit):
+    count = 3000
+
+    async def publish(publisher: Publisher) -> None:
+        for number in range(count):
+            await publisher.send("a", number)
+
+    async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
+        await reader.subscribe("a")
+        got = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(publish, publisher)
+            while len(got) < count:
+                if len(got) % 500 == 250:
+                    for client in (publisher, reader):
+                        for line in list(client._lines.values()):
+                            line._transport.close()
+                got.append((await reader.get(kit.WAIT))[1])
+        assert got == list(range(count))
+        assert not reader.available()
+
+
+async def test_a_subscriber_that_does_not_read_is_dropped_is_told_and_holds_nobody_up(
+    kit, monkeypatch
+):
+    monkeypatch.setattr(channel_module, "WINDOW", 64)
+    monkeypatch.setattr(channel_module, "STALL_SECONDS", 0.5)
+    monkeypatch.setattr("peermesh.brokers.edge.outgoing.WINDOW", 64)
+    async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
+        async with world.subscriber() as sleeper, trio.open_nursery() as nursery:
+            await reader.subscribe("a")
+            await sleeper.subscribe("a")
+
+            async def publish() -> None:
+                for number in range(1000):
+                    await publisher.send("a", number)
+
+            nursery.start_soon(publish)
+            assert [data for _, data in await kit.take(reader, 1000)] == list(range(1000))
+            await kit.until(lambda: sleeper.available() and world.channel("a").subscribers == 2)
+            await publisher.send("a", "after")
+            got = []
+            while not got or got[-1][1] != "after":
+                got.append(await sleeper.get(kit.WAIT))
+            missed = [data.count for topic, data in got if topic == MISSED_TOPIC]
+            assert missed
+            assert isinstance(got[[topic for topic, _ in got].index(MISSED_TOPIC)][1], Missed)
+            assert sum(missed) + len(got) - len(missed) == 1001
+
+
+async def test_a_client_that_is_cut_off_leaves_the_registry(kit, free_port):
+    """Its lease is its connection to the registry, which goes when its process is killed."""
+    async with kit.world(idle_seconds=60) as world, world.publisher() as keeper:
+        await keeper.send("a", 1)
+        await world.members("/topics/a/pub", keeper)
+        async with open_link(*world.host.registry_address) as link:
+            address = (link.host, link.port)
+            async with RemoteRegistry([address]) as other, Subscriber(other) as reader:
+                await reader.subscribe("a")
+                await world.members("/topics/a/sub", reader)
+                link.target = ("127.0.0.1", free_port)
+                await link.apply(Reset())
+                await world.members("/topics/a/sub")
+                await world.members("/topics/a/pub", keeper)
+
+
+async def test_senders_are_stopped_and_topics_unsubscribed(kit):
+    async with kit.world(idle_seconds=0.1) as world, world.publisher() as publisher:
+        async with world.subscriber() as reader:
+            for again in range(2):
+                await reader.subscribe("a")
+                await publisher.send("a", again)
+                assert await reader.get(kit.WAIT) == ("a", again)
+                await publisher.stop("a")
+                await reader.unsubscribe("a")
+                assert publisher.statistics() == reader.statistics() == []
+                await kit.until(lambda: world.channel("a") is None)
+
+
+async def test_bad_calls_are_refused_and_cost_nothing(kit):
+    async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
+        with pytest.raises(InvalidTopic, match="reserved"):
+            await publisher.send("a/<$>/b", 1)
+        with pytest.raises(RegistryError, match="1 to 1024 bytes"):
+            await reader.subscribe("")
+        with pytest.raises(RegistryError, match="does not know how to"):
+            await world.registry._ask("sing", "/topics")
+        await reader.subscribe("a")
+        await publisher.send("a", 1)
+        assert await reader.get(kit.WAIT) == ("a", 1)
+    with pytest.raises(EdgeClosed, match="make a new one"):
+        await publisher.send("a", 2)
+    with pytest.raises(EdgeClosed):
+        await reader.get()
+
+
+async def test_strangers_at_a_port_are_told_apart(kit):
+    async with kit.world() as world, world.publisher() as publisher:
+        default = parse_addresses(await world.registry.read("/topics"))
+        for port in (default.receiver.port, default.sender.port, world.host.registry_address[1]):
+            for first in (b"GET / HTTP/1.1\r\n\r\n", b"PMSH\x00\x01\x00\x01" + bytes(20), b""):
+                stream = await trio.open_tcp_stream("127.0.0.1", port)
+                await stream.send_all(first)
+                await stream.send_eof()
+                async for _ in stream:
+                    pass
+                await stream.aclose()
+        await publisher.send("a", 1)
+        assert await publisher.flush(kit.WAIT)

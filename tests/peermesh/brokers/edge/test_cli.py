@@ -1,0 +1,52 @@
+"""``peermesh broker edge`` and its clients, as processes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+COMMAND = [sys.executable, "-m", "peermesh.cli", "broker"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_a_broker_serves_clients_and_ends_in_order():
+    start = [*COMMAND, "edge", "--registry", "127.0.0.1:0", "--json", "--every", "0.1"]
+    with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = json.loads(process.stdout.readline())["address"]
+            reading = [*COMMAND, "edge-sub", "-r", address, "weather", "--count=1", "--json"]
+            with subprocess.Popen(
+                reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as reader:
+                assert reader.stderr.readline() == "subscribed to weather\n"
+                sent = run("edge-pub", "-r", address, "weather", '"rain"')
+                assert (sent.returncode, sent.stderr) == (0, "")
+                out, _ = reader.communicate(timeout=30)
+            assert json.loads(out) == {"topic": "weather", "value": "rain"}
+            seen = set()
+            while "channel" not in seen:
+                seen.add(json.loads(process.stdout.readline())["event"])
+            assert "active" in seen
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            assert process.returncode == 128 + signal.SIGTERM
+        finally:
+            process.kill()
+
+
+def test_clients_say_that_there_is_no_broker(free_port):
+    for command in (("edge-pub", "a", "1"), ("edge-sub", "a")):
+        found = run(*command, "-r", f"127.0.0.1:{free_port}", "--wait", "0.1")
+        assert found.returncode == 4
+        assert "no broker is in the registry" in found.stderr
+
+
+def test_a_range_of_ports_is_read():
+    found = run("edge", "--ports", "8000-7000")
+    assert found.returncode == 2
+    assert "FIRST-LAST" in found.stderr

@@ -1,0 +1,132 @@
+"""The registry on a real ZooKeeper server, which is started, killed, and made to lose sessions."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from peermesh.brokers.edge import Options, Publisher, Subscriber, open_edge_broker
+
+pytestmark = pytest.mark.zookeeper
+SESSION_SECONDS = 2.0
+
+
+@pytest.fixture
+def registry_at(zookeeper):
+    from peermesh.brokers.edge.zookeeper import ZooKeeperRegistry
+
+    return lambda: ZooKeeperRegistry(zookeeper.hosts, session_seconds=SESSION_SECONDS)
+
+
+async def until_members(registry, path: str, *clients) -> None:
+    wanted = sorted(client.id.hex() for client in clients)
+    with trio.fail_after(20):
+        while await registry.children(path) != wanted:
+            await trio.lowlevel.checkpoint()
+
+
+async def expire(registry) -> None:
+    """Have a session end as if ZooKeeper had not heard of it: another client closes it."""
+    from kazoo.client import KazooClient
+
+    ((host, port),) = registry._client.hosts
+    twin = KazooClient(f"{host}:{port}", client_id=registry._client.client_id)
+    await trio.to_thread.run_sync(twin.start)
+    await trio.to_thread.run_sync(twin.stop)
+    await trio.to_thread.run_sync(twin.close)
+
+
+async def test_the_tree_is_as_documented_and_ends_with_the_broker(kit, registry_at):
+    with trio.fail_after(60):
+        async with registry_at() as own, registry_at() as registry:
+            async with open_edge_broker(registry=own, options=Options(idle_seconds=0.1)) as host:
+                async with Publisher(registry) as publisher, Subscriber(registry) as reader:
+                    await reader.subscribe("a/b")
+                    for number in range(100):
+                        await publisher.send("a/b", number)
+                    got = [data for _, data in await kit.take(reader, 100)]
+                    assert got == list(range(100))
+                    await kit.until(lambda: host.broker.statistics().channels[0].ports)
+                    receiver, sender = host.broker.statistics().channels[0].ports
+                    await until_members(registry, "/topics/a%2Fb/pub", publisher)
+                    await until_members(registry, "/topics/a%2Fb/sub", reader)
+                    assert await registry.read("/topics/a%2Fb") == "null"
+                    assert await registry.read("/topics/a%2Fb/pub") == f"127.0.0.1:{receiver}"
+                    assert await registry.read("/topics/a%2Fb/sub") == f"127.0.0.1:{sender}"
+                    lines = (await registry.read("/topics")).split("\n")
+                    assert [line.startswith("127.0.0.1:") for line in lines] == [True, True]
+                await kit.until(lambda: not host.broker.statistics().channels)
+                assert await registry.children("/topics") == []
+            assert await registry.read("/topics") == "null"
+            assert await registry.read("/broker") is None
+
+
+async def test_a_restart_of_zookeeper_disturbs_no_message_and_heals(kit, registry_at, zookeeper):
+    with trio.fail_after(90):
+        async with registry_at() as own, registry_at() as registry:
+            async with open_edge_broker(registry=own):
+                async with Publisher(registry) as publisher, Subscriber(registry) as reader:
+                    await reader.subscribe("old")
+                    await publisher.send("old", 1)
+                    await kit.until(lambda: publisher.statistics()[0].is_direct)
+                    zookeeper.kill()
+                    await publisher.send("old", 2)
+                    await publisher.send("new", 1)  # By the default channel, for now.
+                    assert [data for _, data in await kit.take(reader, 2)] == [1, 2]
+                    await trio.to_thread.run_sync(zookeeper.start)
+                    await reader.subscribe("new")
+                    await kit.until(lambda: publisher.statistics()[1].is_direct)
+                    await publisher.send("new", 2)
+                    while (await reader.get(kit.WAIT))[1] != 2:
+                        pass
+                    await until_members(registry, "/topics/old/pub", publisher)
+                    await until_members(registry, "/topics/new/pub", publisher)
+
+
+async def test_a_lost_session_of_broker_or_client_heals(kit, registry_at):
+    with trio.fail_after(90):
+        async with registry_at() as own, registry_at() as registry, registry_at() as observer:
+            async with open_edge_broker(registry=own):
+                async with Publisher(registry) as publisher, Subscriber(registry) as reader:
+                    await reader.subscribe("a")
+                    await publisher.send("a", 1)
+                    await until_members(observer, "/topics/a/pub", publisher)
+                    await until_members(observer, "/topics/a/sub", reader)
+                    held = await observer.read("/broker")
+                    for lost in (registry, own):
+                        session = lost._client.client_id
+                        await expire(lost)
+                        await kit.until(
+                            lambda lost=lost, s=session: lost._client.client_id not in (None, s)
+                        )
+                        await until_members(observer, "/topics/a/pub", publisher)
+                        await until_members(observer, "/topics/a/sub", reader)
+                        with trio.fail_after(kit.WAIT):
+                            while await observer.read("/broker") != held:
+                                await trio.lowlevel.checkpoint()
+                    await publisher.send("a", 2)
+                    assert [data for _, data in await kit.take(reader, 2)] == [1, 2]
+
+
+async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, registry_at):
+    with trio.fail_after(90):
+        async with registry_at() as one, registry_at() as two, registry_at() as registry:
+            async with Publisher(registry) as publisher, Subscriber(registry) as reader:
+                async with open_edge_broker(registry=two) as second:
+                    await second.broker.active()
+                    await reader.subscribe("a")
+                    await publisher.send("a", 1)
+                    assert await reader.get(kit.WAIT) == ("a", 1)
+                    await kit.until(lambda: publisher.statistics()[0].is_direct)
+                    async with open_edge_broker(registry=one) as first:
+                        address = await registry.read("/topics/a/pub")
+                        assert address != "null"
+                        assert not first.broker.is_active
+                    assert await registry.read("/topics/a/pub") == address
+                    await publisher.send("a", 2)
+                    assert await reader.get(kit.WAIT) == ("a", 2)
+                    async with open_edge_broker(registry=one) as first:
+                        await expire(two)  # As if the second were cut off: then the first serves.
+                        await kit.until(lambda: first.broker.is_active != second.broker.is_active)
+                        await publisher.send("b", 1)
+                        assert await publisher.flush(kit.WAIT)
