@@ -619,6 +619,40 @@ BROKERS = [
         "",
         ("tests/peermesh/brokers/modules",),
     ),
+    Safeguard(
+        "PUBREL waits for the disk",
+        "a consumer is told that a message never comes again, and a crash brings it again",
+        "peermesh/brokers/qos2/consumer_session.py",
+        "        self._phase = Phase.COMMITTING\n        return [Wait(None), Commit(delivery)]",
+        "        return [Commit(delivery), *self.committed()]",
+        ("tests/peermesh/brokers/qos2/test_consumer_session.py",),
+    ),
+    Safeguard(
+        "cursors are fenced by the login",
+        "a connection that was taken over moves the cursor of its successor",
+        "peermesh/brokers/qos2/shelf.py",
+        """        fenced = Batch().if_value(f"session/{consumer}", token)
+        return fenced""",
+        """        fenced = Batch()
+        return fenced""",
+        ("tests/peermesh/brokers/qos2/test_broker.py",),
+    ),
+    Safeguard(
+        "burials are marked first",
+        "a message is a dead letter, and delivered too",
+        "peermesh/brokers/qos2/shelf.py",
+        "        await self._do(fenced.put(_mark(consumer, topic), mark))\n",
+        "",
+        ("tests/peermesh/brokers/qos2/test_broker.py",),
+    ),
+    Safeguard(
+        "lines of a body are stuffed",
+        "a payload ends where it says END",
+        "peermesh/brokers/qos2/lines.py",
+        "line.startswith(DOT) or is_end(line)",
+        "line.startswith(DOT)",
+        ("tests/peermesh/brokers/qos2/test_lines.py",),
+    ),
 ]
 
 SAFEGUARDS = [*WIRE, *HANDSHAKE, *CHANNELS, *STORES, *SUCCESSION, *ENDPOINT, *FACE, *BROKERS]

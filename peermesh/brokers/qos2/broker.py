@@ -20,7 +20,7 @@ from peermesh.brokers.qos2.backlog import Backlog
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.conversation import Conversation, Work
 from peermesh.brokers.qos2.counters import Counters
-from peermesh.brokers.qos2.errors import BrokerError
+from peermesh.brokers.qos2.errors import Refused, TakenOver
 from peermesh.brokers.qos2.limits import (
     CONNECTIONS_MAX,
     CONSUMER_PORT,
@@ -39,7 +39,7 @@ from peermesh.brokers.qos2.steps import (
     Store,
 )
 from peermesh.brokers.qos2.supervision import supervise
-from wire.errors import AddressInUse, InsecureAddress
+from wire.errors import AddressInUse, InsecureAddress, MeshError
 
 logger = logging.getLogger(__name__)
 
@@ -90,10 +90,9 @@ class QoS2Broker:
         assert isinstance(step, Store)
         try:
             is_repeated = await self.shelf.store(step)
-        except BrokerError as error:
+        except MeshError as error:
             self.counters.refused += 1
-            logger.info("a message was refused: %s", error)
-            return partial(session.refused, str(error))
+            return partial(session.refused, _reason(error))
         self.counters.repeated += is_repeated
         self.counters.published += not is_repeated
         return session.stored
@@ -126,6 +125,14 @@ class QoS2Broker:
             logger.info("a connection was cut: %s", conversation.closed_because)
 
 
+def _reason(error: MeshError) -> str:
+    """Say to a client why not; what is wrong with disks and nodes is for the broker's own log."""
+    if isinstance(error, Refused | TakenOver):
+        return str(error)
+    logger.warning("a client was told UNAVAILABLE: %s", error)
+    return "UNAVAILABLE"
+
+
 class _Visit:
     """One connection of a consumer, from its login on with a backlog."""
 
@@ -148,9 +155,10 @@ class _Visit:
         """Do a step, and give what to tell the session."""
         try:
             return await self._do(step)
-        except BrokerError as error:
+        except MeshError as error:
             is_lost = isinstance(step, Commit | Bury)
-            return partial(self.session.lost if is_lost else self.session.refused, str(error))
+            tell = self.session.lost if is_lost else self.session.refused
+            return partial(tell, _reason(error))
 
     async def _do(self, step: Work) -> Tell:
         match step:

@@ -68,7 +68,15 @@ class _Line:
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
+        self.is_whole = True
+        """False when a send was cancelled: who knows how much of it has gone."""
         self._decoder = LineDecoder()
+
+    async def send(self, data: bytes) -> None:
+        """Send all of it."""
+        self.is_whole = False
+        await self.stream.send_all(data)
+        self.is_whole = True
 
     async def take(self, size: int | None) -> bytes:
         """Wait for a line, or a body."""
@@ -165,7 +173,7 @@ class Publisher(_Client):
         for step in steps:
             match step:
                 case Send(data):
-                    await line.stream.send_all(data)
+                    await line.send(data)
                 case Completed():
                     return True
                 case Rejected(_, reason):
@@ -231,6 +239,8 @@ class Consumer(_Client):
         return self._message
 
     async def _read_on(self) -> None:
+        if self._line is not None and not self._line.is_whole:
+            await self.aclose()
         if self._line is None:
             self._line = await self._connect()
             self._receiver = Receiver(self._name, self._topics, self._handled)
@@ -279,7 +289,7 @@ class Consumer(_Client):
         for step in steps:
             match step:
                 case Send(data) if self._line is not None:
-                    await self._line.stream.send_all(data)
+                    await self._line.send(data)
                 case Deal(message):
                     self._message = message
                 case Released():

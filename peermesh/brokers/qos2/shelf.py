@@ -59,7 +59,7 @@ class Place:
 
 
 def _unavailable(error: MeshError) -> BrokerUnavailable:
-    return BrokerUnavailable(f"UNAVAILABLE: {error}")
+    return BrokerUnavailable(str(error))
 
 
 class Shelf:
@@ -164,7 +164,7 @@ class Shelf:
             # What earlier sessions committed has to be seen here.
             idle = await self.table.await_idle(timeout=PATIENCE_SECONDS)
             if not idle:
-                raise BrokerUnavailable(f"UNAVAILABLE: {idle}")
+                raise BrokerUnavailable(str(idle))
 
     async def position(self, consumer: str, topic: str) -> int:
         """Give the offset of the first message that a consumer has not dealt with."""
@@ -206,7 +206,7 @@ class Shelf:
             case (int(offset), str(reason), int(attempts), bytes(payload)):
                 pass
             case _:
-                raise BrokerUnavailable(f"UNAVAILABLE: {mark!r} is no mark")
+                raise BrokerUnavailable(f"{mark!r} is no mark")
         letter = Letter(0, topic, consumer, offset + 1, reason, attempts, payload, 0)
         log = await self.log(BURIAL_TOPIC)
         # A consumer's offsets only grow, so the log tells a repetition.

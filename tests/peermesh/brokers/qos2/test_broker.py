@@ -12,6 +12,7 @@ import trio
 
 from endpoint import Endpoint
 from peermesh.brokers.qos2 import (
+    BrokerUnavailable,
     Consumer,
     DeadLetters,
     Pace,
@@ -67,6 +68,23 @@ async def test_a_topic_may_be_called_anything_and_is_a_file(tmp_path, topic):
     assert [path.name for path in tmp_path.iterdir()] == ["topics"]
 
 
+async def test_a_topic_that_cannot_be_opened_is_unavailable_and_no_other_is(tmp_path):
+    in_the_way = tmp_path / "topic-tea.db"
+    in_the_way.mkdir()
+    async with running(Place(folder=tmp_path)) as on:
+        async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as line:
+            await line.send_all(b"LOGIN other\nBEGIN tea id=1\ngreen\nEND\nPUBREL id=1\n")
+            seen = b""
+            while seen.count(b"\n") < 3:
+                seen += await line.receive_some()
+            assert seen == b"OK ids\nPUBREC id=1\nERROR UNAVAILABLE\n"
+        async with Publisher("till", on.publisher_port) as out:
+            await out.publish(1, "coffee", b"black")
+            in_the_way.rmdir()
+            await out.publish(2, "tea", b"green")
+    assert on.statistics()["published"] == 2
+
+
 async def test_an_id_that_is_too_old_is_refused(on):
     async with Publisher("till", on.publisher_port) as out:
         for number in (*range(1, 4), 1_000_000):
@@ -113,6 +131,54 @@ async def test_a_dead_letter_is_replayed_once_and_for_its_consumer_only(on):
             for payload in wanted:
                 assert (await source.get()).payload == payload
                 await source.done()
+
+
+async def test_a_burial_that_was_interrupted_is_finished_before_anything_is_delivered(
+    on, monkeypatch
+):
+    fallen, finish = trio.Event(), on.shelf._finish_burial
+
+    async def fall(*_):
+        fallen.set()
+        raise BrokerUnavailable("it fell behind its mark")
+
+    async with (
+        Publisher("till", on.publisher_port) as out,
+        Consumer("billing", "tea", on.consumer_port) as source,
+    ):
+        for number in (1, 2):
+            await out.publish(number, "tea", str(number).encode())
+        monkeypatch.setattr(on.shelf, "_finish_burial", fall)
+        await source.get()
+        await source.refuse("not now", is_final=True)
+        await fallen.wait()
+        assert await DeadLetters(on.shelf).list() == []
+        monkeypatch.setattr(on.shelf, "_finish_burial", finish)
+        assert (await source.get()).number == 2
+    (letter,) = await DeadLetters(on.shelf).list()
+    assert (letter.message, letter.reason) == (1, "not now")
+
+
+async def test_a_replay_that_was_interrupted_is_repeated_and_delivers_once(on):
+    letters = DeadLetters(on.shelf)
+    async with (
+        Publisher("till", on.publisher_port) as out,
+        Consumer("billing", "tea", on.consumer_port) as source,
+    ):
+        for number in (1, 2):
+            await out.publish(number, "tea", str(number).encode())
+            await source.get()
+            await source.refuse("not now", is_final=True)
+        await out.publish(3, "tea", b"3")
+        await source.get()  # so both are buried
+        await letters.replay(2)
+        await (await on.shelf.table.erase("letter/2")).applied()  # as if it had fallen before that
+        await letters.replay(2)
+        await source.done()
+        await out.publish(4, "tea", b"4")
+        for payload in (b"2", b"4"):
+            assert (await source.get()).payload == payload
+            await source.done()
 
 
 async def test_a_dead_letter_that_cannot_be_dealt_with_stays_listed(on):
@@ -226,10 +292,11 @@ async def test_a_client_that_takes_nothing_is_cut_and_no_other_waits():
     async with running(pace=Pace(send_seconds=0.1)) as on:
         async with Publisher("till", on.publisher_port) as out:
             await out.publish(1, "tea", b"x" * 1_000_000)
-            async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as deaf:
+            async with await trio.open_tcp_stream("127.0.0.1", on.consumer_port) as deaf:
+                await deaf.send_all(b"LOGIN deaf ids\n")
                 with suppress(trio.BrokenResourceError):
-                    while True:
-                        await deaf.send_all(b"PUBREL\n" * 10_000)
+                    while True:  # each is answered, and nobody listens
+                        await deaf.send_all(b"UNSUBSCRIBE tea\n" * 10_000)
             await out.publish(2, "tea", b"green")
         assert on.statistics()["cut"] == 1
 
