@@ -205,6 +205,10 @@ class GreetingCommand:
     """The proxy knows what became of all its requests up to this one."""
 
 
+NamesMaster = HandshakeRequestCommand | GreetingCommand | DetachCommand
+"""What somebody sends to the master that it believes in: its epoch is that one's."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutcomesCommand:
     """The master to a proxy: what became of its requests after one, up to another."""

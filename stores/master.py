@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 from stores import answering, commands
@@ -309,11 +310,8 @@ class Master(CommittedReads):
 
     def _is_fencing(self, command: InternalCommand) -> bool:
         """Tell whether a clone speaks of a later term, in those commands that name a master."""
-        kinds = (
-            *(commands.HandshakeRequestCommand, commands.GreetingCommand),
-            commands.DetachCommand,
-        )
-        return isinstance(command.content, kinds) and self._rivals.is_fenced(command.epoch)
+        names_a_master = isinstance(command.content, commands.NamesMaster)
+        return names_a_master and self._rivals.is_fenced(command.epoch)
 
     def _on_clone(self, clone: CloneId, command: InternalCommand) -> None:
         match command.content:
@@ -593,10 +591,7 @@ class Master(CommittedReads):
             if stage is not None:
                 stage.outcomes = []
         self._gate = ReplicaGate(0)
-        for outcome in waiting:
-            self._effects.append(
-                Resolve(Outcome(outcome.first_request, outcome.last_request, refused))
-            )
+        self._effects += [Resolve(replace(outcome, result=refused)) for outcome in waiting]
 
     def _take_effects(self) -> list[Effect]:
         effects = self._effects[:]

@@ -582,7 +582,7 @@ SUCCESSION = [
         "stores/backends/sqlite.py",
         "            if check != checksum(key, value, revision, expiry):\n",
         "            if False:\n",
-        ("tests/stores/backends",),
+        ("tests/stores/backends/test_damage.py",),
     ),
     Safeguard(
         "a gap in a watch is told",
@@ -598,7 +598,7 @@ SUCCESSION = [
         "stores/log/producers.py",
         "        if (found := record.offsets.get(sequence)) is not None:\n            return found\n",
         "        if (found := record.offsets.get(sequence)) is not None:\n            return None\n",
-        ("tests/stores/log",),
+        ("tests/stores/log/test_keeper.py",),
     ),
 ]
 
@@ -617,7 +617,7 @@ BROKERS = [
         "peermesh/brokers/modules/switchboard.py",
         "            elif self._must_wait(sink, worker):\n                return Verdict.WAIT\n",
         "",
-        ("tests/peermesh/brokers/modules",),
+        ("tests/peermesh/brokers/modules/test_broker.py",),
     ),
     Safeguard(
         "PUBREL waits for the disk",
