@@ -59,6 +59,10 @@ class Store(Reader):
         self._lock = threading.Lock()
         self._is_closed = False
 
+    def inside(self) -> tuple[Portal, Core]:
+        """Give the way into the loop's thread, and the store in there: for what serves it."""
+        return self._portal, self._core
+
     def _use_core(self) -> None:
         """Read from the core that the store has now."""
         self._table = self._runner.core

@@ -1,0 +1,1 @@
+"""Front ends that speak other people's protocols, over HTTP."""
