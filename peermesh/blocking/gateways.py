@@ -11,15 +11,15 @@ import trio
 from peermesh.blocking.store import Store
 
 if TYPE_CHECKING:
-    from peermesh.gateways.webhdfs import WebHDFSGateway
+    from peermesh.gateways import WebHDFSGateway
 
 
 @contextmanager
 def serve_webhdfs(
     store: Store, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
 ) -> Iterator[WebHDFSGateway]:
-    """Serve the files in a store to Hadoop's client; see ``peermesh.gateways.webhdfs``."""
-    from peermesh.gateways.webhdfs import serve_webhdfs as serve  # it needs the extra http
+    """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
+    from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
 
     portal, core = store.inside()
     closing = portal.call_sync(trio.Event)

@@ -22,6 +22,7 @@ from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refu
 from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
 from peermesh.gateways.webhdfs.service import Service
+from peermesh.testing.nurseries import open_serving_nursery
 from wire.errors import AddressInUse
 
 logger = logging.getLogger("peermesh.gateways.webhdfs")
@@ -76,7 +77,6 @@ class WebHDFSGateway:
 
     async def serve(self, listeners: list[trio.SocketListener]) -> None:
         """Accept connections until cancelled."""
-        self.host, self.port = listeners[0].socket.getsockname()[:2]
         limit = trio.CapacityLimiter(CONNECTIONS_MAX)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._collect)
@@ -184,11 +184,11 @@ async def serve_webhdfs(
         listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         raise AddressInUse(f"cannot serve WebHDFS at {host}:{port}: {error}") from error
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(gateway.serve, listeners)
-        try:
+    gateway.host, gateway.port = listeners[0].socket.getsockname()[:2]
+    try:
+        async with open_serving_nursery() as nursery:
+            nursery.start_soon(gateway.serve, listeners)
             yield gateway
-        finally:
-            nursery.cancel_scope.cancel()
-            for listener in listeners:
-                await listener.aclose()
+    finally:
+        for listener in listeners:
+            listener.socket.close()
