@@ -14,14 +14,14 @@ import json
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 Told = tuple[str, int]
 
@@ -73,9 +73,18 @@ def recount(source: Path) -> Counter[str]:
 
 
 def start(
-    spark: SparkSession, kind: Kind, source: Path, checkpoint: str, output: Path
+    spark: SparkSession,
+    kind: Kind,
+    source: Path,
+    checkpoint: str,
+    output: Path,
+    *,
+    meanwhile: Callable[[int], object] = lambda _: None,
 ) -> StreamingQuery:
-    """Start the job; it ends when all files are counted."""
+    """Start the job; it ends when all files are counted.
+
+    ``meanwhile`` is called in the middle of each batch: its state is kept, and its end is not.
+    """
     from pyspark.sql import functions
 
     for name, value in settings_of(kind).items():
@@ -91,6 +100,7 @@ def start(
         else:
             pairs = [(row.word, row["count"]) for row in batch.collect()]
         _write(output / f"{number}.json", dict(pairs))
+        meanwhile(number)
 
     writer = told.writeStream.outputMode("append" if kind is Kind.STATELESS else "update")
     writer = writer.foreachBatch(tell).option("checkpointLocation", checkpoint)
