@@ -108,7 +108,7 @@ class WebHDFSClient:
         place = urlsplit(headers["Location"])
         return f"{place.path}?{place.query}"
 
-    def _json(self, method: str, path: str, operation: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON
+    def _json(self, method: str, path: str, operation: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON may be anything
         return json.loads(self.ask(method, url(path, operation, **parameters)))
 
     def _boolean(self, method: str, path: str, operation: str, **parameters: object) -> bool:
