@@ -99,25 +99,86 @@ def test_a_rename_whose_answer_was_lost_may_be_asked_again(client, options):
                 client.rename(missing, "/e/0", options)
 
 
-def test_of_many_that_rename_to_one_name_one_wins(gateway, client):
-    for number in range(16):
-        client.create(f"/.tmp{number}", b"%d" % number, overwrite=False)
-    winners = []
-    start = threading.Barrier(16)
+@pytest.fixture
+def slow_client(tmp_path):
+    """Give a client of a store on disk: a change is seen some time after it was decided."""
+    with (
+        blocking.Endpoint() as endpoint,
+        endpoint.attach_master(
+            "disk", blocking.Backend.SQLite, path=str(tmp_path / "disk.db")
+        ) as store,
+        blocking.serve_webhdfs(store) as gateway,
+        WebHDFSClient(gateway.host, gateway.port) as client,
+    ):
+        yield gateway, client
 
-    def attempt(number):
+
+def attempt_all(gateway, attempts):
+    """Make all attempts at the same time, each with a connection of its own; give the results."""
+    results = [None] * len(attempts)
+    start = threading.Barrier(len(attempts))
+
+    def run(number):
         with WebHDFSClient(gateway.host, gateway.port) as own:
+            own.status("/")
             start.wait()
-            if own.rename(f"/.tmp{number}", "/offsets"):
-                winners.append(number)
+            try:
+                results[number] = attempts[number](own)
+            except RemoteException as error:
+                results[number] = error.name
 
-    threads = [threading.Thread(target=attempt, args=(number,)) for number in range(16)]
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(attempts))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(winners) == 1
-    assert client.open("/offsets") == b"%d" % winners[0]
+    return results
+
+
+@pytest.mark.parametrize("options", [None, "NONE"])
+def test_of_many_that_rename_to_one_name_one_wins(slow_client, options):
+    gateway, client = slow_client
+    for number in range(16):
+        client.create(f"/.tmp{number}", b"%d" % number, overwrite=False)
+    attempts = [
+        lambda own, number=number: own.rename(f"/.tmp{number}", "/offsets", options)
+        for number in range(16)
+    ]
+    results = attempt_all(gateway, attempts)
+    assert results.count(True) == 1
+    assert set(results) == {True, False if options is None else "FileAlreadyExistsException"}
+    assert client.open("/offsets") == b"%d" % results.index(True)
+    assert len(client.names("/")) == 16
+
+
+def test_two_directories_that_move_into_each_other_are_not_lost(slow_client):
+    gateway, client = slow_client
+    for number in range(8):
+        a, b = f"/{number}/a", f"/{number}/b"
+        client.make_directories(a)
+        client.make_directories(b)
+        attempts = [
+            lambda own, a=a, b=b: own.rename(a, f"{b}/a", "NONE"),
+            lambda own, a=a, b=b: own.rename(b, f"{a}/b", "NONE"),
+        ]
+        results = attempt_all(gateway, attempts)
+        assert sorted(map(str, results)) == ["FileNotFoundException", "True"]
+        (kept,) = client.names(f"/{number}")
+        assert len(client.names(f"/{number}/{kept}")) == 1
+
+
+def test_nothing_is_made_in_a_directory_while_it_is_deleted(slow_client):
+    gateway, client = slow_client
+    for number in range(8):
+        client.make_directories(f"/{number}/d")
+        attempts = [
+            lambda own, number=number: own.delete(f"/{number}/d"),
+            lambda own, number=number: own.make_directories(f"/{number}/d/e"),
+        ]
+        deleted, made = attempt_all(gateway, attempts)
+        assert made is True, "it makes the directory anew, if it has to"
+        assert client.names(f"/{number}/d") == ["e"]
+        assert deleted in (True, "PathIsNotEmptyDirectoryException")
 
 
 def test_a_directory_is_deleted_as_a_whole_and_its_space_is_given_back(store, client):
