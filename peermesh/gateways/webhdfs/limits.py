@@ -43,3 +43,7 @@ ATTEMPTS_MAX: Final = 32
 
 TOKEN_REQUEST_SIZE_MAX: Final = 4 * KIB
 """Bytes of a request for a token: it is a form of four short fields."""
+
+STANDBY_SECONDS: Final = 0.2
+"""How long a standby gateway waits for its promotion before it sends a client elsewhere: Hadoop's
+client asks all addresses in turns without a pause, and gives up after so many tries."""

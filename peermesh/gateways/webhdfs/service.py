@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
+import trio
+
 from endpoint.receipts import Receipt
 from endpoint.store import Store
 from peermesh.gateways.http import Reply
@@ -20,7 +22,12 @@ from peermesh.gateways.webhdfs.errors import (
     Standby,
     StoreFailed,
 )
-from peermesh.gateways.webhdfs.limits import ATTEMPTS_MAX, CHUNK_SIZE, UPLOAD_WINDOW_CHUNKS
+from peermesh.gateways.webhdfs.limits import (
+    ATTEMPTS_MAX,
+    CHUNK_SIZE,
+    STANDBY_SECONDS,
+    UPLOAD_WINDOW_CHUNKS,
+)
 from peermesh.gateways.webhdfs.nodes import Node, children_key, chunk_key
 from peermesh.gateways.webhdfs.paths import path_text
 from peermesh.gateways.webhdfs.requests import (
@@ -101,6 +108,8 @@ class Service:
         """Raise ``Standby`` unless the master is here; take over if it has just come here."""
         if not self.is_active():
             self._is_prepared = False
+            await self._await_promotion()
+        if not self.is_active():
             raise Standby(
                 f"Operation category READ is not supported in state standby: the master of store"
                 f" {self._store.name()} is elsewhere"
@@ -113,6 +122,13 @@ class Service:
             await self._try(batch)
         self._is_prepared = True
         self.has_garbage()
+
+    async def _await_promotion(self) -> None:
+        """Wait for a while: the client would only ask again at once."""
+        runner = self._store.runner
+        with trio.move_on_after(STANDBY_SECONDS):
+            while not self.is_active() and runner.error is None:
+                await runner.changed.park()
 
     # Operations.
 

@@ -250,17 +250,20 @@ def test_hadoops_client_fetches_and_sends_a_token(spark, tmp_path):
 def test_a_query_goes_on_when_the_master_is_killed_and_its_clone_promoted(
     spark, pair, source, tmp_path
 ):
-    """The last test: the pair is broken afterwards."""
     first, second, way, _ = pair
     checkpoint, output = "webhdfs://mesh/query", tmp_path / "output"
 
+    promotions = []
+
     def break_the_master(batch):
+        """The batch goes on at once, and finds no gateway until the promotion is done."""
         if batch == 3:
             first.end()
             promotion = [*COMMAND, "store", "promote", "checkpoints", "--peer", way, "--force"]
-            subprocess.run(promotion, check=True, stdout=subprocess.DEVNULL)
+            promotions.append(subprocess.Popen(promotion, stdout=subprocess.DEVNULL))
 
     query = run(spark, Kind.HDFS, source, checkpoint, output, meanwhile=break_the_master)
+    assert [promotion.wait() for promotion in promotions] == [0]
     assert query.exception() is None
     assert_exact(Kind.HDFS, source, output)
     assert state_of(spark, checkpoint) == trial.recount(source)
