@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from peermesh.gateways.webhdfs.errors import InvalidRequest, NotFound, Unsupported
 from peermesh.gateways.webhdfs.limits import FILE_SIZE_MAX, USER_SIZE_MAX
@@ -176,10 +176,10 @@ class Parameters:
 
 def parse(method: str, target: str) -> Request:
     """Read a request; raises ``InvalidRequest``, ``Unsupported`` or ``NotFound``."""
-    parts = urlsplit(target)
-    if parts.path != URL_PREFIX and not parts.path.startswith(f"{URL_PREFIX}/"):
-        raise NotFound(f"{parts.path!r:.100}: what is here begins with {URL_PREFIX}/")
-    parameters = Parameters(parts.query)
+    quoted, _, query = target.partition("?")
+    if quoted != URL_PREFIX and not quoted.startswith(f"{URL_PREFIX}/"):
+        raise NotFound(f"{quoted!r:.100}: what is here begins with {URL_PREFIX}/")
+    parameters = Parameters(query)
     operation = parameters.text("op", "").upper()
     parser = _PARSERS.get((method, operation))
     if parser is None:
@@ -187,7 +187,7 @@ def parse(method: str, target: str) -> Request:
             f"{method} {operation or 'without op'!r:.60} is not offered here: this gateway has what"
             f" Spark uses, which is {', '.join(OPERATIONS)}"
         )
-    path = parse_path(unquote_path(parts.path.removeprefix(URL_PREFIX)) or "/")
+    path = parse_path(unquote_path(quoted.removeprefix(URL_PREFIX)) or "/")
     return parser(path, parameters)
 
 

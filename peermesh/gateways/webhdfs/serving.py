@@ -102,6 +102,9 @@ class WebHDFSGateway:
                 await self._answer(connection, head)
         except Disconnected as reason:
             logger.debug("%s", reason)
+        except Exception:
+            # A mistake of ours in one request is not the end of all others.
+            logger.exception("a request to the WebHDFS gateway failed")
         finally:
             self._connections -= 1
             await connection.close()

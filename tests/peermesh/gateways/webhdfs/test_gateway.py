@@ -248,6 +248,7 @@ def test_what_makes_no_sense_is_refused_and_costs_nothing_else(client):
         (lambda: client.open("/"), "FileNotFoundException"),
         (lambda: client.rename("/a", "/x/y", "NONE"), "FileNotFoundException"),
         (lambda: client.ask("GET", "/elsewhere"), "FileNotFoundException"),
+        (lambda: client.ask("GET", "//[elsewhere"), "FileNotFoundException"),
     ):
         with pytest.raises(RemoteException) as refused:
             wrong()
