@@ -11,7 +11,7 @@ ARGS ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
 DEMO_EXTRAS := cli,spark
-TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
+TEST_EXTRAS := $(DEMO_EXTRAS),http,zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test check check-lint check-format check-types check-imports swarm bench clean
@@ -29,7 +29,7 @@ demo: $(VENV)/.ready-demo
 	@$(VENV)/bin/peermesh demo $(ARGS)
 
 test: $(VENV)/.ready-test
-	@$(VENV)/bin/python -m pytest -n auto $(ARGS)
+	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
 # Four targets, so that "make --keep-going check" shows all that is wrong at once.
 check: check-lint check-format check-types check-imports

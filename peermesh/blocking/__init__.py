@@ -9,6 +9,7 @@ from endpoint.log import LogEntry, Start
 from endpoint.log_receipts import AppendReceipt
 from endpoint.receipts import Receipt
 from peermesh.blocking.endpoint import Endpoint
+from peermesh.blocking.gateways import serve_webhdfs
 from peermesh.blocking.log import Log, LogConsumer
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.reading import Reader
@@ -36,4 +37,5 @@ __all__ = [
     "StoreProxy",
     "Subscriber",
     "Watch",
+    "serve_webhdfs",
 ]

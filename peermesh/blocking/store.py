@@ -35,6 +35,10 @@ class Store(StoreHandle):
         self._use_core()
         core.runner.on_swap.append(self._use_core)
 
+    def inside(self) -> tuple[Portal, Core]:
+        """Give the way into the loop's thread, and the store in there: for what serves it."""
+        return self._portal, self._core
+
     def _use_core(self) -> None:
         """Read from the core that the store has now."""
         self._table = self._runner.core

@@ -18,6 +18,7 @@ from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.qos2 import dlq
 from peermesh.cli.running import Stopped
+from peermesh.cli.serve import serve
 from peermesh.cli.stores import store
 from wire.errors import InsecureAddress, MeshError
 
@@ -67,6 +68,7 @@ COMMANDS: Final = (
     log,
     node,
     pub,
+    serve,
     store,
     sub,
 )

@@ -46,11 +46,11 @@ class Promoter:
     def __init__(self, endpoint: Endpoint) -> None:
         """Begin without clones."""
         self._endpoint = endpoint
-        self._clones: dict[str, tuple[Store, str]] = {}
+        self._clones: dict[str, tuple[Store, str, int]] = {}
 
-    def add(self, name: str, clone: Store, path: str) -> None:
+    def add(self, name: str, clone: Store, path: str, *, replicas: int = 0) -> None:
         """Offer a clone; as a master it is in the file, or in memory if the path is empty."""
-        self._clones[name] = clone, path
+        self._clones[name] = clone, path, replicas
 
     async def serve(self, requests: Subscriber) -> None:
         """Do what is asked, and answer."""
@@ -65,12 +65,14 @@ class Promoter:
     async def _promote(self, name: str, *, force: bool) -> tuple[bool, str]:
         if name not in self._clones:
             return False, f"node {self._endpoint.node_id()} has no clone of {name}"
-        clone, path = self._clones[name]
+        clone, path, replicas = self._clones[name]
         try:
             if path:
-                promotion = await clone.promote(Backend.SQLite, path=path, force=force)
+                promotion = await clone.promote(
+                    Backend.SQLite, path=path, force=force, replicas=replicas
+                )
             else:
-                promotion = await clone.promote(force=force)
+                promotion = await clone.promote(force=force, replicas=replicas)
         except MeshError as error:
             return False, str(error)
         return True, (

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from pyspark import SparkConf, SparkContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 THREADS: Final = 2
 """Threads, and partitions of each piece of work: what the smallest machine has."""
@@ -52,8 +55,10 @@ Result = TypeVar("Result")
 class LocalSpark:
     """A Spark context with ``THREADS`` threads: ``with LocalSpark("name", directory) as spark``."""
 
-    def __init__(self, name: str, directory: Path) -> None:
-        """Start it; its temporary files and its settings go to ``directory``.
+    def __init__(
+        self, name: str, directory: Path, settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Start it; its temporary files go to ``directory``. ``settings`` come on top of ours.
 
         It changes the environment of this process, which is how Spark's JVM and its Python workers
         are told: one a process.
@@ -73,7 +78,14 @@ class LocalSpark:
             SPARK_SUBMIT_OPTS=" ".join(options),
             TMPDIR=str(directory),
         )
-        self._context = SparkContext(conf=_configuration(name, directory))
+        configuration = _configuration(name, directory).setAll(list((settings or {}).items()))
+        self._context = SparkContext(conf=configuration)
+
+    def session(self) -> SparkSession:
+        """Give a session of it, for tables and streams."""
+        from pyspark.sql import SparkSession  # the demo does without, and starts sooner
+
+        return SparkSession(self._context)
 
     def fold(
         self,

@@ -7,7 +7,7 @@ from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
-from tests.fuzz.targets import control, frames, handshake, lines, store, texts, values
+from tests.fuzz.targets import control, frames, handshake, lines, store, texts, values, webhdfs
 
 TARGETS: dict[str, ModuleType] = {
     "control": control,
@@ -17,6 +17,7 @@ TARGETS: dict[str, ModuleType] = {
     "store": store,
     "texts": texts,
     "values": values,
+    "webhdfs": webhdfs,
 }
 
 CORPUS = Path(__file__).parent / "corpus"

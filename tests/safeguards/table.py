@@ -655,4 +655,57 @@ BROKERS = [
     ),
 ]
 
-SAFEGUARDS = [*WIRE, *HANDSHAKE, *CHANNELS, *STORES, *SUCCESSION, *ENDPOINT, *FACE, *BROKERS]
+GATEWAYS = [
+    Safeguard(
+        "a rename refuses to overwrite",
+        "two drivers of Spark on one checkpoint both believe that they were first",
+        "peermesh/gateways/webhdfs/changes.py",
+        "        batch.if_absent(key)\n",
+        "        pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "a rename whose answer was lost may be asked again",
+        "a query of Spark fails when a gateway dies between a rename and its answer",
+        "peermesh/gateways/webhdfs/changes.py",
+        "        if target is not None and target.came_from == path_text(path):\n",
+        "        if False:\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "directories do not move into each other",
+        "two moves at once cut a whole tree of files off from the root",
+        "peermesh/gateways/webhdfs/changes.py",
+        "        _guard_way(batch, destination, above)\n",
+        "        pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "uploads that are cut are given up",
+        "each broken connection leaves the chunks of a file in the store for ever",
+        "peermesh/gateways/webhdfs/service.py",
+        "            self._abandon(upload)\n",
+        "            pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "a clone is standby",
+        "Spark reads a checkpoint that is older than what it was told",
+        "peermesh/gateways/webhdfs/service.py",
+        "        return self._store.runner.error is None and self._store.is_master()\n",
+        "        return True\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+]
+
+SAFEGUARDS = [
+    *WIRE,
+    *HANDSHAKE,
+    *CHANNELS,
+    *STORES,
+    *SUCCESSION,
+    *ENDPOINT,
+    *FACE,
+    *BROKERS,
+    *GATEWAYS,
+]

@@ -1,0 +1,127 @@
+"""``peermesh serve``: front ends of stores that speak other people's protocols."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import trio
+
+from handshake.credentials import is_loopback
+from peermesh import Backend, Endpoint, StatusEvent, Store
+from peermesh.cli.control import CONTROL_TOPIC, Promoter
+from peermesh.cli.exits import CommandFailed
+from peermesh.cli.mesh import Address, AddressType, Mesh, mesh_options
+from peermesh.cli.running import run
+
+
+@click.group()
+def serve() -> None:
+    """Serve a store to programs that do not know of the mesh."""
+
+
+@serve.command()
+@click.option(
+    "--store", "name", required=True, metavar="NAME[:PATH]",
+    help="The store: its master is here, in the SQLite file PATH, or else in memory. With --clone,"
+    " PATH is where the store is once the clone has been promoted (peermesh store promote).",
+)  # fmt: skip
+@click.option("--clone", is_flag=True, help="Hold a clone, and be standby until it is promoted.")
+@click.option(
+    "--replicas", default=0, show_default=True, type=click.IntRange(min=0), metavar="COUNT",
+    help="So many clones have what is answered.",
+)  # fmt: skip
+@click.option(
+    "--http", "address", default="127.0.0.1:9870", show_default=True, type=AddressType(),
+    help="Where Hadoop's client finds it: webhdfs://HOST:PORT/. Port 0 lets the system choose.",
+)  # fmt: skip
+@click.option(
+    "--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+    help="The token that clients have to give. Needed beyond the loopback interface.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
+@mesh_options(listens=True)
+def webhdfs(  # noqa: PLR0913 - one for each option
+    name: str,
+    replicas: int,
+    address: Address,
+    token_file: Path | None,
+    mesh: Mesh,
+    *,
+    clone: bool,
+    as_json: bool,
+) -> None:
+    """Serve the files in a store to Hadoop's client, for the checkpoints of Spark.
+
+    A job then says checkpointLocation="webhdfs://HOST:PORT/directory". Two gateways, one of them
+    with --clone, are found by Hadoop's own fail-over: see docs/spark.md.
+    """
+    token = None if token_file is None else token_file.read_text("utf-8").strip()
+    if token is None and not is_loopback(address[0]):
+        raise click.UsageError(
+            f"at {address[0]} anybody on the network could read and write: give --token-file, or"
+            " use 127.0.0.1"
+        )
+    server = _Server(mesh, address, token, as_json=as_json)
+    run(server.live, name, None if clone else replicas, replicas)
+
+
+class _Server:
+    """A gateway and its endpoint, as the command line has described them."""
+
+    def __init__(self, mesh: Mesh, address: Address, token: str | None, *, as_json: bool) -> None:
+        """Write what happens as JSON, or as text."""
+        self._mesh = mesh
+        self._address = address
+        self._token = token
+        self._as_json = as_json
+
+    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
+        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+
+    async def live(self, name: str, of_master: int | None, of_promoted: int) -> None:
+        """Do all of it, and stay; ``of_master`` is ``None`` for a clone."""
+        try:
+            from peermesh.gateways import serve_webhdfs
+        except ImportError as error:
+            raise CommandFailed("this needs HTTP: pip install 'peermesh[http]'") from error
+        host, port = self._address
+        name, _, path = name.partition(":")
+        async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
+            with endpoint.subscribe_status() as status:
+                if of_master is None:
+                    store = await endpoint.attach_clone(name)
+                    promoter = Promoter(endpoint)
+                    promoter.add(name, store, path, replicas=of_promoted)
+                    nursery.start_soon(promoter.serve, endpoint.subscribe(CONTROL_TOPIC))
+                else:
+                    store = await _attach_master(endpoint, name, path, of_master)
+                await self._join(endpoint, nursery)
+                async with serve_webhdfs(store, host=host, port=port, token=self._token) as gateway:
+                    self._say(
+                        "serving",
+                        f"serving {name} at webhdfs://{gateway.address}/",
+                        store=name,
+                        address=gateway.address,
+                        active=gateway.is_active(),
+                    )
+                    async for event in status:
+                        self._on_status(event)
+
+    async def _join(self, endpoint: Endpoint, nursery: trio.Nursery) -> None:
+        for host, port in self._mesh.listen:
+            bound = await endpoint.listen(host, port)
+            self._say("listening", f"listening on {host}:{bound}", host=host, port=bound)
+        for host, port in self._mesh.peers:
+            nursery.start_soon(endpoint.peer, host, port)
+
+    def _on_status(self, event: StatusEvent) -> None:
+        self._say(str(event.status), str(event), reason=event.reason)
+
+
+async def _attach_master(endpoint: Endpoint, name: str, path: str, replicas: int) -> Store:
+    if path:
+        return await endpoint.attach_master(name, Backend.SQLite, path=path, replicas=replicas)
+    return await endpoint.attach_master(name, Backend.Memory, replicas=replicas)

@@ -1,0 +1,180 @@
+"""HTTP/1.1 for gateways: h11 speaks it, trio carries it, bodies are streamed both ways."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+import h11
+import trio
+
+from peermesh.gateways.limits import (
+    DRAINED_SIZE_MAX,
+    HEAD_SECONDS,
+    HEAD_SIZE_MAX,
+    IDLE_SECONDS,
+    KEEPALIVE_SECONDS,
+    RECEIVE_SIZE,
+)
+from wire.errors import MeshError
+
+Headers = Sequence[tuple[str, str]]
+
+
+class Disconnected(MeshError):
+    """The client is gone, or does not speak HTTP."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The line and the headers of a request."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    """By name, in lower case; of one that comes twice the last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer that is short enough to be sent at once."""
+
+    status: int
+    body: bytes = b""
+    headers: Headers = field(default=())
+
+
+class HttpConnection:
+    """One client's connection, one request after another."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        """Own the stream from now on."""
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
+        self._stream = stream
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+
+    @property
+    def can_reply(self) -> bool:
+        """True until an answer to the request has begun."""
+        return self._http.our_state is h11.SEND_RESPONSE
+
+    async def next_head(self) -> Head | None:
+        """Wait for the next request; ``None`` when there is none any more.
+
+        Raises ``Disconnected`` for what is no HTTP, after it was told so.
+        """
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+        if self._http.our_state is not h11.IDLE:
+            return None
+        try:
+            if not self._http.trailing_data[0]:
+                await self._await_first_byte()
+            with trio.fail_after(HEAD_SECONDS):
+                event = await self._next_event()
+        except trio.TooSlowError:
+            return None
+        except h11.RemoteProtocolError as error:
+            await self._refuse(error)
+            raise Disconnected(str(error)) from error
+        if not isinstance(event, h11.Request):
+            return None
+        headers = {name.decode("ascii"): value.decode("latin-1") for name, value in event.headers}
+        return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
+
+    async def _await_first_byte(self) -> None:
+        """Wait between two requests, which may last longer than one."""
+        with trio.fail_after(IDLE_SECONDS):
+            self._http.receive_data(await self._receive())
+
+    async def body(self) -> AsyncIterator[bytes]:
+        """Give the body of the request, piece by piece; raises ``Disconnected`` in the middle."""
+        if self._http.they_are_waiting_for_100_continue:
+            await self._send(h11.InformationalResponse(status_code=100, headers=[]))
+        try:
+            while isinstance(event := await self._next_event(), h11.Data):
+                yield bytes(event.data)
+        except h11.RemoteProtocolError as error:
+            raise Disconnected(str(error)) from error
+        if not isinstance(event, h11.EndOfMessage):
+            raise Disconnected("the connection ended in the middle of a body")
+
+    async def whole_body(self, size_max: int) -> bytes | None:
+        """Give the body of the request at once; ``None`` if it is too long."""
+        body = b""
+        async for data in self.body():
+            body += data
+            if len(body) > size_max:
+                return None
+        return body
+
+    async def reply(self, reply: Reply) -> None:
+        """Send a short answer; what is left of the request's body is thrown away first."""
+        await self._drain()
+        data = self._begin(reply.status, reply.headers, len(reply.body))
+        data += self._http.send(h11.Data(data=reply.body)) or b""
+        await self._send_bytes(data + (self._http.send(h11.EndOfMessage()) or b""))
+
+    async def stream(self, length: int, pieces: AsyncIterator[bytes], headers: Headers) -> None:
+        """Send a long answer, piece by piece; the client notices if pieces are missing."""
+        await self._drain()
+        data = self._begin(200, headers, length)
+        async for piece in pieces:
+            data += self._http.send(h11.Data(data=piece)) or b""
+            await self._send_bytes(data)
+            data = b""
+        await self._send_bytes(data + (self._http.send(h11.EndOfMessage()) or b""))
+
+    async def close(self) -> None:
+        """End the connection."""
+        await trio.aclose_forcefully(self._stream)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _begin(self, status: int, headers: Headers, length: int) -> bytes:
+        lines = [*headers, ("Content-Length", str(length))]
+        if self._http.their_state is not h11.DONE:
+            lines.append(("Connection", "close"))
+        return self._http.send(h11.Response(status_code=status, headers=lines)) or b""
+
+    async def _drain(self) -> None:
+        """Read on for a while: who is still sending does not listen."""
+        if self._http.their_state is not h11.SEND_BODY:
+            return
+        if self._http.they_are_waiting_for_100_continue:
+            return
+        drained = 0
+        async for data in self.body():
+            drained += len(data)
+            if drained > DRAINED_SIZE_MAX:
+                return
+
+    async def _refuse(self, error: h11.RemoteProtocolError) -> None:
+        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            status = error.error_status_hint
+            response = h11.Response(
+                status_code=status, headers=[("Content-Length", "0"), ("Connection", "close")]
+            )
+            await self._send(response)
+
+    async def _next_event(self) -> object:
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            self._http.receive_data(await self._receive())
+        return event
+
+    async def _receive(self) -> bytes:
+        try:
+            return bytes(await self._stream.receive_some(RECEIVE_SIZE))
+        except trio.BrokenResourceError as error:
+            raise Disconnected("the connection broke") from error
+
+    async def _send(self, event: h11.InformationalResponse | h11.Response) -> None:
+        await self._send_bytes(self._http.send(event) or b"")
+
+    async def _send_bytes(self, data: bytes) -> None:
+        try:
+            await self._stream.send_all(data)
+        except trio.BrokenResourceError as error:
+            raise Disconnected("the connection broke") from error

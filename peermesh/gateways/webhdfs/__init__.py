@@ -1,0 +1,1 @@
+"""WebHDFS in front of a store: what Spark needs for its checkpoints (extra ``http``)."""

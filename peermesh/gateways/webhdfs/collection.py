@@ -1,0 +1,72 @@
+"""Collecting what nobody can reach any more: large files, trees that were deleted, lost uploads.
+
+Each step is one batch of limited size, and what is left to do is in the store itself: whoever is
+the master next goes on with it.
+"""
+
+from __future__ import annotations
+
+from peermesh.gateways.webhdfs.changes import discard
+from peermesh.gateways.webhdfs.limits import COLLECTED_COUNT
+from peermesh.gateways.webhdfs.nodes import (
+    GARBAGE_PREFIX,
+    UPLOADS_PREFIX,
+    children_key,
+    chunks_prefix,
+    decode_node,
+    entries_prefix,
+    garbage_key,
+)
+from peermesh.gateways.webhdfs.tree import View
+from peermesh.gateways.webhdfs.uploads import abandon_upload
+from stores.batch import Batch
+from wire.values import Value
+
+FILES_COUNT = COLLECTED_COUNT // 8
+"""Entries that one step collects: each has up to sixteen chunks, most have one."""
+
+
+def next_step(view: View) -> Batch | None:
+    """Give the next batch of the collection; ``None`` if nothing is left."""
+    found = view.scan(GARBAGE_PREFIX, 1)
+    if not found:
+        return None
+    ((key, is_directory),) = found
+    number = _number(key)
+    return _collect_directory(view, number) if is_directory else _collect_file(view, number)
+
+
+def _collect_file(view: View, number: int) -> Batch:
+    batch = Batch()
+    chunks = view.scan(chunks_prefix(number), COLLECTED_COUNT)
+    for key, _ in chunks:
+        batch.erase(key)
+    return batch if chunks else batch.erase(garbage_key(number))
+
+
+def _collect_directory(view: View, number: int) -> Batch:
+    """Collect some entries. None is added meanwhile: the count of children is gone."""
+    batch = Batch()
+    entries = view.scan(entries_prefix(number), FILES_COUNT)
+    for key, value in entries:
+        batch.erase(key)
+        discard(batch, decode_node(value))
+    return batch if entries else batch.erase(garbage_key(number))
+
+
+def lost_uploads(view: View, uploader: str) -> list[Batch]:
+    """Give up the uploads of gateways before this one: their connections are gone."""
+    found = view.scan(UPLOADS_PREFIX, COLLECTED_COUNT)
+    return [abandon_upload(_number(key)) for key, who in found if who != uploader]
+
+
+def plant_root() -> Batch:
+    """Make the root of an empty store."""
+    return Batch().if_absent(children_key(0)).put(children_key(0), 0)
+
+
+def _number(key: Value) -> int:
+    assert isinstance(key, tuple), "the prefix is a vector"
+    number = key[-1]
+    assert isinstance(number, int), "keys end in the number of a node"
+    return number

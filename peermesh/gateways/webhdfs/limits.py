@@ -1,0 +1,49 @@
+"""Every limit of the WebHDFS gateway, each with its reason."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wire.limits import KIB, MIB
+
+CHUNK_SIZE: Final = 256 * KIB
+"""Bytes of a file under one key: as large as a chunk of a snapshot, so that other messages of the
+store pass in between. Smaller files are one mutation."""
+
+FILE_SIZE_MAX: Final = 64 * 1024 * MIB
+"""Bytes of a file: the store keeps all of it in memory, so that no machine of today has room for
+more; and what Spark calls large is some hundred megabytes."""
+
+UPLOAD_WINDOW_CHUNKS: Final = 8
+"""Chunks of one upload that wait for their receipts: 2 MiB fill any disk's or replica's queue."""
+
+ERASED_CHUNKS_MAX: Final = 16
+"""Chunks that are erased together with their file; those of a larger one are collected later."""
+
+COLLECTED_COUNT: Final = 256
+"""Keys that one step of the collection erases: a millisecond's work for the store's master."""
+
+PATH_SIZE_MAX: Final = 8_000
+"""Characters of a path, as in HDFS."""
+
+PATH_DEPTH_MAX: Final = 200
+"""Names of a path. Each new directory is three steps of a batch, which takes a thousand."""
+
+NAME_SIZE_MAX: Final = 255
+"""Bytes of a name, as in HDFS and in most file systems."""
+
+USER_SIZE_MAX: Final = 255
+"""Characters of a user's name, which is stored with each file."""
+
+LISTED_COUNT_MAX: Final = 50_000
+"""Entries of a directory that can be listed: the answer is one JSON text of some 15 MB."""
+
+ATTEMPTS_MAX: Final = 32
+"""How often a change is decided anew because somebody else was faster: each time one got on."""
+
+TOKEN_REQUEST_SIZE_MAX: Final = 4 * KIB
+"""Bytes of a request for a token: it is a form of four short fields."""
+
+STANDBY_SECONDS: Final = 0.2
+"""How long a standby gateway waits for its promotion before it sends a client elsewhere: Hadoop's
+client asks all addresses in turns without a pause, and gives up after so many tries."""

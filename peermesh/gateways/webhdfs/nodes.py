@@ -1,0 +1,113 @@
+"""Files and directories, and the keys and values under which a store holds them.
+
+| key | value |
+|---|---|
+| ``("webhdfs", "entry", directory, name)`` | the file or directory of that name: a ``Node`` |
+| ``("webhdfs", "children", directory)`` | how many entries the directory has |
+| ``("webhdfs", "chunk", file, index)`` | a piece of the file's content |
+| ``("webhdfs", "upload", file)`` | who uploads it: it has chunks, and no entry yet |
+| ``("webhdfs", "garbage", node)`` | it has no entry any more, but chunks or entries of its own |
+
+Directories and files have numbers, so that moving one is a matter of two entries, whatever is in
+it. Nobody writes under a directory that has no count of children: this is how a batch that adds
+something notices that the directory was deleted meanwhile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from wire.values import Value
+
+ROOT_NUMBER: Final = 0
+
+SPACE: Final = "webhdfs"
+"""The first element of all keys: the store may hold other things too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A file or a directory, without its name and its content."""
+
+    number: int
+    is_directory: bool
+    length: int
+    """Bytes of a file."""
+    chunk_count: int
+    modified_ms: int
+    """When it was written, since 1970. Directories keep the time at which they were made."""
+    owner: str
+    permission: str
+    """Octal, as the client gave it: kept, and told, and not enforced."""
+    block_size: int
+    """What the client wished for, since it computes its read-ahead with it."""
+    came_from: str | None = None
+    """The path from which it was renamed: whoever asks again has lost the answer."""
+
+
+def root_node() -> Node:
+    """Give the root, which has no entry."""
+    return Node(ROOT_NUMBER, True, 0, 0, 0, "root", "755", 0)  # noqa: FBT003 - the root in one line
+
+
+def encode_node(node: Node) -> Value:
+    """Give what is stored for a node."""
+    return (
+        node.number,
+        node.is_directory,
+        node.length,
+        node.chunk_count,
+        node.modified_ms,
+        node.owner,
+        node.permission,
+        node.block_size,
+        node.came_from,
+    )
+
+
+def decode_node(value: Value) -> Node:
+    """Read what is stored for a node."""
+    assert isinstance(value, tuple), "nobody else writes under our keys"
+    return Node(*value)
+
+
+def entry_key(directory: int, name: str) -> Value:
+    """Give the key of a directory's entry."""
+    return (SPACE, "entry", directory, name)
+
+
+def entries_prefix(directory: int) -> Value:
+    """Give what all keys of a directory's entries begin with."""
+    return (SPACE, "entry", directory)
+
+
+def children_key(directory: int) -> Value:
+    """Give the key of the number of a directory's entries."""
+    return (SPACE, "children", directory)
+
+
+def chunk_key(file: int, index: int) -> Value:
+    """Give the key of a piece of a file."""
+    return (SPACE, "chunk", file, index)
+
+
+def chunks_prefix(file: int) -> Value:
+    """Give what all keys of a file's pieces begin with."""
+    return (SPACE, "chunk", file)
+
+
+def upload_key(file: int) -> Value:
+    """Give the key that says that a file is being uploaded."""
+    return (SPACE, "upload", file)
+
+
+UPLOADS_PREFIX: Final[Value] = (SPACE, "upload")
+
+
+def garbage_key(node: int) -> Value:
+    """Give the key that says that a node has to be collected."""
+    return (SPACE, "garbage", node)
+
+
+GARBAGE_PREFIX: Final[Value] = (SPACE, "garbage")

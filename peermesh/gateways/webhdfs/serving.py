@@ -1,0 +1,197 @@
+"""The WebHDFS gateway: an HTTP server in front of a store (design section 12)."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import trio
+
+from endpoint.bell import Bell
+from endpoint.store import Store
+from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
+from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX
+from peermesh.gateways.webhdfs import replies
+from peermesh.gateways.webhdfs.access import TOKEN_PATH, TOKEN_SECONDS, Access
+from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refusal
+from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
+from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
+from peermesh.gateways.webhdfs.service import Service
+from peermesh.testing.nurseries import open_serving_nursery
+from wire.errors import AddressInUse
+
+logger = logging.getLogger("peermesh.gateways.webhdfs")
+
+_PROCESS: Final = secrets.token_hex(8)
+"""Who uploads: what another process has begun, and not ended, is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayStatistics:
+    """What a gateway has done."""
+
+    is_active: bool
+    connections: int
+    """That stand now."""
+    requests: dict[str, int]
+    """So many of each kind."""
+    refusals: dict[str, int]
+    """So many for each reason, by the name of the Java exception."""
+
+
+class WebHDFSGateway:
+    """A gateway that serves; see ``serve_webhdfs``."""
+
+    def __init__(self, store: Store, access: Access) -> None:
+        """Serve a store."""
+        self._access = access
+        self._service = Service(store, _PROCESS)
+        self._requests: Counter[str] = Counter()
+        self._refusals: Counter[str] = Counter()
+        self._connections = 0
+        self._has_garbage = Bell()
+        self._service.has_garbage = self._has_garbage.ring
+        self.host = ""
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """Give host and port, as in ``webhdfs://{address}/path``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    def is_active(self) -> bool:
+        """Tell whether the store's master is here; otherwise everything is refused as standby."""
+        return self._service.is_active()
+
+    def statistics(self) -> GatewayStatistics:
+        """Count what was done so far."""
+        return GatewayStatistics(
+            self.is_active(), self._connections, dict(self._requests), dict(self._refusals)
+        )
+
+    async def serve(self, listeners: list[trio.SocketListener]) -> None:
+        """Accept connections until cancelled."""
+        limit = trio.CapacityLimiter(CONNECTIONS_MAX)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._collect)
+            for listener in listeners:
+                nursery.start_soon(self._accept, listener, limit, nursery)
+
+    async def _accept(
+        self, listener: trio.SocketListener, limit: trio.CapacityLimiter, nursery: trio.Nursery
+    ) -> None:
+        while True:
+            token = object()
+            await limit.acquire_on_behalf_of(token)
+            stream = await listener.accept()
+            nursery.start_soon(self._converse, stream, limit, token)
+
+    async def _converse(
+        self, stream: trio.SocketStream, limit: trio.CapacityLimiter, token: object
+    ) -> None:
+        connection = HttpConnection(stream)
+        self._connections += 1
+        try:
+            while (head := await connection.next_head()) is not None:
+                await self._answer(connection, head)
+        except Disconnected as reason:
+            logger.debug("%s", reason)
+        except Exception:
+            # A mistake of ours in one request is not the end of all others.
+            logger.exception("a request to the WebHDFS gateway failed")
+        finally:
+            self._connections -= 1
+            await connection.close()
+            limit.release_on_behalf_of(token)
+
+    async def _answer(self, connection: HttpConnection, head: Head) -> None:
+        try:
+            if head.method == "POST" and head.target == TOKEN_PATH:
+                await self._grant(connection)
+                return
+            host = self._access.check(head.headers)
+            request = parse(head.method, head.target)
+            self._requests[type(request).__name__] += 1
+            await self._service.prepare()
+            await self._carry_out(connection, head, request, host)
+        except Refusal as refusal:
+            await self._refuse(connection, refusal)
+
+    async def _refuse(self, connection: HttpConnection, refusal: Refusal) -> None:
+        self._refusals[refusal.java_class.rpartition(".")[2]] += 1
+        if not connection.can_reply:
+            # The answer has begun, and what is missing of it will never come.
+            raise Disconnected(str(refusal)) from refusal
+        is_stranger = isinstance(refusal, NotAuthorized)
+        headers = [("WWW-Authenticate", "Bearer")] if is_stranger else []
+        await connection.reply(Reply(refusal.status, replies.remote_exception(refusal), headers))
+
+    async def _carry_out(
+        self, connection: HttpConnection, head: Head, request: Request, host: str
+    ) -> None:
+        match request:
+            case Create(has_data=True):
+                await self._service.create(request, connection.body())
+                await connection.reply(Reply(201, headers=[("Location", f"http://{host}/")]))
+            case Open(has_data=True):
+                file, start, stop = self._service.find_file(request)
+                pieces = self._service.read(file, start, stop)
+                headers = [("Content-Type", "application/octet-stream")]
+                await connection.stream(stop - start, pieces, headers)
+            case Create() | Open():
+                self._service.check(request)
+                place = f"http://{host}{head.target}&{DATA_PARAMETER}=true"
+                await connection.reply(Reply(307, headers=[("Location", place)]))
+            case _:
+                await connection.reply(await self._service.answer(request))
+
+    async def _grant(self, connection: HttpConnection) -> None:
+        form = await connection.whole_body(TOKEN_REQUEST_SIZE_MAX)
+        if form is None:
+            raise InvalidRequest(f"a form of more than {TOKEN_REQUEST_SIZE_MAX} bytes")
+        token = self._access.grant(form)
+        # Its reader is another one than that of all other answers, and insists on the type.
+        headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
+        await connection.reply(Reply(200, replies.access_token(token, TOKEN_SECONDS), headers))
+
+    async def _collect(self) -> None:
+        """Collect whenever there is something to collect."""
+        while True:
+            try:
+                while await self._service.collect():
+                    await trio.lowlevel.checkpoint()
+            except Refusal as reason:
+                logger.info("nothing is collected now: %s", reason)
+            await self._has_garbage.wait()
+
+
+@asynccontextmanager
+async def serve_webhdfs(
+    store: Store, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
+) -> AsyncIterator[WebHDFSGateway]:
+    """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
+
+    On the endpoint with the store's master it is active; on one with a clone it answers as a
+    standby NameNode, until that clone is promoted. Beyond loopback it needs a ``token``, which
+    clients send as a bearer token. Raises ``InsecureAddress``, ``CredentialsError`` for a token
+    that is too short, and ``AddressInUse``.
+    """
+    gateway = WebHDFSGateway(store, Access(host, token))
+    try:
+        listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
+    except (OSError, OverflowError) as error:
+        raise AddressInUse(f"cannot serve WebHDFS at {host}:{port}: {error}") from error
+    gateway.host, gateway.port = listeners[0].socket.getsockname()[:2]
+    try:
+        async with open_serving_nursery() as nursery:
+            nursery.start_soon(gateway.serve, listeners)
+            yield gateway
+    finally:
+        for listener in listeners:
+            listener.socket.close()

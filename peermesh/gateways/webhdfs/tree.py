@@ -1,0 +1,85 @@
+"""Reading the tree of files and directories in a store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from peermesh.gateways.webhdfs.errors import Impossible, NotFound
+from peermesh.gateways.webhdfs.limits import LISTED_COUNT_MAX
+from peermesh.gateways.webhdfs.nodes import (
+    Node,
+    children_key,
+    decode_node,
+    entries_prefix,
+    entry_key,
+    root_node,
+)
+from peermesh.gateways.webhdfs.paths import Path, path_text
+from wire.values import Value
+
+
+class View(Protocol):
+    """What a store holds at one moment."""
+
+    def get(self, key: Value) -> Value:
+        """Give the value of a key; ``None`` if it is missing."""
+
+    def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
+        """Give the first keys that begin with a prefix, in order, with their values."""
+
+
+class Tree:
+    """The files and directories of a store, at one moment."""
+
+    def __init__(self, view: View) -> None:
+        """Read from a view."""
+        self.view = view
+
+    def find(self, path: Path) -> Node | None:
+        """Give what is there; ``None`` if there is nothing."""
+        *_, last = self.walk(path)
+        return last
+
+    def walk(self, path: Path) -> Iterator[Node | None]:
+        """Give the root, and what each name on the way stands for: ``None`` if for nothing."""
+        node: Node | None = root_node()
+        yield node
+        for name in path:
+            node = self.child(node, name)
+            yield node
+
+    def child(self, directory: Node | None, name: str) -> Node | None:
+        """Give a directory's entry of that name, if it is a directory and has one."""
+        if directory is None or not directory.is_directory:
+            return None
+        value = self.view.get(entry_key(directory.number, name))
+        return None if value is None else decode_node(value)
+
+    def node(self, path: Path) -> Node:
+        """Give what is there; raises ``NotFound``."""
+        found = self.find(path)
+        if found is None:
+            raise NotFound(f"File does not exist: {path_text(path)}")
+        return found
+
+    def count(self, directory: Node) -> int:
+        """Count a directory's entries."""
+        found = self.view.get(children_key(directory.number))
+        return found if isinstance(found, int) else 0
+
+    def entries(self, directory: Node) -> list[tuple[str, Node]]:
+        """Give a directory's entries by name; raises ``Impossible`` for too many."""
+        count = self.count(directory)
+        if count > LISTED_COUNT_MAX:
+            raise Impossible(
+                f"a directory with {count} entries cannot be listed, only up to {LISTED_COUNT_MAX}:"
+                " spread them over several"
+            )
+        found = self.view.scan(entries_prefix(directory.number), LISTED_COUNT_MAX)
+        return [(_name(key), decode_node(value)) for key, value in found]
+
+
+def _name(key: Value) -> str:
+    assert isinstance(key, tuple), "the prefix is a vector"
+    return str(key[-1])

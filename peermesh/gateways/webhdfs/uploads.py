@@ -1,0 +1,63 @@
+"""The content of a file on its way in: pieces of any size become chunks."""
+
+from __future__ import annotations
+
+from peermesh.gateways.webhdfs.changes import Content
+from peermesh.gateways.webhdfs.errors import Impossible
+from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, FILE_SIZE_MAX
+from peermesh.gateways.webhdfs.nodes import garbage_key, upload_key
+from stores.batch import Batch
+
+
+class Upload:
+    """Cuts what comes into chunks, and keeps less than one of them."""
+
+    def __init__(self, number: int) -> None:
+        """Begin a file of this number."""
+        self.number = number
+        self._rest = bytearray()
+        self._length = 0
+        self._chunk_count = 0
+
+    @property
+    def is_begun(self) -> bool:
+        """True once a chunk is in the store, so that somebody has to clean up."""
+        return self._chunk_count > 0
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Take in data; give the chunks that are full, with their places."""
+        self._length += len(data)
+        if self._length > FILE_SIZE_MAX:
+            raise Impossible(f"a file has at most {FILE_SIZE_MAX} bytes: write several")
+        self._rest += data
+        full = []
+        # One byte more than a chunk: a file of exactly one is a short one.
+        while len(self._rest) > CHUNK_SIZE:
+            full.append(self._cut(CHUNK_SIZE))
+        return full
+
+    def end(self) -> tuple[list[tuple[int, bytes]], Content]:
+        """Give what is left to be stored first, and the content."""
+        if not self.is_begun:
+            rest = bytes(self._rest)
+            count = 1 if rest else 0
+            return [], Content(self.number, len(rest), count, rest or None)
+        last = [self._cut(CHUNK_SIZE)]
+        return last, Content(self.number, self._length, self._chunk_count, None)
+
+    def _cut(self, size: int) -> tuple[int, bytes]:
+        chunk = bytes(self._rest[:size])
+        del self._rest[:size]
+        index, self._chunk_count = self._chunk_count, self._chunk_count + 1
+        return index, chunk
+
+
+def begin_upload(number: int, uploader: str) -> Batch:
+    """Note who uploads a file, before its first chunk."""
+    return Batch().put(upload_key(number), uploader)
+
+
+def abandon_upload(number: int) -> Batch:
+    """Have the chunks of an upload collected; its file can have no place any more."""
+    key = upload_key(number)
+    return Batch().if_exists(key).erase(key).put(garbage_key(number), False)  # noqa: FBT003 - not a directory

@@ -1,0 +1,104 @@
+"""The settings with which a Spark job keeps its files at a gateway; needs no pyspark itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from wire.errors import MeshError
+
+NAME: Final = "mesh"
+"""What several gateways are called together, in ``webhdfs://mesh/…``."""
+
+SCHEME: Final = "mesh"
+"""Our own scheme, ``mesh://host:port/…``: Spark then takes the shorter way to write a file."""
+
+CONNECT_SECONDS: Final = 5
+"""How long a gateway may take to accept a connection: one that is cut off does not answer."""
+
+READ_SECONDS: Final = 60
+"""How long a gateway may take to answer: Hadoop's default, as long as a large upload settles."""
+
+RETRIES: Final = "100,50"
+"""Milliseconds between two tries, and how many: five seconds' worth of a gateway's restart."""
+
+FAILOVER_ATTEMPTS: Final = 1_000
+"""How often gateways are tried in turns. Hadoop's client does not pause in between; a standby
+gateway does, for a fifth of a second: so there is more than a minute to promote a clone."""
+
+_HADOOP: Final = "spark.hadoop."
+_FAILOVER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+_WEBHDFS: Final = "org.apache.hadoop.hdfs.web.WebHdfsFileSystem"
+_TOKENS: Final = "org.apache.hadoop.hdfs.web.oauth2.ConfCredentialBasedAccessTokenProvider"
+_REDACTION: Final = "(?i)secret|password|token|access[.]?key|credential"
+
+
+class InvalidGateways(MeshError, ValueError):
+    """Addresses from which no settings can be made."""
+
+
+def spark_conf(*gateways: str, name: str = NAME, token: str | None = None) -> dict[str, str]:
+    """Give the settings for ``webhdfs://{gateway}/…``, or of several ``webhdfs://{name}/…``.
+
+    Each gateway is ``host:port``. With one, a short absence of it is waited for, and
+    ``mesh://{gateway}/…`` works too. With several, the one that is active is found, and found
+    again after a promotion. The ``token`` is that of the gateways. Raises ``InvalidGateways``.
+    """
+    _check(gateways, name)
+    settings = _patience()
+    settings.update(_one() if len(gateways) == 1 else _several(gateways, name))
+    if token is not None:
+        settings.update(_credential(gateways[0], token))
+        return {_HADOOP + key: value for key, value in settings.items()} | {
+            "spark.redaction.regex": _REDACTION
+        }
+    return {_HADOOP + key: value for key, value in settings.items()}
+
+
+def _check(gateways: tuple[str, ...], name: str) -> None:
+    if not gateways:
+        raise InvalidGateways("name the gateways of the job, each as host:port")
+    for gateway in gateways:
+        host, _, port = gateway.rpartition(":")
+        if not (host and port.isascii() and port.isdigit()):
+            raise InvalidGateways(
+                f"{gateway!r} is no gateway: write host:port, as in 10.0.0.1:9870"
+            )
+    if not (name.isascii() and name.isalnum()):
+        raise InvalidGateways(f"name={name!r}: it is part of addresses, so use letters and digits")
+
+
+def _patience() -> dict[str, str]:
+    return {
+        "dfs.webhdfs.socket.connect-timeout": f"{CONNECT_SECONDS}s",
+        "dfs.webhdfs.socket.read-timeout": f"{READ_SECONDS}s",
+    }
+
+
+def _one() -> dict[str, str]:
+    return {
+        "dfs.http.client.retry.policy.enabled": "true",
+        "dfs.http.client.retry.policy.spec": RETRIES,
+        f"fs.{SCHEME}.impl": _WEBHDFS,
+    }
+
+
+def _several(gateways: tuple[str, ...], name: str) -> dict[str, str]:
+    members = [f"gateway{number}" for number in range(1, len(gateways) + 1)]
+    addresses = zip(members, gateways, strict=True)
+    return {
+        "dfs.nameservices": name,
+        f"dfs.ha.namenodes.{name}": ",".join(members),
+        f"dfs.client.failover.proxy.provider.{name}": _FAILOVER,
+        "dfs.http.client.failover.max.attempts": str(FAILOVER_ATTEMPTS),
+        "dfs.http.client.retry.max.attempts": str(FAILOVER_ATTEMPTS),
+    } | {f"dfs.namenode.http-address.{name}.{member}": address for member, address in addresses}
+
+
+def _credential(gateway: str, token: str) -> dict[str, str]:
+    return {
+        "dfs.webhdfs.oauth2.enabled": "true",
+        "dfs.webhdfs.oauth2.access.token.provider": _TOKENS,
+        "dfs.webhdfs.oauth2.client.id": "spark",
+        "dfs.webhdfs.oauth2.credential": token,
+        "dfs.webhdfs.oauth2.refresh.url": f"http://{gateway}/token",
+    }

@@ -1,0 +1,139 @@
+"""A client of WebHDFS in plain HTTP, for tests of gateways without Spark."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+URL_PREFIX: Final = "/webhdfs/v1"
+
+TIMEOUT_SECONDS: Final = 30.0
+
+
+class RemoteException(Exception):
+    """What the gateway refused, by the name of the Java exception."""
+
+    def __init__(self, status: int, name: str, message: str) -> None:
+        """Tell what came."""
+        super().__init__(f"{status} {name}: {message}")
+        self.status = status
+        self.name = name
+
+
+class WebHDFSClient:
+    """Does what Hadoop's client does, over one connection that is kept."""
+
+    def __init__(self, host: str, port: int, *, token: str | None = None) -> None:
+        """Connect when first asked."""
+        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    # Operations.
+
+    def status(self, path: str) -> dict[str, Any]:
+        """Give what is known of a file or directory."""
+        found: dict[str, Any] = self._json("GET", path, "GETFILESTATUS")["FileStatus"]
+        return found
+
+    def names(self, path: str) -> list[str]:
+        """Give the names in a directory."""
+        found = self._json("GET", path, "LISTSTATUS")["FileStatuses"]["FileStatus"]
+        return [status["pathSuffix"] for status in found]
+
+    def make_directories(self, path: str) -> bool:
+        """Make a directory and those above it."""
+        return self._boolean("PUT", path, "MKDIRS")
+
+    def create(self, path: str, content: bytes | Iterable[bytes], *, overwrite: bool) -> None:
+        """Write a file, in the two steps that it takes; a chunked body if it comes in pieces."""
+        word = str(overwrite).lower()
+        location = self._redirection("PUT", path, "CREATE", overwrite=word)
+        chunked = {} if isinstance(content, bytes) else {"Transfer-Encoding": "chunked"}
+        self.ask("PUT", location, content, chunked)
+
+    def open(self, path: str, **stretch: int) -> bytes:
+        """Read a file, or the stretch of it with this ``offset`` and ``length``."""
+        return self.ask("GET", self._redirection("GET", path, "OPEN", **stretch))
+
+    def rename(self, path: str, destination: str, options: str | None = None) -> bool:
+        """Move something: true or false without options, else true or an exception."""
+        if options is None:
+            return self._boolean("PUT", path, "RENAME", destination=destination)
+        self.ask("PUT", url(path, "RENAME", destination=destination, renameoptions=options))
+        return True
+
+    def delete(self, path: str, *, recursive: bool = False) -> bool:
+        """Delete something; false if it is not there."""
+        return self._boolean("DELETE", path, "DELETE", recursive=str(recursive).lower())
+
+    # Steps.
+
+    def ask(
+        self,
+        method: str,
+        target: str,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> bytes:
+        """Send one request, and give its answer's body; raises ``RemoteException``."""
+        status, _, data = self.exchange(method, target, body, headers)
+        if status >= http.HTTPStatus.BAD_REQUEST:
+            told = json.loads(data)["RemoteException"]
+            raise RemoteException(status, told["exception"], told["message"])
+        return data
+
+    def exchange(
+        self,
+        method: str,
+        target: str,
+        body: bytes | Iterable[bytes] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> tuple[int, dict[str, str], bytes]:
+        """Send one request, and give status, headers and body of its answer."""
+        all_headers = {**self._headers, **(headers or {})}
+        is_chunked = "Transfer-Encoding" in all_headers
+        self._connection.request(method, target, body, all_headers, encode_chunked=is_chunked)
+        response = self._connection.getresponse()
+        return response.status, dict(response.headers), response.read()
+
+    def _redirection(self, method: str, path: str, operation: str, **parameters: object) -> str:
+        status, headers, data = self.exchange(method, url(path, operation, **parameters))
+        if status >= http.HTTPStatus.BAD_REQUEST:
+            told = json.loads(data)["RemoteException"]
+            raise RemoteException(status, told["exception"], told["message"])
+        place = urlsplit(headers["Location"])
+        return f"{place.path}?{place.query}"
+
+    def _json(self, method: str, path: str, operation: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON may be anything
+        return json.loads(self.ask(method, url(path, operation, **parameters)))
+
+    def _boolean(self, method: str, path: str, operation: str, **parameters: object) -> bool:
+        answer: bool = self._json(method, path, operation, **parameters)["boolean"]
+        return answer
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+def url(path: str, operation: str, **parameters: object) -> str:
+    """Give the address of an operation, as Hadoop's client writes it."""
+    query = urlencode({"op": operation, "user.name": "spark", **parameters})
+    return f"{URL_PREFIX}{quote(path)}?{query}"

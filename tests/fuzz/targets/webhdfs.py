@@ -1,0 +1,45 @@
+"""Requests to the WebHDFS gateway, and forms that ask it for a token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from peermesh.gateways.webhdfs.access import Access
+from peermesh.gateways.webhdfs.errors import Refusal
+from peermesh.gateways.webhdfs.limits import NAME_SIZE_MAX, PATH_DEPTH_MAX, USER_SIZE_MAX
+from peermesh.gateways.webhdfs.replies import remote_exception
+from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, parse
+
+TOKEN = "a-token-of-some-length"
+
+
+def check(data: bytes) -> None:
+    """Read it as a method and an address, as a host, and as a form: it is taken or refused."""
+    method, _, target = data.decode("latin-1").partition(" ")
+    try:
+        request = parse(method, target)
+    except Refusal as refusal:
+        remote_exception(refusal)
+    else:
+        for name in (*getattr(request, "path", ()), *getattr(request, "destination", ())):
+            assert name not in ("", ".", "..")
+            assert len(name.encode()) <= NAME_SIZE_MAX
+        assert len(getattr(request, "path", ())) <= PATH_DEPTH_MAX
+        assert len(getattr(request, "user", "")) <= USER_SIZE_MAX
+    access = Access("127.0.0.1", TOKEN)
+    for attempt in (lambda: access.grant(data), lambda: access.check({"host": target})):
+        try:
+            attempt()
+        except Refusal:
+            continue
+        assert TOKEN.encode() in data
+
+
+def seeds() -> Iterator[bytes]:
+    """Give each operation, with what it takes."""
+    rest = "user.name=spark&permission=755&overwrite=true&offset=1&length=2&recursive=true"
+    for operation in OPERATIONS:
+        for method in ("GET", "PUT", "DELETE"):
+            target = f"{URL_PREFIX}/a/b%20c?op={operation}&destination=/d&renameoptions=NONE&{rest}"
+            yield f"{method} {target}".encode()
+    yield f"client_id=x&client_secret={TOKEN}".encode()

@@ -1,0 +1,359 @@
+"""The gateway as its clients meet it, in plain HTTP over real sockets."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from contextlib import closing
+
+import pytest
+
+from peermesh import blocking
+from peermesh.gateways.limits import HEAD_SIZE_MAX
+from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, ERASED_CHUNKS_MAX
+from peermesh.gateways.webhdfs.requests import OPERATIONS
+from peermesh.testing.webhdfs import RemoteException, WebHDFSClient, url
+from wire.errors import AddressInUse, CredentialsError, InsecureAddress
+
+TOKEN = "a token of some length".replace(" ", "-")
+
+
+def await_keys(store, count):
+    """Wait until the store has only so many keys left."""
+    for _ in store.watch():
+        if len(store.keys()) == count:
+            return
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1, 20 * CHUNK_SIZE + 7]
+)
+def test_a_file_is_read_as_it_was_written(client, size):
+    content = bytes(range(251)) * (size // 251 + 1)
+    content = content[:size]
+    pieces = [content[at : at + 10_000] for at in range(0, size, 10_000)]
+    client.create("/a/file", iter(pieces), overwrite=False)
+    assert client.status("/a/file")["length"] == size
+    assert client.open("/a/file") == content
+    assert client.open("/a/file", offset=size // 3) == content[size // 3 :]
+    assert client.open("/a/file", offset=size // 3, length=100) == content[size // 3 :][:100]
+
+
+def test_no_answer_has_a_content_type_that_hadoop_cannot_read(client):
+    client.create("/file", b"some", overwrite=False)
+    for path in ("/file", "/missing"):
+        _, headers, _ = client.exchange("GET", url(path, "GETFILESTATUS"))
+        assert "content-type" not in {name.lower() for name in headers}
+
+
+def test_all_else_than_the_eleven_operations_is_refused_by_name(client):
+    assert len(OPERATIONS) == 11
+    for method, operation in (
+        ("GET", "CHECKACCESS"),
+        ("POST", "APPEND"),
+        ("PUT", "SETPERMISSION"),
+        ("GET", ""),
+        ("GET", "CREATE"),
+    ):
+        with pytest.raises(RemoteException, match="what Spark uses") as refused:
+            client.ask(method, url("/", operation))
+        assert refused.value.name == "UnsupportedOperationException"
+
+
+def test_the_answers_about_the_server_are_typed_as_the_client_reads_them(client):
+    defaults = json.loads(client.ask("GET", url("/", "GETSERVERDEFAULTS")))["FsServerDefaults"]
+    assert defaults["encryptDataTransfer"] is False
+    assert json.loads(client.ask("GET", url("/", "GETHOMEDIRECTORY"))) == {"Path": "/user/spark"}
+    client.create("/file", b"some", overwrite=False)
+    found = json.loads(client.ask("GET", url("/file", "GETFILEBLOCKLOCATIONS")))
+    assert found == {"BlockLocations": {"BlockLocation": []}}
+
+
+def test_a_rename_refuses_to_overwrite_in_both_styles(client):
+    client.create("/.tmp", b"second", overwrite=False)
+    client.create("/0", b"first", overwrite=False)
+    assert client.rename("/.tmp", "/0") is False
+    with pytest.raises(RemoteException) as refused:
+        client.rename("/.tmp", "/0", "NONE")
+    assert refused.value.name == "FileAlreadyExistsException"
+    assert client.open("/0") == b"first"
+    assert client.rename("/.tmp", "/0", "OVERWRITE")
+    assert client.open("/0") == b"second"
+    assert client.names("/") == ["0"]
+
+
+@pytest.mark.parametrize("options", [None, "NONE"])
+def test_a_rename_whose_answer_was_lost_may_be_asked_again(client, options):
+    client.create("/d/.tmp", b"some", overwrite=False)
+    assert client.rename("/d/.tmp", "/d/0", options)
+    assert client.rename("/d/.tmp", "/d/0", options)
+    assert client.rename("/d", "/e", options)
+    assert client.rename("/d", "/e", options)
+    assert client.open("/e/0") == b"some"
+    for missing in ("/d/other", "/e/.tmp"):
+        if options is None:
+            assert client.rename(missing, "/e/0") is False
+        else:
+            with pytest.raises(RemoteException, match="not found"):
+                client.rename(missing, "/e/0", options)
+
+
+@pytest.fixture
+def slow_client(tmp_path):
+    """Give a client of a store on disk: a change is seen some time after it was decided."""
+    with (
+        blocking.Endpoint() as endpoint,
+        endpoint.attach_master(
+            "disk", blocking.Backend.SQLite, path=str(tmp_path / "disk.db")
+        ) as store,
+        blocking.serve_webhdfs(store) as gateway,
+        WebHDFSClient(gateway.host, gateway.port) as client,
+    ):
+        yield gateway, client
+
+
+def attempt_all(gateway, attempts):
+    """Make all attempts at the same time, each with a connection of its own; give the results."""
+    results = [None] * len(attempts)
+    start = threading.Barrier(len(attempts))
+
+    def run(number):
+        with WebHDFSClient(gateway.host, gateway.port) as own:
+            own.status("/")
+            start.wait()
+            try:
+                results[number] = attempts[number](own)
+            except RemoteException as error:
+                results[number] = error.name
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(attempts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.parametrize("options", [None, "NONE"])
+def test_of_many_that_rename_to_one_name_one_wins(slow_client, options):
+    gateway, client = slow_client
+    for number in range(16):
+        client.create(f"/.tmp{number}", b"%d" % number, overwrite=False)
+    attempts = [
+        lambda own, number=number: own.rename(f"/.tmp{number}", "/offsets", options)
+        for number in range(16)
+    ]
+    results = attempt_all(gateway, attempts)
+    assert results.count(True) == 1
+    assert set(results) == {True, False if options is None else "FileAlreadyExistsException"}
+    assert client.open("/offsets") == b"%d" % results.index(True)
+    assert len(client.names("/")) == 16
+
+
+def test_two_directories_that_move_into_each_other_are_not_lost(slow_client):
+    gateway, client = slow_client
+    for number in range(8):
+        a, b = f"/{number}/a", f"/{number}/b"
+        client.make_directories(a)
+        client.make_directories(b)
+        attempts = [
+            lambda own, a=a, b=b: own.rename(a, f"{b}/a", "NONE"),
+            lambda own, a=a, b=b: own.rename(b, f"{a}/b", "NONE"),
+        ]
+        results = attempt_all(gateway, attempts)
+        assert sorted(map(str, results)) == ["FileNotFoundException", "True"]
+        (kept,) = client.names(f"/{number}")
+        assert len(client.names(f"/{number}/{kept}")) == 1
+
+
+def test_nothing_is_made_in_a_directory_while_it_is_deleted(slow_client):
+    gateway, client = slow_client
+    for number in range(8):
+        client.make_directories(f"/{number}/d")
+        attempts = [
+            lambda own, number=number: own.delete(f"/{number}/d"),
+            lambda own, number=number: own.make_directories(f"/{number}/d/e"),
+        ]
+        deleted, made = attempt_all(gateway, attempts)
+        assert made is True, "it makes the directory anew, if it has to"
+        assert client.names(f"/{number}/d") == ["e"]
+        assert deleted in (True, "PathIsNotEmptyDirectoryException")
+
+
+def test_a_directory_is_deleted_as_a_whole_and_its_space_is_given_back(store, client):
+    client.create("/keep", b"some", overwrite=False)
+    await_keys(store, 3)
+    large = (ERASED_CHUNKS_MAX + 2) * CHUNK_SIZE
+    for number in range(40):
+        client.create(f"/d/{number % 3}/{number}", b"some", overwrite=False)
+    client.create("/d/large", bytes(large), overwrite=False)
+    with pytest.raises(RemoteException, match="non empty"):
+        client.delete("/d")
+    assert client.delete("/d", recursive=True)
+    assert client.delete("/d", recursive=True) is False
+    assert client.names("/") == ["keep"]
+    await_keys(store, 3)
+
+
+def test_an_upload_that_is_cut_leaves_no_file_and_no_chunks(store, gateway, client):
+    client.create("/d/file", b"old", overwrite=False)
+    before = len(store.keys())
+    target = url("/d/file", "CREATE", overwrite="true", data="true")
+    with closing(socket.create_connection((gateway.host, gateway.port))) as raw:
+        raw.sendall(
+            f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            f"Content-Length: {10 * CHUNK_SIZE}\r\n\r\n".encode()
+        )
+        raw.sendall(bytes(5 * CHUNK_SIZE))
+        await_more(store, before + 3)
+    await_keys(store, before)
+    assert client.open("/d/file") == b"old"
+
+
+def await_more(store, count):
+    for _ in store.watch():
+        if len(store.keys()) >= count:
+            return
+
+
+def test_uploads_of_a_process_that_died_are_collected_by_the_next(store, client):
+    store.put(("webhdfs", "upload", 77), "another process").result(10)
+    store.put(("webhdfs", "chunk", 77, 0), b"some").result(10)
+    client.create("/file", b"new", overwrite=False)
+    await_keys(store, 3)
+
+
+def test_what_makes_no_sense_is_refused_and_costs_nothing_else(client):
+    for method, target in (
+        ("GET", url("/../etc", "LISTSTATUS")),
+        ("GET", url("/" + "x" * 256, "GETFILESTATUS")),
+        ("PUT", url("/" + "d/" * 201, "MKDIRS")),
+        ("PUT", url("/a", "RENAME", destination="relative")),
+        ("PUT", url("/a", "RENAME", destination="/b", renameoptions="MAYBE")),
+        ("PUT", url("/a", "CREATE", overwrite="perhaps")),
+        ("PUT", url("/a", "MKDIRS", permission="999")),
+        ("GET", url("/a", "OPEN", offset="-1")),
+        ("GET", "/webhdfs/v1/%ff?op=GETFILESTATUS"),
+    ):
+        with pytest.raises(RemoteException) as refused:
+            client.ask(method, target)
+        assert refused.value.name == "IllegalArgumentException", target
+    client.create("/a", b"some", overwrite=False)
+    for wrong, name in (
+        (lambda: client.create("/a/b", b"", overwrite=False), "ParentNotDirectoryException"),
+        (lambda: client.create("/a", b"", overwrite=False), "FileAlreadyExistsException"),
+        (lambda: client.make_directories("/a/b"), "ParentNotDirectoryException"),
+        (lambda: client.open("/a", offset=5), "IOException"),
+        (lambda: client.open("/"), "FileNotFoundException"),
+        (lambda: client.rename("/a", "/x/y", "NONE"), "FileNotFoundException"),
+        (lambda: client.ask("GET", "/elsewhere"), "FileNotFoundException"),
+        (lambda: client.ask("GET", "//[elsewhere"), "FileNotFoundException"),
+    ):
+        with pytest.raises(RemoteException) as refused:
+            wrong()
+        assert refused.value.name == name
+    assert client.open("/a") == b"some"
+
+
+def test_a_directory_does_not_move_into_itself(client):
+    client.make_directories("/a/b")
+    with pytest.raises(RemoteException, match="into itself"):
+        client.rename("/a", "/a/b/c", "NONE")
+    assert client.rename("/a", "/a/b") is False
+    assert client.names("/a") == ["b"]
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET /webhdfs/v1/\xc3\xa9?op=LISTSTATUS HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /" + b"x" * (HEAD_SIZE_MAX + 1),
+        b"PUT /webhdfs/v1/f?op=CREATE&data=true HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"",
+    ],
+)
+def test_what_is_no_http_ends_its_own_connection_only(gateway, client, garbage):
+    with closing(socket.create_connection((gateway.host, gateway.port), timeout=20)) as raw:
+        raw.sendall(garbage)
+        raw.shutdown(socket.SHUT_WR)
+        while raw.recv(65_536):
+            pass
+    assert client.names("/") == []
+
+
+def test_a_page_in_a_browser_cannot_lead_its_own_name_here(client):
+    _, _, body = client.exchange("GET", url("/", "LISTSTATUS"), headers={"Host": "evil.example:80"})
+    assert json.loads(body)["RemoteException"]["exception"] == "AccessControlException"
+
+
+def test_beyond_loopback_a_token_is_needed(store):
+    with pytest.raises(InsecureAddress, match="token"):
+        with blocking.serve_webhdfs(store, host="0.0.0.0"):
+            pass
+    with pytest.raises(CredentialsError):
+        with blocking.serve_webhdfs(store, token="short"):
+            pass
+    with blocking.serve_webhdfs(store, host="0.0.0.0", token=TOKEN) as gateway:
+        for token in (None, "another-token-of-some-length"):
+            with WebHDFSClient("127.0.0.1", gateway.port, token=token) as stranger:
+                with pytest.raises(RemoteException) as refused:
+                    stranger.names("/")
+                assert refused.value.status == 401
+        with WebHDFSClient("127.0.0.1", gateway.port, token=TOKEN) as known:
+            assert known.names("/") == []
+            form = f"grant_type=client_credentials&client_id=x&client_secret={TOKEN}".encode()
+            _, _, granted = known.exchange("POST", "/token", form)
+            assert json.loads(granted)["access_token"] == TOKEN
+            status, _, _ = known.exchange("POST", "/token", b"client_secret=wrong")
+            assert status == 401
+
+
+def test_an_address_that_is_taken_is_named(store, gateway):
+    with pytest.raises(AddressInUse, match=str(gateway.port)):
+        with blocking.serve_webhdfs(store, port=gateway.port):
+            pass
+
+
+def test_a_gateway_counts_what_it_does(gateway, client):
+    client.make_directories("/a")
+    with pytest.raises(RemoteException):
+        client.status("/b")
+    counted = gateway.statistics()
+    assert counted.is_active
+    assert counted.connections == 1
+    assert counted.requests == {"MakeDirectories": 1, "GetFileStatus": 1}
+    assert counted.refusals == {"FileNotFoundException": 1}
+
+
+def test_a_clone_is_standby_until_it_is_promoted(store):
+    with (
+        blocking.Endpoint() as here,
+        blocking.Endpoint() as there,
+        there.attach_master("fs", blocking.Backend.Memory) as master,
+        here.attach_clone("fs") as clone,
+        blocking.serve_webhdfs(master) as first,
+        blocking.serve_webhdfs(clone) as second,
+        WebHDFSClient(first.host, first.port) as active,
+        WebHDFSClient(second.host, second.port) as standby,
+    ):
+        here.peer("127.0.0.1", there.listen())
+        active.create("/d/.tmp", b"some", overwrite=False)
+        active.rename("/d/.tmp", "/d/0", "NONE")
+        assert clone.await_idle()
+        with pytest.raises(RemoteException) as refused:
+            standby.names("/d")
+        assert refused.value.name == "StandbyException"
+        clone.promote(force=True)
+        assert standby.rename("/d/.tmp", "/d/0", "NONE"), "the answer may have been lost"
+        assert standby.open("/d/0") == b"some"
+        standby.create("/d/1", b"more", overwrite=False)
+        for _ in master.watch():
+            if not master.is_master():
+                break
+        with pytest.raises(RemoteException) as refused:
+            active.names("/d")
+        assert refused.value.name == "StandbyException"

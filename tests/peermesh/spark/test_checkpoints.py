@@ -1,0 +1,270 @@
+"""Real Spark with its checkpoints at a gateway: the results equal a plain recount, each time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from peermesh import blocking
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+
+pyspark = pytest.importorskip("pyspark")
+
+from py4j.protocol import Py4JJavaError  # noqa: E402 - only where there is Spark, the line above says
+
+from peermesh.spark import trial  # noqa: E402 - only where there is Spark, the line above says
+from peermesh.spark.configuration import spark_conf  # noqa: E402 - only where there is Spark, the line above says
+from peermesh.spark.local import LocalSpark  # noqa: E402 - only where there is Spark, the line above says
+from peermesh.spark.trial import Kind  # noqa: E402 - only where there is Spark, the line above says
+
+COMMAND = [sys.executable, "-m", "peermesh.cli"]
+STATEFUL = [Kind.HDFS, Kind.ROCKSDB, Kind.CHANGELOG]
+FILES = 8
+
+
+class Server:
+    """A ``peermesh serve webhdfs`` in a process of its own."""
+
+    def __init__(self, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [*COMMAND, "serve", "webhdfs", "--http", "127.0.0.1:0", "--json", *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def await_event(self, name: str) -> dict[str, object]:
+        """Read on until something has happened."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            event = json.loads(line)
+            if event["event"] == name:
+                return event
+        raise AssertionError(f"it ended before {name}")
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def pair(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Server, Server, str, list[str]]]:
+    """An active gateway and a standby one; where the mesh is, and both addresses."""
+    folder = tmp_path_factory.mktemp("pair")
+    first = Server(
+        "--store", f"checkpoints:{folder / 'first.db'}", "--replicas", "1",
+        "--listen", "127.0.0.1:0",
+    )  # fmt: skip
+    mesh = f"127.0.0.1:{first.await_event('listening')['port']}"
+    second = Server(
+        "--store", f"checkpoints:{folder / 'second.db'}", "--clone", "--peer", mesh,
+        "--listen", "127.0.0.1:0",
+    )  # fmt: skip
+    try:
+        way = f"127.0.0.1:{second.await_event('listening')['port']}"
+        addresses = [str(each.await_event("serving")["address"]) for each in (first, second)]
+        yield first, second, way, addresses
+    finally:
+        first.end()
+        second.end()
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A gateway in this process, in front of a store on disk."""
+    path = tmp_path_factory.mktemp("store") / "checkpoints.db"
+    with (
+        blocking.Endpoint() as endpoint,
+        endpoint.attach_master("checkpoints", blocking.Backend.SQLite, path=str(path)) as store,
+        blocking.serve_webhdfs(store) as gateway,
+    ):
+        yield gateway.address
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory, gateway, pair):
+    before = dict(os.environ)
+    settings = spark_conf(gateway) | spark_conf(*pair[3])
+    folder = tmp_path_factory.mktemp("spark")
+    try:
+        with LocalSpark("checkpoints", folder, settings) as local:
+            yield local.session()
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """Some of the licences that come with Spark."""
+    folder = Path(pyspark.__file__).parent / "licenses"
+    return [path.read_text("utf-8", "replace") for path in sorted(folder.iterdir())[:FILES]]
+
+
+@pytest.fixture
+def source(tmp_path, texts):
+    trial.write_source(tmp_path / "source", texts)
+    return tmp_path / "source"
+
+
+def await_batches(query, output, count):
+    """Wait until so many batches have told their result; raises what ended the query."""
+    while len(trial.batches_of(output)) < count:
+        assert not query.awaitTermination(0.02), "it ended too early"
+
+
+def run(spark, kind, source, checkpoint, output, **options):
+    query = trial.start(spark, kind, source, checkpoint, output, **options)
+    query.awaitTermination()
+    return query
+
+
+def state_of(spark, checkpoint):
+    """Read what the job keeps, with Spark's own reader of state stores."""
+    rows = spark.read.format("statestore").load(checkpoint).collect()
+    return Counter({row.key.word: row.value["count"] for row in rows})
+
+
+def assert_exact(kind, source, output):
+    assert list(trial.batches_of(output)) == list(range(FILES)), "each batch once"
+    assert trial.counts_of(kind, output) == trial.recount(source)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "kind"), [*(("webhdfs", kind) for kind in Kind), ("mesh", Kind.HDFS)]
+)
+def test_a_job_that_is_stopped_and_started_again_counts_as_if_it_had_not(
+    spark, gateway, source, tmp_path, scheme, kind
+):
+    checkpoint, output = f"{scheme}://{gateway}/{tmp_path.name}", tmp_path / "output"
+    query = trial.start(spark, kind, source, checkpoint, output)
+    await_batches(query, output, 3)
+    query.stop()
+    run(spark, kind, source, checkpoint, output)
+    assert_exact(kind, source, output)
+    if kind in STATEFUL:
+        assert state_of(spark, checkpoint) == trial.recount(source)
+
+
+def start_driver(kind, source, checkpoint, output, gateway):
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "peermesh.spark.trial", "--kind", kind, "--source", str(source),
+            "--checkpoint", checkpoint, "--output", str(output),
+            "--settings", json.dumps(spark_conf(gateway)),
+        ],
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+
+
+def await_files(driver, output, count):
+    while not output.is_dir() or len(trial.batches_of(output)) < count:
+        try:
+            driver.wait(0.02)
+        except subprocess.TimeoutExpired:
+            continue
+        raise AssertionError(driver.communicate()[1].decode()[-2_000:])
+
+
+def test_a_driver_that_is_killed_in_the_middle_is_made_up_for(spark, gateway, source, tmp_path):
+    checkpoint, output = f"webhdfs://{gateway}/killed", tmp_path / "output"
+    driver = start_driver(Kind.HDFS, source, checkpoint, output, gateway)
+    await_files(driver, output, 2)
+    os.killpg(driver.pid, signal.SIGKILL)
+    driver.communicate()
+    run(spark, Kind.HDFS, source, checkpoint, output)
+    assert_exact(Kind.HDFS, source, output)
+    assert state_of(spark, checkpoint) == trial.recount(source)
+
+
+def test_of_two_drivers_on_one_checkpoint_one_is_stopped(spark, gateway, source, tmp_path):
+    checkpoint, output = f"webhdfs://{gateway}/two", tmp_path / "output"
+
+    def let_another_pass(batch):
+        if batch == 2:
+            driver = start_driver(Kind.HDFS, source, checkpoint, output, gateway)
+            told = driver.communicate()[1].decode()
+            assert driver.returncode == 0, told[-2_000:]
+
+    with pytest.raises(pyspark.errors.StreamingQueryException) as stopped:
+        run(spark, Kind.HDFS, source, checkpoint, output, meanwhile=let_another_pass)
+    assert "CONCURRENT_STREAM_LOG_UPDATE" in str(stopped.value)
+    assert_exact(Kind.HDFS, source, output)
+    assert state_of(spark, checkpoint) == trial.recount(source)
+
+
+def test_checkpoints_of_rdds_and_tables_and_files_of_parquet_work(spark, gateway):
+    base = f"webhdfs://{gateway}/batch"
+    context = spark.sparkContext
+    context.setCheckpointDir(f"{base}/checkpoints")
+    numbers = context.parallelize(range(10_000), 2).map(lambda number: number * number)
+    numbers.checkpoint()
+    assert numbers.sum() == sum(number * number for number in range(10_000))
+    assert numbers.isCheckpointed()
+    table = spark.range(100_000).selectExpr("id", "id % 7 AS rest").checkpoint()
+    assert table.groupBy("rest").count().count() == 7
+    # Larger than a chunk, written and read by parallel tasks, with a rename of the directory.
+    table.write.parquet(f"{base}/table.parquet")
+    again = spark.read.parquet(f"{base}/table.parquet")
+    assert again.selectExpr("sum(id)").first()[0] == sum(range(100_000))
+    table.write.mode("overwrite").json(f"{base}/table.parquet")
+    assert spark.read.json(f"{base}/table.parquet").count() == 100_000
+
+
+def test_hadoops_client_fetches_and_sends_a_token(spark, tmp_path):
+    token = "a-token-of-some-length"
+    hadoop = spark._jvm.org.apache.hadoop
+    with (
+        blocking.Endpoint() as endpoint,
+        endpoint.attach_master("guarded", blocking.Backend.Memory) as store,
+        blocking.serve_webhdfs(store, token=token) as gateway,
+    ):
+        settings = hadoop.conf.Configuration()
+        uri = spark._jvm.java.net.URI(f"webhdfs://{gateway.address}/")
+        path = hadoop.fs.Path("/file")
+        stranger = hadoop.fs.FileSystem.newInstance(uri, settings)
+        with pytest.raises(Py4JJavaError, match="AccessControlException"):
+            stranger.create(path)
+        for key, value in spark_conf(gateway.address, token=token).items():
+            settings.set(key.removeprefix("spark.hadoop."), value)
+        known = hadoop.fs.FileSystem.newInstance(uri, settings)
+        stream = known.create(path)
+        stream.write(bytearray(b"some"))
+        stream.close()
+        assert known.getFileStatus(path).getLen() == 4
+
+
+def test_a_query_goes_on_when_the_master_is_killed_and_its_clone_promoted(
+    spark, pair, source, tmp_path
+):
+    first, second, way, _ = pair
+    checkpoint, output = "webhdfs://mesh/query", tmp_path / "output"
+
+    promotions = []
+
+    def break_the_master(batch):
+        """The batch goes on at once, and finds no gateway until the promotion is done."""
+        if batch == 3:
+            first.end()
+            promotion = [*COMMAND, "store", "promote", "checkpoints", "--peer", way, "--force"]
+            promotions.append(subprocess.Popen(promotion, stdout=subprocess.DEVNULL))
+
+    query = run(spark, Kind.HDFS, source, checkpoint, output, meanwhile=break_the_master)
+    assert [promotion.wait() for promotion in promotions] == [0]
+    assert query.exception() is None
+    assert_exact(Kind.HDFS, source, output)
+    assert state_of(spark, checkpoint) == trial.recount(source)
+    assert second.process.poll() is None

@@ -1,0 +1,41 @@
+"""The settings for a job, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from peermesh.spark.configuration import InvalidGateways, spark_conf
+
+
+def hadoop(settings):
+    return {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
+
+
+def test_one_gateway_is_waited_for_and_has_a_scheme_of_ours():
+    settings = hadoop(spark_conf("node1:9870"))
+    assert settings["dfs.http.client.retry.policy.enabled"] == "true"
+    assert settings["fs.mesh.impl"].endswith("WebHdfsFileSystem")
+    assert not [key for key in settings if "nameservices" in key]
+
+
+def test_several_gateways_are_one_name():
+    settings = hadoop(spark_conf("node1:9870", "node2:9871", name="store"))
+    assert settings["dfs.nameservices"] == "store"
+    assert settings["dfs.ha.namenodes.store"] == "gateway1,gateway2"
+    assert settings["dfs.namenode.http-address.store.gateway2"] == "node2:9871"
+    assert "fs.mesh.impl" not in settings, "Hadoop's fail-over does not know it"
+
+
+def test_a_token_is_fetched_at_the_gateway_and_left_out_of_logs():
+    settings = spark_conf("node1:9870", token="a-token-of-some-length")
+    refresh = "spark.hadoop.dfs.webhdfs.oauth2.refresh.url"
+    assert settings[refresh] == "http://node1:9870/token"
+    assert "credential" in settings["spark.redaction.regex"]
+
+
+@pytest.mark.parametrize("gateways", [(), ("node1",), ("node1:port",), (":1",)])
+def test_what_is_no_address_is_refused(gateways):
+    with pytest.raises(InvalidGateways):
+        spark_conf(*gateways)
+    with pytest.raises(InvalidGateways, match="letters"):
+        spark_conf("node1:9870", name="a/b")
