@@ -6,11 +6,35 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from peermesh.spark.fingerprints import fingerprint
+    from peermesh.spark.ledger import Ledger, Work, upsert_batch
+    from peermesh.spark.reading import DataLoss
+    from peermesh.spark.records import JobFenced, ReplayConflict
     from peermesh.spark.source import MeshSource, register
 
-__all__ = ["MeshSource", "register"]
+__all__ = [
+    "DataLoss",
+    "JobFenced",
+    "Ledger",
+    "MeshSource",
+    "ReplayConflict",
+    "Work",
+    "fingerprint",
+    "register",
+    "upsert_batch",
+]
 
-_HOMES = {"MeshSource": "peermesh.spark.source", "register": "peermesh.spark.source"}
+_HOMES = {
+    "DataLoss": "peermesh.spark.reading",
+    "JobFenced": "peermesh.spark.records",
+    "Ledger": "peermesh.spark.ledger",
+    "MeshSource": "peermesh.spark.source",
+    "ReplayConflict": "peermesh.spark.records",
+    "Work": "peermesh.spark.ledger",
+    "fingerprint": "peermesh.spark.fingerprints",
+    "register": "peermesh.spark.source",
+    "upsert_batch": "peermesh.spark.ledger",
+}
 
 
 def __getattr__(name: str) -> object:

@@ -141,16 +141,18 @@ def _integer(bits: int) -> Convert:
 
     def convert(value: object) -> int | None:
         number = value.value if isinstance(value, Count) else value
-        is_whole = isinstance(number, int) and not isinstance(number, bool)
-        return number if is_whole and -end <= number < end else None
+        if isinstance(number, bool) or not isinstance(number, int):
+            return None
+        return number if -end <= number < end else None
 
     return convert
 
 
 def _to_real(value: object) -> float | None:
     number = value.value if isinstance(value, Count) else value
-    is_number = isinstance(number, int | float) and not isinstance(number, bool)
-    return float(number) if is_number else None
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        return None
+    return float(number)
 
 
 def _to_decimal(value: object) -> Decimal | None:

@@ -9,6 +9,7 @@ from endpoint.reading import Entry
 from peermesh.blocking import Store
 from peermesh.cli.values import NoValue, parse_value
 from peermesh.spark.columns import text_of_key
+from peermesh.spark.records import is_reserved
 from wire.errors import EncodeError
 from wire.values import Value
 
@@ -58,5 +59,7 @@ def find_entries(store: Store, key_filter: KeyFilter) -> Iterator[Entry]:
     else:
         found = (store.entry(key) for text in key_filter.keys for key in candidates(text))
     for entry in found:
-        if entry is not None and key_filter.accepts(text_of_key(entry.key)):
+        if entry is None or is_reserved(entry.key):
+            continue
+        if key_filter.accepts(text_of_key(entry.key)):
             yield entry

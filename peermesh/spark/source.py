@@ -1,4 +1,4 @@
-"""The source ``format("peermesh")``: a log as a stream, a log's range or a store as a table."""
+"""The data source ``format("peermesh")``: a log as a stream, its range or a store as a table."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
     DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
     EqualTo,
     Filter,
     In,
@@ -29,6 +31,7 @@ from peermesh.spark.joining import join
 from peermesh.spark.offsets import Offsets, Range, from_json, to_json
 from peermesh.spark.options import End, Options, read_options
 from peermesh.spark.reading import LogReader
+from peermesh.spark.sink import MeshStreamWriter, MeshWriter, Sink
 from wire.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -202,6 +205,16 @@ class MeshSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """Read a stream."""
         return LogStreamReader(self._read, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
+        """Write a table; raises ``InvalidData`` for mode overwrite."""
+        if overwrite:
+            raise InvalidData("mode overwrite would erase what others wrote: clear it, and append")
+        return MeshWriter(Sink(self._read, schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
+        """Write a stream; in mode complete, keys that are gone from the result stay."""
+        return MeshStreamWriter(Sink(self._read, schema))
 
 
 class FilteringMeshSource(MeshSource):
