@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from peermesh.blocking import Backend, Endpoint
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -18,6 +22,30 @@ def fill(log, first, count):
     for partition in range(log.partition_count()):
         values = [{"n": number} for number in range(first, first + count)]
         log.append_batch(values, partition=partition).result(timeout=30)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Seen:
+    """What batches brought, for a test to wait for."""
+
+    def __init__(self):
+        self.values = []
+        self._changed = threading.Condition()
+
+    def take(self, frame, batch):
+        values = [row.value for row in frame.orderBy("partition", "offset").collect()]
+        with self._changed:
+            self.values += values
+            self._changed.notify_all()
+
+    def wait(self, count):
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.values) >= count, timeout=100)
 
 
 @pytest.fixture
@@ -99,3 +127,86 @@ def test_a_stream_reads_each_entry_once_over_restarts(stream, orders):
     stream.run(maxOffsetsPerTrigger="20")
     stream.run()
     assert stream.offsets() == [(partition, offset) for partition in (0, 1) for offset in range(30)]
+
+
+def test_values_are_columns_of_a_schema_and_what_does_not_fit_is_null(spark, orders):
+    log, options = orders
+    schema = (
+        "n INT, price DOUBLE, who STRING, at TIMESTAMP, tags ARRAY<STRING>, more MAP<STRING, INT>"
+    )
+    when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    table = {"n": 1, "price": 2, "who": "ü", "at": when, "tags": ["a"], "more": {"x": 1}}
+    text = json.dumps({**table, "at": when.isoformat()})
+    values = [table, text, text.encode(), {"n": 1 << 40, "tags": "a"}, "no JSON", None]
+    log.append_batch(values, partition=0).result(timeout=30)
+    frame = spark.read.format("peermesh").options(**options, valueSchema=schema).load()
+    found = [row.value for row in frame.orderBy("offset").collect()]
+    at = when.replace(microsecond=678)
+    for row in found[:3]:
+        assert row.asDict() == {**table, "at": row.at}
+        assert row.at.astimezone(UTC) == at
+    assert found[3].asDict() == dict.fromkeys(table)
+    assert found[4:] == [None, None]
+
+
+def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
+    from pyspark.errors import StreamingQueryException
+
+    log, _ = orders
+    fill(log, 0, 5)
+    stream.run()
+    fill(log, 5, 5)
+    log.trim(1, 8).result(timeout=30)
+    with pytest.raises(StreamingQueryException, match=r"partition 1: the entries 5 to 7 are gone"):
+        stream.run()
+    stream.run(failOnDataLoss="false")
+    assert stream.offsets() == [(0, offset) for offset in range(10)] + [
+        (1, offset) for offset in (*range(5), 8, 9)
+    ]
+
+
+def test_a_running_stream_goes_on_when_its_keeper_restarts_and_when_another_takes_over(
+    spark, tmp_path
+):
+    ports = [free_port(), free_port()]
+    seen = Seen()
+    options = {
+        "peers": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "log": "orders",
+        "consumer": "job",
+        "pollTimeout": "0.5",
+    }
+
+    def keep(port, name):
+        endpoint = Endpoint()
+        endpoint.listen(port=port)
+        return endpoint, endpoint.attach_log("orders", backend=Backend.SQLite, path=tmp_path / name)
+
+    first, log = keep(ports[0], "a.db")
+    log.append_batch([0, 1]).result(timeout=30)
+    source = spark.readStream.format("peermesh").options(**options).load()
+    query = (
+        source.writeStream.foreachBatch(seen.take)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        seen.wait(2)
+        first.shutdown()
+        first, log = keep(ports[0], "a.db")
+        log.append_batch([2, 3]).result(timeout=30)
+        seen.wait(4)
+        with Endpoint() as follower:
+            follower.peer("127.0.0.1", ports[0])
+            copy = follower.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
+            assert copy.await_idle()
+        first.shutdown()
+        first, log = keep(ports[1], "b.db")
+        log.append_batch([4, 5]).result(timeout=30)
+        seen.wait(6)
+        assert query.exception() is None
+        assert log.committed("job")  # as of the batch before the last one
+    finally:
+        query.stop()
+        first.shutdown()
+    assert seen.values == [str(number) for number in range(6)]
