@@ -17,6 +17,7 @@ from peermesh.cli.logs import log
 from peermesh.cli.messages import pub, sub
 from peermesh.cli.node import node
 from peermesh.cli.running import Stopped
+from peermesh.cli.spark import spark
 from peermesh.cli.stores import store
 from wire.errors import InsecureAddress, MeshError
 
@@ -65,6 +66,7 @@ COMMANDS: Final = (
     log,
     node,
     pub,
+    spark,
     store,
     sub,
 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from peermesh.spark.fingerprints import fingerprint
     from peermesh.spark.ledger import Ledger, Work, upsert_batch
+    from peermesh.spark.listener import MeshListener
     from peermesh.spark.reading import DataLoss
     from peermesh.spark.records import JobFenced, ReplayConflict
     from peermesh.spark.source import MeshSource, register
@@ -16,6 +17,7 @@ __all__ = [
     "DataLoss",
     "JobFenced",
     "Ledger",
+    "MeshListener",
     "MeshSource",
     "ReplayConflict",
     "Work",
@@ -28,6 +30,7 @@ _HOMES = {
     "DataLoss": "peermesh.spark.reading",
     "JobFenced": "peermesh.spark.records",
     "Ledger": "peermesh.spark.ledger",
+    "MeshListener": "peermesh.spark.listener",
     "MeshSource": "peermesh.spark.source",
     "ReplayConflict": "peermesh.spark.records",
     "Work": "peermesh.spark.ledger",

@@ -206,13 +206,13 @@ class MeshSource(DataSource):
         """Read a stream."""
         return LogStreamReader(self._read, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001 - Spark's signature
         """Write a table; raises ``InvalidData`` for mode overwrite."""
         if overwrite:
             raise InvalidData("mode overwrite would erase what others wrote: clear it, and append")
         return MeshWriter(Sink(self._read, schema))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's signature
         """Write a stream; in mode complete, keys that are gone from the result stay."""
         return MeshStreamWriter(Sink(self._read, schema))
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from peermesh.blocking import Backend, Endpoint
+from peermesh.spark.progress import Progress, overview
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -115,6 +116,31 @@ def test_a_table_begins_and_ends_where_it_is_told(spark, orders):
     read = spark.read.format("peermesh").options(**options)
     some = read.option("startingOffsets", '{"0": 8}').option("endingOffsets", '{"0": 9, "1": 2}')
     assert rows(some.load().select("partition", "offset")) == [(0, 8), (1, 0), (1, 1)]
+
+
+def test_a_listener_tells_the_mesh_what_a_stream_does(spark, stream, orders, mesh):
+    from peermesh.spark import MeshListener
+
+    fill(orders[0], 0, 5)
+    with Endpoint() as observer, mesh[0].attach_master("jobs") as store:
+        host, port = mesh[1].split(":")
+        heard = observer.subscribe("spark/progress/")
+        observer.peer(host, int(port))
+        mesh[0].await_peer(observer.node_id())
+        listener = MeshListener(mesh[0], "count", store)
+        spark.streams.addListener(listener)
+        try:
+            stream.run(maxOffsetsPerTrigger="6")
+            found = []
+            while not found or found[-1].state == "running" or found[-1].state == "started":
+                found.append(Progress.of(heard.get(timeout=60)[1]))
+        finally:
+            spark.streams.removeListener(listener)
+        batches = [progress for progress in found if progress.rows]
+        assert [(each.rows, each.lag) for each in batches] == [(6, 4), (4, 0)]
+        assert (found[0].state, found[-1].state) == ("started", "stopped")
+        kept = overview(store.entries()).jobs["count"].progress
+        assert list(kept) == [found[0].query]
 
 
 def test_a_stream_reads_each_entry_once_over_restarts(stream, orders):
