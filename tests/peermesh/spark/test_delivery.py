@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+import json
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 from io import BytesIO
 from pathlib import Path
@@ -115,13 +118,13 @@ def test_a_process_with_nothing_but_the_zip_reads_and_writes(package, mesh):
 
 
 CLUSTER = """
-import sys
+import json, sys
 from pyspark.sql import SparkSession
 from peermesh.spark import register
 
-peers, archive, checkpoint = sys.argv[1:]
+peers, checkpoint, place, delivery = sys.argv[1:]
 spark = SparkSession.builder.config(map={
-    "spark.master": "local-cluster[1,1,1024]", "spark.submit.pyFiles": archive,
+    **json.loads(delivery), "spark.master": "local-cluster[1,1,1024]",
     "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
@@ -132,24 +135,41 @@ def where(rows):
     import cbor2, peermesh
     return [cbor2.__file__, peermesh.__file__]
 
-for place in spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect():
-    assert "peermesh.zip" in place, place
+for found in spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect():
+    assert place in found, found
 log, store = {"peers": peers, "log": "orders"}, {"peers": peers, "store": "table"}
-for trial in range(2):
-    frame = spark.readStream.format("peermesh").options(**log).load()
-    query = (frame.writeStream.format("peermesh").options(**store, keyColumns="offset")
-        .option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
-    query.awaitTermination()
+frame = spark.readStream.format("peermesh").options(**log).load()
+query = (frame.writeStream.format("peermesh").options(**store, keyColumns="offset")
+    .option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
+query.awaitTermination()
 print(spark.read.format("peermesh").options(**store).load().count())
 spark.stop()
 """
 
 
+def by_py_files(package, folder):
+    return "peermesh.zip", {"spark.submit.pyFiles": str(package)}
+
+
+def by_archive(package, folder):
+    """Pack what is installed, compiled modules and all."""
+    path = folder / "deps.tar.gz"
+    with tarfile.open(path, "w:gz") as archive, zipfile.ZipFile(package) as zipped:
+        names = {name.partition("/")[0] for name in zipped.namelist()}
+        for name in names - {"cbor2.py"} | {"cbor2"}:
+            archive.add(Path(importlib.import_module(name).__file__).parent, name)
+    arrow = Path(importlib.import_module("pyarrow").__file__).parent.parent
+    settings = {"spark.archives": f"{path}#deps", "spark.executorEnv.PYTHONPATH": f"deps:{arrow}"}
+    return "/deps/", settings
+
+
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-def test_executors_of_a_cluster_need_nothing_but_py_files(package, mesh, tmp_path):
+@pytest.mark.parametrize("deliver", [by_py_files, by_archive])
+def test_executors_of_a_cluster_get_the_mesh_with_the_job(package, mesh, tmp_path, deliver):
     pyspark = pytest.importorskip("pyspark")
     pytest.importorskip("pyarrow")
+    place, delivery = deliver(package, tmp_path)
     endpoint, peers = mesh
     endpoint.attach_log("orders").append_batch(list(range(20))).result(timeout=30)
     store = endpoint.attach_master("table")
@@ -164,8 +184,9 @@ def test_executors_of_a_cluster_need_nothing_but_py_files(package, mesh, tmp_pat
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
+    arguments = [peers, str(tmp_path / "checkpoint"), place, json.dumps(delivery)]
     found = subprocess.run(
-        [sys.executable, "-c", CLUSTER, peers, str(package), str(tmp_path / "checkpoint")],
+        [sys.executable, "-c", CLUSTER, *arguments],
         capture_output=True, text=True, env=environment, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert found.returncode == 0, found.stderr[-5_000:]
