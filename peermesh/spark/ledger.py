@@ -136,7 +136,8 @@ class Work:
     def done(self, unit: Value, result: Value = None, changes: Batch | None = None) -> bool:
         """Note that a unit is done, with changes of the store; tell whether it was not before.
 
-        If it was, nothing happens. Raises ``JobFenced`` if another run has begun.
+        If it was, nothing happens. Raises ``JobFenced`` if another run has begun, and
+        ``ReplayConflict`` if a guard of the changes does not hold.
         """
         key = unit_key(self._job, self._fingerprint, unit)
         store = self._store()
@@ -144,7 +145,9 @@ class Work:
         try:
             _apply(store, noted.if_absent(key).put(key, result), self._job, self._run)
         except ReplayConflict:
-            return False
+            if store.at_master().exists(key):
+                return False
+            raise  # a guard of the changes did not hold
         return True
 
 

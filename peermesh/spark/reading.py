@@ -89,7 +89,7 @@ class LogReader:
             if not entries:
                 at = self._lose(Range(wanted.partition, wanted.end, at))
                 return
-            yield from (entry for entry in entries if entry.offset < wanted.end)
+            yield from entries
             at = entries[-1].offset + 1
 
     def _lose(self, lost: Range) -> int:

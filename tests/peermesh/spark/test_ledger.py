@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from peermesh import Batch
-from peermesh.spark import JobFenced, Ledger, fingerprint
+from peermesh.spark import JobFenced, Ledger, ReplayConflict, fingerprint
 from peermesh.spark.records import is_reserved
 from wire.errors import InvalidData
 
@@ -71,6 +71,9 @@ def test_units_that_are_done_are_skipped(store):
     assert resumed.remaining([1, True, "a"]) == [True, "a"]
     assert resumed.results() == {1: "one"}
     assert store.get("count") == 1
+    with pytest.raises(ReplayConflict):
+        resumed.done("a", changes=Batch().if_value("count", 7))
+    assert resumed.remaining(["a"]) == ["a"]
     assert Ledger(store, "score").work("g").remaining([1]) == [1]
 
 

@@ -85,11 +85,12 @@ def test_append_refuses_a_key_that_is_there_and_then_changes_nothing(store):
 def test_a_writer_that_was_overtaken_learns_of_it(store):
     from peermesh.spark.publication import _Publisher
 
-    late = _Publisher(store, "q", 30)
-    assert publish(store, 0, [("a", 1)])
-    with pytest.raises(ReplayConflict, match="two writers"):
-        late.move(Mark(0), [("a", 2)])
-    assert content(store) == {"a": 1}
+    for batch in (0, 1):  # the first one finds no mark, the second one another's
+        late = _Publisher(store, "q", 30)
+        assert publish(store, batch, [("a", batch)])
+        with pytest.raises(ReplayConflict, match="two writers"):
+            late.move(Mark(batch), [("a", "late")])
+        assert content(store) == {"a": batch}
 
 
 def test_a_batch_is_appended_to_a_log_once(mesh):
