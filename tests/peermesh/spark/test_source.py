@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import socket
 import threading
+from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -236,3 +241,19 @@ def test_a_running_stream_goes_on_when_its_keeper_restarts_and_when_another_take
         query.stop()
         first.shutdown()
     assert seen.values == [str(number) for number in range(6)]
+
+
+def test_a_recorded_day_is_counted_as_it_is(spark, orders):
+    folder = os.environ.get("ZEEK_LOGS")
+    path = Path(folder or "", "zeek-dns.json.gz")
+    if folder is None or not path.is_file():
+        pytest.skip("ZEEK_LOGS names no folder with zeek-dns.json.gz")
+    with gzip.open(path, "rt") as file:
+        lines = [line.rstrip("\n") for line in islice(file, 3_000)]
+    log, options = orders
+    for at in range(0, len(lines), 1_000):
+        log.append_batch(lines[at : at + 1_000], partition=at // 1_000 % 2).result(timeout=30)
+    frame = spark.read.format("peermesh").options(**options, valueSchema="qtype_name STRING")
+    counted = frame.load().groupBy("value.qtype_name").count().collect()
+    recount = Counter(json.loads(line).get("qtype_name") for line in lines)
+    assert {row.qtype_name: row["count"] for row in counted} == dict(recount)
