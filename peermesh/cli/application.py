@@ -19,6 +19,7 @@ from peermesh.cli.node import node
 from peermesh.cli.qos2 import dlq
 from peermesh.cli.running import Stopped
 from peermesh.cli.serve import serve
+from peermesh.cli.spark import spark
 from peermesh.cli.stores import store
 from wire.errors import InsecureAddress, MeshError
 
@@ -69,6 +70,7 @@ COMMANDS: Final = (
     node,
     pub,
     serve,
+    spark,
     store,
     sub,
 )

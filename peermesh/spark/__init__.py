@@ -1,1 +1,47 @@
 """Spark: the only package that imports pyspark, and each module of it only when it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from peermesh.spark.fingerprints import fingerprint
+    from peermesh.spark.ledger import Ledger, Work, upsert_batch
+    from peermesh.spark.listener import MeshListener
+    from peermesh.spark.reading import DataLoss
+    from peermesh.spark.records import JobFenced, ReplayConflict
+    from peermesh.spark.source import MeshSource, register
+
+__all__ = [
+    "DataLoss",
+    "JobFenced",
+    "Ledger",
+    "MeshListener",
+    "MeshSource",
+    "ReplayConflict",
+    "Work",
+    "fingerprint",
+    "register",
+    "upsert_batch",
+]
+
+_HOMES = {
+    "DataLoss": "peermesh.spark.reading",
+    "JobFenced": "peermesh.spark.records",
+    "Ledger": "peermesh.spark.ledger",
+    "MeshListener": "peermesh.spark.listener",
+    "MeshSource": "peermesh.spark.source",
+    "ReplayConflict": "peermesh.spark.records",
+    "Work": "peermesh.spark.ledger",
+    "fingerprint": "peermesh.spark.fingerprints",
+    "register": "peermesh.spark.source",
+    "upsert_batch": "peermesh.spark.ledger",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

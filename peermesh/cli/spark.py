@@ -1,0 +1,96 @@
+"""``peermesh spark``: what jobs of Spark have done, and what they do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import click
+
+from peermesh import Missed
+from peermesh.cli.mesh import Mesh, join, mesh_options, open_clone
+from peermesh.cli.running import run
+from peermesh.spark.progress import TOPIC, JobOverview, Overview, Progress, overview
+from peermesh.spark.records import RESERVED
+
+
+@click.group()
+def spark() -> None:
+    """See what jobs of Spark have done, and what they do.
+
+    It needs no Spark itself: what jobs did is in the store of their ledger, and what they do is
+    published by their MeshListener.
+    """
+
+
+@spark.command()
+@click.argument("store")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@mesh_options(listens=False)
+def jobs(store: str, mesh: Mesh, *, as_json: bool) -> None:
+    """Write what STORE knows: jobs with their batches, units and lags, and sinks.
+
+    Lags are those of the last progress that a MeshListener with this store saw.
+    """
+    if not mesh.peers:
+        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+    found = run(_jobs, mesh, store)
+    if as_json:
+        click.echo(json.dumps(asdict(found), ensure_ascii=False, default=str))
+        return
+    for name, job in sorted(found.jobs.items()):
+        _write_job(name, job)
+    for query, batch in sorted(found.sinks.items()):
+        click.echo(f"sink {query}: batch {batch} is published")
+
+
+async def _jobs(mesh: Mesh, name: str) -> Overview:
+    async with open_clone(mesh, name) as store:
+        return overview([entry async for entry in store.entries(prefix=(RESERVED,))])
+
+
+def _write_job(name: str, job: JobOverview) -> None:
+    began = "" if job.began is None else f", latest run since {job.began:%Y-%m-%d %H:%M:%S %Z}"
+    click.echo(f"job {name}{began}")
+    for query, batch in sorted(job.batches.items()):
+        click.echo(f"  query {query}: batch {batch} is done")
+    for fingerprint, count in sorted(job.units.items()):
+        click.echo(f"  work {fingerprint}: {count:,} units are done")
+    for query, progress in sorted(job.progress.items()):
+        lag = "?" if progress.lag is None else f"{progress.lag:,}"
+        click.echo(f"  progress of {query}: batch {progress.batch}, lag {lag}")
+
+
+@spark.command()
+@click.argument("job", default="")
+@click.option("--count", type=click.IntRange(min=1), help="End after so many lines.")
+@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
+@mesh_options(listens=True)
+def watch(job: str, count: int | None, mesh: Mesh, *, as_json: bool) -> None:
+    """Write what queries do, as it happens, until Ctrl-C: rows, rates and lag of each batch.
+
+    Without JOB, of all jobs whose MeshListener is in the mesh.
+    """
+    mesh.require_way_in()
+    run(_watch, mesh, job, count, as_json)
+
+
+async def _watch(
+    mesh: Mesh,
+    job: str,
+    count: int | None,
+    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+) -> None:
+    async with mesh.endpoint() as endpoint:
+        with endpoint.subscribe(TOPIC + job) as subscriber:
+            await join(endpoint, mesh)
+            click.echo(f"watching {job or 'all jobs'}", err=True)
+            written = 0
+            while count is None or written < count:
+                _, value = await subscriber.get()
+                progress = None if isinstance(value, Missed) else Progress.of(value)
+                if progress is None or job not in ("", progress.job):
+                    continue  # a job whose name begins alike, or no progress at all
+                as_text = json.dumps(asdict(progress), ensure_ascii=False)
+                click.echo(as_text if as_json else progress.line())
+                written += 1

@@ -1,0 +1,58 @@
+"""Makes the zip that takes the mesh to executors: ``spark-submit --py-files peermesh.zip``.
+
+All of it is plain Python, and needs nothing installed there but what Spark's own Python sources
+need, which is pyarrow. ``cbor2`` in it is our stand-in; TLS wants the compiled ``cryptography``,
+and with it ``spark.archives``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import zipfile
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+PACKAGES: Final = (
+    *("wire", "handshake", "channels", "stores", "endpoint", "peermesh"),
+    *("trio", "attr", "attrs", "idna", "outcome", "sniffio", "sortedcontainers"),
+)
+"""What a leaf of the mesh imports: ours, trio, and what trio needs."""
+
+SUPERFLUOUS: Final = ("peermesh/testing/", "peermesh/demo/", "peermesh/brokers/", "trio/_tests/")
+STAND_IN: Final = "peermesh/spark/plain_cbor.py"
+OLDEST: Final = (1980, 1, 1, 0, 0, 0)
+"""A date for all files, so that equal trees give equal zips."""
+
+
+def build(target: Path) -> None:
+    """Write the zip; raises ``ModuleNotFoundError`` for a package that is not here."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, path in sorted(_files()):
+            archive.writestr(zipfile.ZipInfo(name, OLDEST), path.read_bytes())
+            if name == STAND_IN:
+                archive.writestr(zipfile.ZipInfo("cbor2.py", OLDEST), path.read_bytes())
+
+
+def _files() -> Iterator[tuple[str, Path]]:
+    for package in PACKAGES:
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise ModuleNotFoundError(f"package {package} is not here: pip install peermesh")
+        folder = Path(next(iter(spec.submodule_search_locations)))
+        for path in folder.rglob("*.py"):
+            name = path.relative_to(folder.parent).as_posix()
+            if not name.startswith(SUPERFLUOUS):
+                yield name, path
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the zip that is named: ``python -m peermesh.spark.delivery peermesh.zip``."""
+    parser = argparse.ArgumentParser(prog="python -m peermesh.spark.delivery", description=__doc__)
+    parser.add_argument("target", type=Path, help="the zip to write")
+    build(parser.parse_args(arguments).target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""Which keys of a store a query wants: looked up, where it names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from endpoint.reading import Entry
+from peermesh.blocking import Store
+from peermesh.cli.values import NoValue, parse_value
+from peermesh.spark.columns import text_of_key
+from peermesh.spark.records import is_reserved
+from wire.errors import EncodeError
+from wire.values import Value
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFilter:
+    """What the column ``key`` has to be; every part has to hold."""
+
+    keys: frozenset[str] | None = None
+    prefix: str = ""
+    is_empty: bool = False
+    """Whether two prefixes exclude each other."""
+
+    def with_keys(self, keys: Iterable[str | None]) -> KeyFilter:
+        """Insist on one of these; null equals nothing."""
+        wanted = frozenset(key for key in keys if key is not None)
+        return replace(self, keys=wanted if self.keys is None else self.keys & wanted)
+
+    def with_prefix(self, prefix: str) -> KeyFilter:
+        """Insist on a beginning."""
+        longer, shorter = sorted((prefix, self.prefix), key=len, reverse=True)
+        is_empty = self.is_empty or not longer.startswith(shorter)
+        return replace(self, prefix=longer, is_empty=is_empty)
+
+    def accepts(self, key: str | None) -> bool:
+        """Tell whether a row is wanted."""
+        if self == KeyFilter():
+            return True
+        is_named = self.keys is None or key in self.keys
+        return key is not None and not self.is_empty and is_named and key.startswith(self.prefix)
+
+
+def candidates(text: str) -> list[Value]:
+    """Give the keys that this may be the column of: the text, and what it says as JSON."""
+    try:
+        parsed = parse_value(text)
+        is_other = not isinstance(parsed, str) and text_of_key(parsed) == text
+    except (NoValue, EncodeError):
+        return [text]
+    return [text, parsed] if is_other else [text]
+
+
+def find_entries(store: Store, key_filter: KeyFilter) -> Iterator[Entry]:
+    """Give the entries that are wanted."""
+    if key_filter.keys is None:
+        found: Iterable[Entry | None] = store.entries()
+    else:
+        found = (store.entry(key) for text in key_filter.keys for key in candidates(text))
+    for entry in found:
+        if entry is None or is_reserved(entry.key):
+            continue
+        if key_filter.accepts(text_of_key(entry.key)):
+            yield entry

@@ -1,0 +1,85 @@
+"""Joins the mesh from any process of Spark: one endpoint each, made on first use and kept.
+
+Nothing of the driver's reaches its planners, sink runners and workers but what can be pickled. So
+each joins by itself, as a leaf that nobody routes through, and later tasks of a worker find what
+the first one opened.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Final
+
+from handshake.credentials import Credentials
+from handshake.secret import ClusterSecret
+from peermesh.blocking import Endpoint, Log, Store
+from peermesh.spark.options import MeshAddress
+from wire.errors import RequestTimeout
+
+DIAL_SECONDS: Final = 0.2
+"""How long to wait for each peer: whatever is asked then waits by itself, and dialling goes on."""
+
+RETRY_SECONDS: Final = 0.5
+"""The longest pause between two attempts to reach a peer."""
+
+CERTIFICATE_NAME: Final = "peermesh spark"
+
+
+class Membership:
+    """What one process has open in one mesh."""
+
+    def __init__(self, address: MeshAddress) -> None:
+        """Join; who cannot be reached now is dialled on."""
+        self._address = address
+        self._logs: dict[str, Log] = {}
+        self._stores: dict[str, Store] = {}
+        self.endpoint = Endpoint(credentials=_credentials(address), forwarding=False)
+        for host, port in address.peers:
+            self.endpoint.peer(host, port, RETRY_SECONDS, timeout=DIAL_SECONDS)
+
+    def log(self, name: str) -> Log:
+        """Give the handle of a log, without a copy."""
+        if name not in self._logs:
+            patience = self._address.patience_seconds
+            self._logs[name] = self.endpoint.attach_log_proxy(name, patience=patience)
+        return self._logs[name]
+
+    def store(self, name: str) -> Store:
+        """Give the handle of a store that is level with its master; raises ``RequestTimeout``."""
+        if name not in self._stores:
+            self._stores[name] = self.endpoint.attach_clone(name)
+        idle = self._stores[name].await_idle(timeout=self._address.patience_seconds)
+        if not idle:
+            raise RequestTimeout(f"store {name}: {idle}: is its master in the mesh?")
+        return self._stores[name]
+
+
+_memberships: dict[tuple[int, MeshAddress], Membership] = {}
+_lock = threading.Lock()
+
+
+def join(address: MeshAddress) -> Membership:
+    """Give this process's membership. A process that was forked has its own."""
+    key = (os.getpid(), address)
+    with _lock:
+        if key not in _memberships:
+            _memberships[key] = Membership(address)
+        return _memberships[key]
+
+
+def leave() -> None:
+    """End all memberships of this process; workers of Spark just end."""
+    with _lock:
+        for (process, _), membership in _memberships.items():
+            if process == os.getpid():
+                membership.endpoint.shutdown()
+        _memberships.clear()
+
+
+def _credentials(address: MeshAddress) -> Credentials | None:
+    if address.secret_file is not None:
+        secret: ClusterSecret | None = ClusterSecret.from_file(address.secret_file)
+    else:
+        secret = ClusterSecret.from_environment()
+    return None if secret is None else Credentials.from_secret(secret, CERTIFICATE_NAME)

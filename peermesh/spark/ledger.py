@@ -1,0 +1,192 @@
+"""The ledger: what a job has done, in a store, so that it does nothing twice and goes on after it.
+
+A job is a name. Its latest run may write, and fences all earlier ones.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from peermesh.blocking import Store
+from peermesh.spark.joining import join
+from peermesh.spark.options import MeshAddress, read_address
+from peermesh.spark.records import (
+    JobFenced,
+    ReplayConflict,
+    batch_done,
+    job_key,
+    last_batch,
+    note_batch,
+    query_key,
+    unit_key,
+    units_prefix,
+)
+from peermesh.spark.rows import Shape
+from stores.batch import Batch
+from wire.encoding import encode
+from wire.errors import GuardFailed, InvalidData
+from wire.values import Table, Value
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ANSWER_SECONDS = 60.0
+"""How long to wait for a master that restarts or moves."""
+
+OnBatch: TypeAlias = "Callable[[DataFrame, int], Batch | None]"
+ForeachBatch: TypeAlias = "Callable[[DataFrame, int], None]"
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreAddress:
+    """A store, for a process that has to open it first."""
+
+    address: MeshAddress
+    name: str
+
+
+class Ledger:
+    """What a job has done: ``Ledger(store, "nightly scores")``, in the driver."""
+
+    def __init__(self, store: Store, job: str) -> None:
+        """Begin a run of the job; earlier runs get ``JobFenced`` when they write."""
+        self._store = store
+        self._job = job
+        self._run = Table({"token": uuid.uuid4().hex, "began": datetime.now(UTC)})
+        store.put(job_key(job), self._run).result(ANSWER_SECONDS)
+
+    def once(self, on_batch: OnBatch, query: str | None = None) -> ForeachBatch:
+        """Make a function for ``foreachBatch``, which runs ``on_batch`` for what is not done.
+
+        What ``on_batch`` returns, a batch of changes of the store or ``None``, happens together
+        with the note that it is done: once. What it does elsewhere happens at least once.
+        ``query`` is the query's id, which its checkpoint keeps, unless another name is given.
+        """
+
+        def foreach_batch(frame: DataFrame, batch: int) -> None:
+            self._do(on_batch, frame, batch, query or _query_of(frame))
+
+        return foreach_batch
+
+    def _do(self, on_batch: OnBatch, frame: DataFrame, batch: int, query: str) -> None:
+        key = query_key(self._job, query)
+        last = self._store.at_master().get(key)
+        if batch <= last_batch(last):
+            return
+        changes = batch_done(self._run, self._job, on_batch(frame, batch) or Batch())
+        note_batch(changes, key, last, batch, datetime.now(UTC))
+        _apply(self._store, changes, self._job, self._run)
+
+    def last_batch(self, query: str) -> int | None:
+        """Give the last batch that is done of a query; ``None`` if there is none."""
+        found = last_batch(self._store.at_master().get(query_key(self._job, query)))
+        return None if found < 0 else found
+
+    def work(self, fingerprint: str, peers: str | None = None) -> Work:
+        """Give the units of work under a fingerprint; see ``peermesh.spark.fingerprint``.
+
+        With ``peers``, as in the option of that name, it can be sent to executors.
+        """
+        place: Store | StoreAddress = self._store
+        if peers is not None:
+            place = StoreAddress(read_address({"peers": peers}), self._store.name())
+        return Work(place, self._job, self._run, fingerprint)
+
+
+class Work:
+    """Units of a batch job, each of which is done once, and skipped from then on."""
+
+    def __init__(self, place: Store | StoreAddress, job: str, run: Table, fingerprint: str) -> None:
+        """Use ``Ledger.work``."""
+        self._place = place
+        self._job = job
+        self._run = run
+        self._fingerprint = fingerprint
+
+    def _store(self) -> Store:
+        if isinstance(self._place, StoreAddress):
+            return join(self._place.address).store(self._place.name)
+        return self._place
+
+    def __getstate__(self) -> dict[str, object]:
+        """Refuse to be sent without an address: the driver's store stays in the driver."""
+        if not isinstance(self._place, StoreAddress):
+            raise InvalidData("for executors, make it with peers: ledger.work(fingerprint, peers)")
+        return self.__dict__
+
+    def results(self) -> Table:
+        """Give the units that are done, with their results."""
+        prefix = units_prefix(self._job, self._fingerprint)
+        found = self._store().at_master().entries(prefix=prefix)
+        return Table(
+            (entry.key[-1], entry.value) for entry in found if isinstance(entry.key, tuple)
+        )
+
+    def remaining(self, units: Iterable[Value]) -> list[Value]:
+        """Give the units that are not done."""
+        done = {encode(unit) for unit in self.results()}
+        return [unit for unit in units if encode(unit) not in done]
+
+    def done(self, unit: Value, result: Value = None, changes: Batch | None = None) -> bool:
+        """Note that a unit is done, with changes of the store; tell whether it was not before.
+
+        If it was, nothing happens. Raises ``JobFenced`` if another run has begun, and
+        ``ReplayConflict`` if a guard of the changes does not hold.
+        """
+        key = unit_key(self._job, self._fingerprint, unit)
+        store = self._store()
+        noted = batch_done(self._run, self._job, changes or Batch())
+        try:
+            _apply(store, noted.if_absent(key).put(key, result), self._job, self._run)
+        except ReplayConflict:
+            if store.at_master().exists(key):
+                return False
+            raise  # a guard of the changes did not hold
+        return True
+
+
+def _apply(store: Store, changes: Batch, job: str, run: Table) -> None:
+    try:
+        store.batch(changes).result(ANSWER_SECONDS)
+    except GuardFailed as error:
+        if store.at_master().get(job_key(job)) != run:
+            raise JobFenced(
+                f"another run of job {job!r} has begun, and this one may not write any more: let"
+                " one run at a time, or give them names of their own"
+            ) from None
+        raise ReplayConflict(f"job {job!r}: done already, or a guard of yours: {error}") from None
+
+
+def _query_of(frame: DataFrame) -> str:
+    query = frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    if query is None:
+        raise InvalidData("this is no query of a stream: name it, as in once(function, 'name')")
+    return query
+
+
+def upsert_batch(store: Store, *key_columns: str, value_column: str | None = None) -> ForeachBatch:
+    """Make a function for ``foreachBatch`` that puts each row under its key, exactly once.
+
+    It is the way for queries in update mode, which Spark does not let into a sink in Python. It
+    publishes as the sink does, from the driver.
+    """
+    from peermesh.spark.options import Writing
+    from peermesh.spark.publication import publish_in_store
+
+    shape = Shape(key_columns, value_column)
+    if not key_columns:
+        raise InvalidData("say which columns are the key: upsert_batch(store, 'a', 'b')")
+
+    def foreach_batch(frame: DataFrame, batch: int) -> None:
+        shape.check(frame.columns)
+        taken: Sequence[Any] = frame.collect()
+        rows = [(shape.key(row), shape.value(row)) for row in taken]
+        publish_in_store(store, _query_of(frame), batch, rows, Writing.UPSERT, ANSWER_SECONDS)
+
+    return foreach_batch

@@ -1,0 +1,248 @@
+"""The options of ``format("peermesh")``, read with suspicion: what is unknown is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Final, TypeAlias, TypeVar
+
+from wire.errors import InvalidData
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long a keeper or a master may be away, restarting or moving, before a query fails."""
+
+POLL_SECONDS: Final = 1.0
+"""How long Spark waits at the keeper for new entries: stopping a query takes as long at most."""
+
+PORT_END: Final = 1 << 16
+"""Ports are below."""
+
+Result = TypeVar("Result")
+
+
+class End(Enum):
+    """An end of a log."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """The first entry of this time or later, in each partition."""
+
+    nanoseconds: int
+    """Since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explicit:
+    """An offset for each partition."""
+
+    offsets: tuple[tuple[int, int], ...]
+
+
+Place: TypeAlias = End | Instant | Explicit
+"""Where reading begins or ends."""
+
+
+class ValueFormat(Enum):
+    """What becomes of a value."""
+
+    BINARY = "binary"
+    STRING = "string"
+    JSON = "json"
+
+
+class Writing(Enum):
+    """What becomes of a row whose key is there."""
+
+    UPSERT = "upsert"
+    APPEND = "append"
+
+
+@dataclass(frozen=True, slots=True)
+class MeshAddress:
+    """Where the mesh is: all that a process of Spark needs to join it."""
+
+    peers: tuple[tuple[str, int], ...]
+    secret_file: str | None = None
+    """A path on every machine. Without it the secret is taken from ``PEERMESH_SECRET``."""
+    patience_seconds: float = PATIENCE_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """All options, of source and sink."""
+
+    address: MeshAddress
+    log: str | None
+    store: str | None
+    starting: Place
+    ending: Place
+    rows_max: int | None
+    fails_on_loss: bool
+    value_format: ValueFormat
+    value_schema: str | None
+    consumer: str | None
+    poll_seconds: float
+    key_columns: tuple[str, ...]
+    value_column: str | None
+    writing: Writing
+    write_id: str | None
+
+
+SPARKS_OWN: Final = frozenset({"path", "checkpointlocation", "queryname"})
+"""What Spark hands on that is not meant for us."""
+
+NAMES: Final = (
+    "peers",
+    "secretFile",
+    "patience",
+    "log",
+    "store",
+    "startingOffsets",
+    "startingTimestamp",
+    "endingOffsets",
+    "endingTimestamp",
+    "maxOffsetsPerTrigger",
+    "failOnDataLoss",
+    "valueFormat",
+    "valueSchema",
+    "consumer",
+    "pollTimeout",
+    "keyColumns",
+    "valueColumn",
+    "writeMode",
+    "writeId",
+)
+
+
+def read_options(given: Mapping[str, str]) -> Options:
+    """Read options, whose names Spark takes in any case; raises ``InvalidData``."""
+    found = {name.lower(): value for name, value in given.items()}
+    known = {name.lower() for name in NAMES} | SPARKS_OWN
+    for name in found:
+        if name not in known:
+            raise InvalidData(f"there is no option {name!r}; there are {', '.join(NAMES)}")
+    log, store = found.get("log"), found.get("store")
+    if (log is None) == (store is None):
+        raise InvalidData("say what to use: one of the options log and store, with its name")
+    value_schema = found.get("valueschema")
+    default_format = "string" if value_schema is None else "json"
+    value_format = _one_of(ValueFormat, found, "valueFormat", default_format)
+    if (value_format is ValueFormat.JSON) != (value_schema is not None):
+        raise InvalidData(
+            "valueFormat json and valueSchema, such as 'a INT, b STRING', go together"
+        )
+    return Options(
+        address=read_address(found),
+        log=log,
+        store=store,
+        starting=_place(found, "starting", End.EARLIEST),
+        ending=_place(found, "ending", End.LATEST),
+        rows_max=_number(found, "maxOffsetsPerTrigger", int, None),
+        fails_on_loss=_flag(found, "failOnDataLoss", default=True),
+        value_format=value_format,
+        value_schema=value_schema,
+        consumer=found.get("consumer"),
+        poll_seconds=_number(found, "pollTimeout", float, POLL_SECONDS),
+        key_columns=_names(found.get("keycolumns", "")),
+        value_column=found.get("valuecolumn"),
+        writing=_one_of(Writing, found, "writeMode", "upsert"),
+        write_id=found.get("writeid"),
+    )
+
+
+def read_address(found: Mapping[str, str]) -> MeshAddress:
+    """Read where the mesh is, from options with names in lower case."""
+    peers = tuple(map(_peer, _names(found.get("peers", ""))))
+    if not peers:
+        raise InvalidData("say where the mesh is: option peers, as in 10.0.0.1:9999,10.0.0.2:9999")
+    patience = _number(found, "patience", float, PATIENCE_SECONDS)
+    return MeshAddress(peers, found.get("secretfile"), patience)
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _peer(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and int(port) < PORT_END):
+        raise InvalidData(f"{text!r} is no address: write HOST:PORT, as in 127.0.0.1:9999")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _number(
+    found: Mapping[str, str], name: str, kind: Callable[[str], Result], default: Result
+) -> Result:
+    text = found.get(name.lower())
+    if text is None:
+        return default
+    try:
+        number = kind(text)
+    except ValueError:
+        raise InvalidData(f"option {name} is a number, not {text!r}") from None
+    if not float(text) > 0:
+        raise InvalidData(f"option {name} is more than zero, not {text}")
+    return number
+
+
+def _flag(found: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = found.get(name.lower(), str(default)).lower()
+    if text not in {"true", "false"}:
+        raise InvalidData(f"option {name} is true or false, not {text!r}")
+    return text == "true"
+
+
+_EnumT = TypeVar("_EnumT", bound=Enum)
+
+
+def _one_of(kind: type[_EnumT], found: Mapping[str, str], name: str, default: str) -> _EnumT:
+    text = found.get(name.lower(), default).lower()
+    try:
+        return kind(text)
+    except ValueError:
+        words = ", ".join(member.value for member in kind)
+        raise InvalidData(f"option {name} is one of {words}, not {text!r}") from None
+
+
+def _place(found: Mapping[str, str], name: str, default: End) -> Place:
+    offsets, timestamp = found.get(f"{name}offsets"), found.get(f"{name}timestamp")
+    if offsets is not None and timestamp is not None:
+        raise InvalidData(f"give one of {name}Offsets and {name}Timestamp")
+    if timestamp is not None:
+        return _instant(timestamp, f"{name}Timestamp")
+    if offsets is None:
+        return default
+    if offsets.lower() in {"earliest", "latest"}:
+        return End(offsets.lower())
+    return Explicit(tuple(sorted(_offsets(offsets, f"{name}Offsets").items())))
+
+
+def _instant(text: str, name: str) -> Instant:
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidData(
+            f"option {name} is a time, as in 2026-01-31T12:00:00Z, not {text!r}"
+        ) from None
+    if when.tzinfo is None:
+        raise InvalidData(f"option {name} needs a time zone: write {text}Z for UTC")
+    since = when - datetime(1970, 1, 1, tzinfo=UTC)
+    return Instant((since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1_000)
+
+
+def _offsets(text: str, name: str) -> dict[int, int]:
+    advice = f'option {name} is earliest, latest, or an offset for each partition: {{"0": 17}}'
+    try:
+        found = {int(number): offset for number, offset in json.loads(text).items()}
+    except (ValueError, AttributeError):
+        raise InvalidData(f"{advice}; not {text!r}") from None
+    if not all(type(offset) is int and offset >= 0 for offset in found.values()):
+        raise InvalidData(f"{advice}; not {text!r}")
+    return found

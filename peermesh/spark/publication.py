@@ -1,0 +1,149 @@
+"""Publishes batches of rows in a store or a log, each once, whoever was killed in between."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Final
+
+from peermesh.blocking import Log, Store
+from peermesh.spark.options import Writing
+from peermesh.spark.records import (
+    PIECE_COUNT_MAX,
+    Mark,
+    ReplayConflict,
+    Row,
+    last_of_each,
+    move_mark,
+    put_rows,
+    read_mark,
+    sink_key,
+    split,
+    staged_key,
+    staged_prefix,
+)
+from stores.log.limits import APPEND_COUNT_MAX, PRODUCER_WINDOW
+from wire.encoding import encode
+from wire.errors import GuardFailed, InvalidData
+from wire.limits import MIB
+from wire.values import Value
+
+APPEND_SIZE_MAX: Final = 8 * MIB
+"""Bytes of one append: half of what a keeper takes at once."""
+
+PIECES_MAX: Final = PRODUCER_WINDOW
+"""Appends of one batch: a keeper remembers so many of a producer."""
+
+
+def publish_in_store(
+    store: Store, query: str, batch: int, rows: Sequence[Row], writing: Writing, seconds: float
+) -> bool:
+    """Publish a batch of a query, once; tell whether it was this time.
+
+    Up to ``PIECE_COUNT_MAX`` rows appear at once. More are staged under keys of their own, decided
+    on in one step, and then appear in pieces. Whoever comes next completes what was decided.
+    """
+    publisher = _Publisher(store, query, seconds)
+    publisher.complete()
+    if batch <= publisher.mark.batch:
+        return False
+    publisher.sweep()
+    is_upsert = writing is Writing.UPSERT
+    pieces = list(split(last_of_each(rows) if is_upsert else rows))
+    if len(pieces) > 1 and not is_upsert:
+        raise InvalidData(
+            f"writeMode append takes {PIECE_COUNT_MAX:,} rows in a batch, or fewer large ones,"
+            f" not {len(rows):,}: make batches smaller with maxOffsetsPerTrigger"
+        )
+    if len(pieces) > 1:
+        publisher.stage(batch, pieces)
+    else:
+        publisher.move(Mark(batch), [row for piece in pieces for row in piece], is_upsert=is_upsert)
+    return True
+
+
+class _Publisher:
+    """Moves the mark of a query, with rows."""
+
+    def __init__(self, store: Store, query: str, seconds: float) -> None:
+        self._store = store
+        self._query = query
+        self._seconds = seconds
+        self.mark = read_mark(store.at_master().get(sink_key(query)))
+
+    def move(self, after: Mark, rows: Sequence[Row], *, is_upsert: bool = True) -> None:
+        """Publish rows, and move the mark, both or none."""
+        changes = put_rows(move_mark(self._query, self.mark, after), rows, is_upsert=is_upsert)
+        if self.mark.token:
+            changes.erase(staged_key(self._query, self.mark.token, self.mark.piece))
+        try:
+            self._store.batch(changes).result(self._seconds)
+        except GuardFailed as error:
+            raise self._conflict(error) from None
+        self.mark = after
+
+    def _conflict(self, error: GuardFailed) -> Exception:
+        found = read_mark(self._store.at_master().get(sink_key(self._query)))
+        if found == self.mark:
+            return error  # it was a key that is there, and should be new
+        return ReplayConflict(
+            f"two writers publish as {self._query}: stop one of them, or give them writeId or"
+            " checkpoints of their own"
+        )
+
+    def stage(self, batch: int, pieces: Sequence[Sequence[Row]]) -> None:
+        """Put the pieces aside, decide on them, and publish them."""
+        token = uuid.uuid4().hex
+        receipts = [
+            self._store.put(staged_key(self._query, token, number), tuple(piece))
+            for number, piece in enumerate(pieces)
+        ]
+        for receipt in receipts:
+            receipt.result(self._seconds)
+        self.move(Mark(batch, token, 0, len(pieces)), ())
+        self.complete()
+
+    def complete(self) -> None:
+        """Publish what was decided on: the staged rows, whatever a replay would bring."""
+        while self.mark.is_under_way:
+            mark = self.mark
+            staged = self._store.at_master().get(staged_key(self._query, mark.token, mark.piece))
+            assert isinstance(staged, tuple), mark
+            is_last = mark.piece + 1 == mark.piece_count
+            after = Mark(mark.batch, mark.token, mark.piece + 1, mark.piece_count)
+            self.move(Mark(mark.batch) if is_last else after, staged)
+
+    def sweep(self) -> None:
+        """Erase what was staged by somebody who was killed before it was decided on."""
+        left = self._store.at_master().entries(prefix=staged_prefix(self._query))
+        for receipt in [self._store.erase(entry.key) for entry in left]:
+            receipt.result(self._seconds)
+
+
+def publish_in_log(
+    log: Log, query: str, batch: int, values: Sequence[Value], seconds: float
+) -> None:
+    """Append a batch of a query, once, to the one partition that is the query's."""
+    pieces = _cut(values)
+    if len(pieces) > PIECES_MAX:
+        raise InvalidData(
+            f"a batch of {len(values):,} rows takes {len(pieces):,} appends, {PIECES_MAX:,} are"
+            " allowed: make batches smaller with maxOffsetsPerTrigger"
+        )
+    producer = f"spark/{query}"
+    for number, piece in enumerate(pieces):
+        sequence = batch * PIECES_MAX + number
+        log.append_batch(piece, producer=producer, sequence=sequence).result(seconds)
+
+
+def _cut(values: Sequence[Value]) -> list[list[Value]]:
+    pieces: list[list[Value]] = []
+    size = 0
+    for value in values:
+        value_size = len(encode(value))
+        if not pieces or len(pieces[-1]) == APPEND_COUNT_MAX or size + value_size > APPEND_SIZE_MAX:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(value)
+        size += value_size
+    return pieces

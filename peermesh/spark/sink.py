@@ -1,0 +1,125 @@
+"""The sink ``format("peermesh")``: batches into a store or a log, each of them once.
+
+Tasks hand their rows over in Spark's own commit messages, of which there is one for each partition
+and only from the attempt that counts. So a task that fails, or a late abort, leaves nothing behind.
+What commits is one process of the driver, and it publishes by (query, batch): ``publication``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamWriter, DataSourceWriter, WriterCommitMessage
+
+from peermesh.spark.joining import join
+from peermesh.spark.options import Options, Writing
+from peermesh.spark.publication import publish_in_log, publish_in_store
+from peermesh.spark.records import Row
+from peermesh.spark.rows import Shape
+from wire.errors import InvalidData
+
+if TYPE_CHECKING:
+    from pyspark.sql import Row as SparkRow
+    from pyspark.sql.types import StructType
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task hands over."""
+
+    query: str
+    partition: int
+    attempt: int
+    rows: list[Row]
+
+
+class Sink:
+    """What both writers have in common."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        """Check that the columns are there; raises ``InvalidData``."""
+        self.options = options
+        self.shape = Shape(options.key_columns, options.value_column)
+        self.shape.check(schema.fieldNames())
+        if options.store is not None and not options.key_columns:
+            raise InvalidData("say which columns are the key: option keyColumns, as in a,b")
+        if options.log is not None and (
+            options.key_columns or options.writing is not Writing.UPSERT
+        ):
+            raise InvalidData("a log has no keyColumns and no writeMode: rows are appended to it")
+
+    def take(self, iterator: Iterator[SparkRow]) -> Written:
+        """Take the rows of a task in."""
+        context = TaskContext.get()
+        assert context is not None, "write runs in tasks"
+        has_keys = self.options.store is not None
+        rows: list[Row] = [
+            (self.shape.key(row) if has_keys else None, self.shape.value(row)) for row in iterator
+        ]
+        query = context.getLocalProperty(QUERY_ID) or ""
+        return Written(query, context.partitionId(), context.attemptNumber(), rows)
+
+    def publish(
+        self, messages: Sequence[WriterCommitMessage | None], identity: str, batch: int
+    ) -> None:
+        """Publish what the tasks took in, in the order of their partitions."""
+        taken = [message for message in messages if isinstance(message, Written)]
+        taken.sort(key=lambda message: message.partition)
+        rows = [row for message in taken for row in message.rows]
+        if not rows:
+            return
+        options, membership = self.options, join(self.options.address)
+        seconds = options.address.patience_seconds
+        query = identity or taken[0].query
+        if options.store is not None:
+            store = membership.store(options.store)
+            publish_in_store(store, query, batch, rows, options.writing, seconds)
+        else:
+            assert options.log is not None, options
+            log = membership.log(options.log)
+            publish_in_log(log, query, batch, [value for _, value in rows], seconds)
+
+
+class MeshStreamWriter(DataSourceStreamWriter):
+    """The sink of a stream."""
+
+    def __init__(self, sink: Sink) -> None:
+        """Write with ``sink``."""
+        self._sink = sink
+
+    def write(self, iterator: Iterator[SparkRow]) -> WriterCommitMessage:
+        """Take rows in, in an executor."""
+        return self._sink.take(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Publish a batch, or find that it is published."""
+        self._sink.publish(messages, self._sink.options.write_id or "", batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Nothing is to be undone: nothing was staged, or the batch is decided."""
+
+
+class MeshWriter(DataSourceWriter):
+    """The sink of a batch job."""
+
+    def __init__(self, sink: Sink) -> None:
+        """Write with ``sink``, as ``writeId`` or as nobody else."""
+        self._sink = sink
+        self._identity = sink.options.write_id or uuid.uuid4().hex
+
+    def write(self, iterator: Iterator[SparkRow]) -> WriterCommitMessage:
+        """Take rows in, in an executor."""
+        return self._sink.take(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Publish all."""
+        self._sink.publish(messages, self._identity, 0)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing is to be undone: nothing was staged."""

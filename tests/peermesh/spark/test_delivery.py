@@ -1,0 +1,196 @@
+"""What executors get: plain Python that speaks as the compiled packages do."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import cbor2
+import pytest
+from hypothesis import given, strategies as st
+
+from peermesh.spark import plain_cbor
+from peermesh.spark.delivery import build
+
+LEAVES = (
+    st.none() | st.booleans() | st.integers(-(2**64), 2**64 - 1) | st.floats() | st.text()
+) | st.binary()
+VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=5), max_leaves=20)
+
+OPTIONS = {
+    "max_depth": 6, "allow_indefinite": False, "allow_duplicate_keys": False,
+    "strict_hashable_types": True,
+}  # fmt: skip
+DENIED = dict.fromkeys((*range(6), 25, 28, 29, 30, 35, 36, 37, 52, 54, 100, 256, 258, 260, 261))
+
+
+def deny(value, immutable):
+    raise ValueError("denied")
+
+
+def outcome(library, data):
+    """Decode with one of the two; give what came of it in words, and where it stopped."""
+    stream = BytesIO(data)
+    hooks = {**dict.fromkeys(DENIED, deny), **dict.fromkeys((1004, 43_000, 55_799), deny)}
+    decoder = library.CBORDecoder(
+        stream,
+        semantic_decoders=hooks,
+        tag_hook=lambda tag, _: ("tag", tag.tag, tag.value),
+        object_hook=lambda table, _: ("map", tuple(table.items())),
+        **OPTIONS,
+    )
+    try:
+        value = decoder.decode(immutable=True)
+    except Exception:
+        return "refused"
+    return repr(value), stream.tell()
+
+
+@given(VALUES)
+def test_both_write_the_same(value):
+    assert plain_cbor.dumps(value) == cbor2.dumps(value)
+
+
+@given(st.binary(max_size=30) | VALUES.map(cbor2.dumps))
+def test_both_read_the_same_and_refuse_the_same(data):
+    assert outcome(plain_cbor, data) == outcome(cbor2, data)
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    path = tmp_path_factory.mktemp("delivery") / "peermesh.zip"
+    build(path)
+    return path
+
+
+def test_the_zip_holds_only_plain_python(package):
+    with zipfile.ZipFile(package) as archive:
+        names = archive.namelist()
+    assert all(name.endswith(".py") for name in names)
+    assert "cbor2.py" in names
+    assert not [name for name in names if name.startswith("peermesh/testing/")]
+
+
+SCRIPT = """
+import sys
+import peermesh.blocking as blocking, cbor2
+compiled = [name for name, module in sys.modules.items()
+            if (getattr(module, "__file__", None) or "").endswith(".so")
+            and "site-packages" in module.__file__]
+assert not compiled, compiled
+assert cbor2.__file__.startswith(sys.argv[1]), cbor2.__file__
+with blocking.Endpoint(forwarding=False) as endpoint:
+    assert endpoint.peer("127.0.0.1", int(sys.argv[2]))
+    log = endpoint.attach_log_proxy("orders")
+    print([(entry.key, entry.value) for entry in log.read(0, 0)])
+    print(log.append({"from": "zip"}).result(timeout=30).offset)
+    with endpoint.attach_clone("table") as store:
+        assert store.await_idle()
+        print(store.get("a"))
+"""
+
+
+def test_a_process_with_nothing_but_the_zip_reads_and_writes(package, mesh):
+    endpoint, peers = mesh
+    log = endpoint.attach_log("orders")
+    log.append({"n": 1, "at": 2.5, "big": 1 << 62}, key="k").result(timeout=30)
+    endpoint.attach_master("table").put("a", (1, "two", b"three")).result(30)
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
+    port = peers.rpartition(":")[2]
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", SCRIPT, str(package), port],  # -S: no site-packages
+        capture_output=True, text=True, env=environment, check=False, cwd=package.parent,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.splitlines() == [
+        "[('k', Table({'n': 1, 'at': 2.5, 'big': 4611686018427387904}))]",
+        "1",
+        "(1, 'two', b'three')",
+    ]
+    assert log.read(0, 1)[0].value == {"from": "zip"}
+
+
+CLUSTER = """
+import json, sys
+from pyspark.sql import SparkSession
+from peermesh.spark import register
+
+peers, checkpoint, place, delivery = sys.argv[1:]
+spark = SparkSession.builder.config(map={
+    **json.loads(delivery), "spark.master": "local-cluster[1,1,1024]",
+    "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
+    "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "1",
+}).getOrCreate()
+register(spark)
+
+def where(rows):
+    import cbor2, peermesh
+    return [cbor2.__file__, peermesh.__file__]
+
+for found in spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect():
+    assert place in found, found
+log, store = {"peers": peers, "log": "orders"}, {"peers": peers, "store": "table"}
+frame = spark.readStream.format("peermesh").options(**log).load()
+query = (frame.writeStream.format("peermesh").options(**store, keyColumns="offset")
+    .option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
+query.awaitTermination()
+print(spark.read.format("peermesh").options(**store).load().count())
+spark.stop()
+"""
+
+
+def by_py_files(package, folder):
+    return "peermesh.zip", {"spark.submit.pyFiles": str(package)}
+
+
+def by_archive(package, folder):
+    """Pack what is installed, compiled modules and all."""
+    path = folder / "deps.tar.gz"
+    with tarfile.open(path, "w:gz") as archive, zipfile.ZipFile(package) as zipped:
+        names = {name.partition("/")[0] for name in zipped.namelist()}
+        for name in names - {"cbor2.py"} | {"cbor2"}:
+            archive.add(Path(importlib.import_module(name).__file__).parent, name)
+    arrow = Path(importlib.import_module("pyarrow").__file__).parent.parent
+    settings = {"spark.archives": f"{path}#deps", "spark.executorEnv.PYTHONPATH": f"deps:{arrow}"}
+    return "/deps/", settings
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("deliver", [by_py_files, by_archive])
+def test_executors_of_a_cluster_get_the_mesh_with_the_job(package, mesh, tmp_path, deliver):
+    pyspark = pytest.importorskip("pyspark")
+    pytest.importorskip("pyarrow")
+    place, delivery = deliver(package, tmp_path)
+    endpoint, peers = mesh
+    endpoint.attach_log("orders").append_batch(list(range(20))).result(timeout=30)
+    store = endpoint.attach_master("table")
+    home = tmp_path / "home"  # Spark writes into its own: give it one of links
+    home.mkdir()
+    for path in Path(pyspark.__file__).parent.iterdir():
+        (home / path.name).symlink_to(path)
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    arguments = [peers, str(tmp_path / "checkpoint"), place, json.dumps(delivery)]
+    found = subprocess.run(
+        [sys.executable, "-c", CLUSTER, *arguments],
+        capture_output=True, text=True, env=environment, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr[-5_000:]
+    assert found.stdout.splitlines()[-1] == "20"
+    assert store.get(19) == {
+        **store.get(19), "topic": None, "partition": 0, "value": "19",
+    }  # fmt: skip

@@ -1,0 +1,74 @@
+"""How far a batch goes, and what is lost."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from peermesh.spark.offsets import (
+    Range,
+    advance,
+    at_most,
+    complete,
+    explain_losses,
+    from_json,
+    losses,
+    ranges,
+    skip,
+    to_json,
+)
+from stores.log.partitions import Span
+from wire.errors import InvalidData
+
+OFFSETS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=5)
+
+
+def test_without_a_limit_a_batch_goes_to_the_ends():
+    assert advance({0: 3}, {0: 9, 1: 4}, None) == {0: 9, 1: 4}
+
+
+@given(OFFSETS, st.integers(1, 60))
+def test_a_batch_takes_what_it_may_and_no_more(pairs, rows_max):
+    start = {number: begin for number, (begin, _) in enumerate(pairs)}
+    ends = {number: begin + more for number, (begin, more) in enumerate(pairs)}
+    reached = advance(start, ends, rows_max)
+    assert all(start[number] <= reached[number] <= ends[number] for number in ends)
+    taken = sum(reached[number] - start[number] for number in ends)
+    assert taken == min(rows_max, sum(ends[number] - start[number] for number in ends))
+
+
+def test_a_small_limit_starves_no_partition():
+    start, ends = {0: 0, 1: 0, 2: 0}, {0: 5, 1: 5, 2: 5}
+    for _ in range(15):
+        start = advance(start, ends, 1)
+        assert max(start.values()) - min(start.values()) <= 1
+    assert start == ends
+
+
+def test_equal_offsets_are_equal_text_and_come_back():
+    assert list(to_json({10: 1, 2: 7})) == ["2", "10"]
+    assert from_json(to_json({10: 1, 2: 7})) == {10: 1, 2: 7}
+
+
+def test_losses_name_what_is_gone_and_what_was_never_there():
+    spans = {0: Span(5, 9), 1: Span(0, 4), 2: Span(1, 2)}
+    lost = losses({0: 2, 1: 6, 2: 1}, spans)
+    assert lost == [Range(0, 2, 5), Range(1, 6, 4)]
+    text = explain_losses("orders", lost)
+    assert "orders, partition 0: the entries 2 to 4 are gone" in text
+    assert "partition 1: it ends at offset 4, and 6 was read already" in text
+    assert "failOnDataLoss" in text
+    assert skip({0: 2, 1: 6, 2: 1}, lost) == {0: 5, 1: 4, 2: 1}
+
+
+def test_a_batch_reads_what_lies_between_and_nothing_behind_its_target():
+    assert ranges({0: 2, 1: 4}, at_most({0: 9, 1: 4, 2: 3}, {0: 5})) == [
+        Range(0, 2, 5),
+        Range(2, 0, 3),
+    ]
+
+
+def test_offsets_for_a_partition_that_is_not_there_are_refused():
+    assert complete({1: 7}, {0: Span(0, 1), 1: Span(0, 9)}, {0: 0, 1: 0}) == {0: 0, 1: 7}
+    with pytest.raises(InvalidData, match="partitions 0 to 0, not 1"):
+        complete({1: 7}, {0: Span(0, 1)}, {0: 0})

@@ -1,0 +1,113 @@
+"""What queries do, in figures, and what a store knows of jobs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+
+from peermesh import Batch
+from peermesh.spark import Ledger
+from peermesh.spark.options import Writing
+from peermesh.spark.progress import TOPIC, Progress, overview, summarize
+from peermesh.spark.publication import publish_in_store
+from peermesh.spark.records import progress_key
+
+REPORT = {
+    "id": "1-2-3", "name": None, "batchId": 4, "numInputRows": 10, "batchDuration": 500,
+    "inputRowsPerSecond": 20.0, "processedRowsPerSecond": 40.5,
+    "sources": [{"endOffset": {"0": 5, "1": 7}, "latestOffset": {"0": 9, "1": 7}}],
+}  # fmt: skip
+
+
+def report(**more):
+    return summarize("count", json.dumps({**REPORT, **more}))
+
+
+def test_a_report_of_spark_in_a_line():
+    assert report().line() == (
+        "count 1-2-3 batch 4: 10 rows in 0.50 s, 20 rows/s in, 40 rows/s processed, lag 4"
+    )
+    assert report(name="orders").query == "orders"
+    assert Progress("count", "q", "failed", reason="why").line() == "count q failed why"
+
+
+@pytest.mark.parametrize("sources", [[], [{"endOffset": 3, "latestOffset": 9}], [{}]])
+def test_a_lag_that_the_source_does_not_tell_is_none(sources):
+    assert report(sources=sources).lag is None
+    assert report(sources=sources).line().endswith("lag ?")
+
+
+@pytest.mark.parametrize("rate", ["NaN", None, float("nan"), float("inf")])
+def test_a_rate_that_nobody_measured_is_zero(rate):
+    assert report(inputRowsPerSecond=rate).rows_per_second == 0
+
+
+def test_progress_comes_back_from_what_is_published():
+    assert Progress.of(report().to_value()) == report()
+    assert Progress.of("something else") is None
+    assert Progress.of({"other": 1}) is None
+    assert Progress.of(asdict(report()) | {"rows": "many"}) is None
+
+
+@pytest.fixture
+def store(mesh):
+    """Give the master of a store in which two jobs and a sink were at work."""
+    with mesh[0].attach_master("jobs") as master:
+        ledger = Ledger(master, "count")
+        ledger.once(lambda frame, batch: Batch(), "q")(None, 7)
+        for unit in range(3):
+            Ledger(master, "score").work("f").done(unit)
+        publish_in_store(master, "id", 2, [("a", 1)], Writing.UPSERT, 30)
+        master.put(progress_key("count", "q"), report().to_value()).result(30)
+        yield master
+
+
+def command(*arguments, peers):
+    found = subprocess.run(
+        [sys.executable, "-m", "peermesh.cli", "spark", *arguments, "--peer", peers],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_jobs_are_listed_with_batches_units_and_lags(store, mesh):
+    found = overview(store.entries())
+    assert found.jobs["count"].batches == {"q": 7}
+    assert found.jobs["score"].units == {"f": 3}
+    assert found.sinks == {"id": 2}
+    text = command("jobs", "jobs", peers=mesh[1])
+    lines = [line.partition(",")[0].strip() for line in text.splitlines()]
+    assert lines == [
+        "job count",
+        "query q: batch 7 is done",
+        "progress of q: batch 4",
+        "job score",
+        "work f: 3 units are done",
+        "sink id: batch 2 is published",
+    ]
+    assert "lag 4" in text
+    parsed = json.loads(command("jobs", "jobs", "--json", peers=mesh[1]))
+    assert parsed["jobs"]["count"]["progress"]["q"]["lag"] == 4
+
+
+def test_progress_is_watched_live(mesh):
+    endpoint, peers = mesh
+    arguments = [sys.executable, "-m", "peermesh.cli", "spark", "watch", "count", "--count", "1"]
+    with subprocess.Popen(
+        [*arguments, "--peer", peers], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        try:
+            assert process.stderr.readline() == "watching count\n"
+            endpoint.await_peer(endpoint.peers()[0].node_id)
+            endpoint.publish(TOPIC + "counting", report().to_value())
+            endpoint.publish(TOPIC + "count", report().to_value())
+            output, _ = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert output == report().line() + "\n"

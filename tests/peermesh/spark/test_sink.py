@@ -1,0 +1,150 @@
+"""Sink, ledger and tables of stores in real Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from peermesh import Batch
+from peermesh.spark import Ledger, upsert_batch
+from peermesh.spark.records import is_reserved
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture
+def table(mesh):
+    """Give the master of a store, and what to tell Spark about it."""
+    endpoint, peers = mesh
+    return endpoint.attach_master("table"), {"peers": peers, "store": "table", "patience": "30"}
+
+
+@pytest.fixture
+def orders(mesh):
+    """Give a log of two partitions, and what to tell Spark about it."""
+    endpoint, peers = mesh
+    log = endpoint.attach_log("orders", partitions=2)
+    for partition in (0, 1):
+        values = [{"customer": f"c{number % 3}", "n": number} for number in range(30)]
+        log.append_batch(values, partition=partition).result(timeout=30)
+    options = {"peers": peers, "log": "orders", "maxOffsetsPerTrigger": "30"}
+    return log, {**options, "valueSchema": "customer STRING, n INT, missing DOUBLE"}
+
+
+def content(store):
+    return {key: value for key, value in store.items() if not is_reserved(key)}
+
+
+def stream(spark, orders):
+    return spark.readStream.format("peermesh").options(**orders[1]).load()
+
+
+def finish(writer, folder):
+    query = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    query.awaitTermination()
+
+
+def forget_last_commit(folder):
+    """Make Spark repeat its last batch, as if it had been killed before it noted the end of it."""
+    commits = folder / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    commits.joinpath(str(last)).unlink()
+    return last
+
+
+def test_a_stream_is_written_to_a_store_once_though_batches_are_repeated(
+    spark, orders, table, tmp_path
+):
+    store, options = table
+    events = []
+    with store.events() as found:
+        for _ in range(2):
+            frame = stream(spark, orders).select("partition", "offset", "value.*")
+            sink = frame.writeStream.format("peermesh").options(
+                **options, keyColumns="partition,offset"
+            )
+            finish(sink, tmp_path)
+            forget_last_commit(tmp_path)
+        store.put("end", 1).result(30)
+        while not events or events[-1].key != "end":
+            events.append(found.get(timeout=30))
+    assert content(store) == {"end": 1} | {
+        (partition, offset): {"customer": f"c{offset % 3}", "n": offset, "missing": None}
+        for partition in (0, 1)
+        for offset in range(30)
+    }
+    assert len([event for event in events if not is_reserved(event.key)]) == 61  # none came twice
+
+
+def test_a_stream_is_written_to_a_log_once_though_batches_are_repeated(
+    spark, orders, mesh, tmp_path
+):
+    endpoint, peers = mesh
+    out = endpoint.attach_log("out")
+    for _ in range(2):
+        frame = stream(spark, orders).selectExpr("value.n AS n")
+        sink = frame.writeStream.format("peermesh").options(peers=peers, log="out", valueColumn="n")
+        finish(sink, tmp_path)
+        forget_last_commit(tmp_path)
+    values = [entry.value for entry in out.read(0, 0)]
+    assert sorted(values) == sorted(2 * list(range(30)))
+
+
+def test_a_query_in_update_mode_upserts_and_a_store_is_a_table(spark, orders, table, tmp_path):
+    store, options = table
+    frame = stream(spark, orders).groupBy("value.customer").count()
+    writer = frame.writeStream.outputMode("update").foreachBatch(
+        upsert_batch(store, "customer", value_column="count")
+    )
+    finish(writer, tmp_path)
+    assert content(store) == {"c0": 20, "c1": 20, "c2": 20}
+    store.put(7, "seven").result(30)
+    entries = spark.read.format("peermesh").options(**options).load()
+    assert sorted(tuple(row) for row in entries.select("key", "value").collect()) == [
+        ("7", "seven"), ("c0", "20"), ("c1", "20"), ("c2", "20"),
+    ]  # fmt: skip
+    one = entries.where("key = 'c1' AND value = '20'")
+    assert [row.key for row in one.collect()] == ["c1"]
+    plan = one._jdf.queryExecution().toString()
+    assert "Filter" in plan
+    assert [row.key for row in entries.where("key LIKE 'c%' AND key IN ('c2', '7')").collect()] == [
+        "c2"
+    ]
+    assert [row.value for row in entries.where("key = '7'").collect()] == ["seven"]
+
+
+def test_a_table_is_written_once_under_its_write_id(spark, table):
+    store, options = table
+    frame = spark.range(5).selectExpr("id", "cast(id AS string) AS name", "now() AS at")
+    for _ in range(2):
+        writer = frame.write.format("peermesh").mode("append")
+        writer.options(**options, keyColumns="id", writeMode="append", writeId="load-1").save()
+    assert {key: value["name"] for key, value in content(store).items()} == {
+        number: str(number) for number in range(5)
+    }
+
+
+def test_foreach_batch_counts_each_row_once(spark, orders, table, tmp_path):
+    store, _ = table
+    for _ in range(2):
+        ledger = Ledger(store, "count")
+
+        def on_batch(frame, batch):
+            return Batch().increment("rows", frame.count())
+
+        finish(stream(spark, orders).writeStream.foreachBatch(ledger.once(on_batch)), tmp_path)
+        forget_last_commit(tmp_path)
+    assert store.get("rows") == 60
+
+
+def test_executors_note_what_they_have_done(spark, table):
+    store, options = table
+    work = Ledger(store, "score").work("fingerprint", peers=options["peers"])
+    work.done(3, 9)
+
+    def score(units):
+        return [work.done(unit, unit * unit) for unit in units]
+
+    todo = work.remaining(range(6))
+    done = spark.sparkContext.parallelize(todo, 2).mapPartitions(score).collect()
+    assert done == [True] * 5
+    assert work.results() == {number: number * number for number in range(6)}

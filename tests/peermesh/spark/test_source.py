@@ -1,0 +1,259 @@
+"""The source in real Spark: a log as a stream and as a table, a store as a table."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import threading
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from peermesh.blocking import Backend, Endpoint
+from peermesh.spark.progress import Progress, overview
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def rows(frame):
+    return sorted(tuple(row) for row in frame.collect())
+
+
+def fill(log, first, count):
+    for partition in range(log.partition_count()):
+        values = [{"n": number} for number in range(first, first + count)]
+        log.append_batch(values, partition=partition).result(timeout=30)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Seen:
+    """What batches brought, for a test to wait for."""
+
+    def __init__(self):
+        self.values = []
+        self._changed = threading.Condition()
+
+    def take(self, frame, batch):
+        values = [row.value for row in frame.orderBy("partition", "offset").collect()]
+        with self._changed:
+            self.values += values
+            self._changed.notify_all()
+
+    def wait(self, count):
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.values) >= count, timeout=100)
+
+
+@pytest.fixture
+def orders(mesh):
+    """Give a log of two partitions, and what to tell the source about it."""
+    endpoint, peers = mesh
+    log = endpoint.attach_log("orders", partitions=2)
+    return log, {"peers": peers, "log": "orders", "patience": "30"}
+
+
+class Stream:
+    """A query that writes JSON lines, and is run again and again with one checkpoint."""
+
+    def __init__(self, spark, options, folder):
+        self.spark, self.options, self.folder = spark, options, folder
+
+    def run(self, **more):
+        """Run what is available to its end; give the batches that this took."""
+        source = self.spark.readStream.format("peermesh").options(**self.options, **more)
+        query = (
+            source.load()
+            .writeStream.format("json")
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(availableNow=True)
+            .start(str(self.folder / "out"))
+        )
+        query.awaitTermination()
+        return [json.loads(progress.json) for progress in query.recentProgress]
+
+    def offsets(self):
+        found = self.spark.read.json(str(self.folder / "out"))
+        return rows(found.select("partition", "offset"))
+
+
+@pytest.fixture
+def stream(spark, orders, tmp_path):
+    return Stream(spark, orders[1], tmp_path)
+
+
+def test_a_range_of_a_log_is_a_table_with_typed_columns(spark, orders):
+    log, options = orders
+    before = datetime.now(UTC)
+    log.append("text", key="news/today", partition=0).result(timeout=30)
+    log.append(b"bytes", partition=1).result(timeout=30)
+    log.append({"n": 7, "tags": ["a"]}, partition=1).result(timeout=30)
+    read = spark.read.format("peermesh").options(**options)
+    frame = read.load()
+    assert dict(frame.dtypes) == {
+        "topic": "string", "partition": "int", "offset": "bigint",
+        "timestamp": "timestamp", "value": "string",
+    }  # fmt: skip
+    found = rows(frame.select("partition", "offset", "topic", "value"))
+    assert found == [
+        (0, 0, "news/today", "text"),
+        (1, 0, None, "bytes"),
+        (1, 1, None, '{"n": 7, "tags": ["a"]}'),
+    ]
+    times = [row.timestamp.astimezone(UTC) for row in frame.collect()]
+    assert all(before - timedelta(seconds=1) <= when <= datetime.now(UTC) for when in times)
+    binary = read.option("valueFormat", "binary").load()
+    assert {bytes(row.value) for row in binary.collect()} >= {b"text", b"bytes"}
+
+
+def test_a_table_begins_and_ends_where_it_is_told(spark, orders):
+    log, options = orders
+    fill(log, 0, 10)
+    read = spark.read.format("peermesh").options(**options)
+    some = read.option("startingOffsets", '{"0": 8}').option("endingOffsets", '{"0": 9, "1": 2}')
+    assert rows(some.load().select("partition", "offset")) == [(0, 8), (1, 0), (1, 1)]
+
+
+def test_a_listener_tells_the_mesh_what_a_stream_does(spark, stream, orders, mesh):
+    from peermesh.spark import MeshListener
+
+    fill(orders[0], 0, 5)
+    with Endpoint() as observer, mesh[0].attach_master("jobs") as store:
+        host, port = mesh[1].split(":")
+        heard = observer.subscribe("spark/progress/")
+        observer.peer(host, int(port))
+        mesh[0].await_peer(observer.node_id())
+        listener = MeshListener(mesh[0], "count", store)
+        spark.streams.addListener(listener)
+        try:
+            stream.run(maxOffsetsPerTrigger="6")
+            found = []
+            while not found or found[-1].state == "running" or found[-1].state == "started":
+                found.append(Progress.of(heard.get(timeout=60)[1]))
+        finally:
+            spark.streams.removeListener(listener)
+        batches = [progress for progress in found if progress.rows]
+        assert [(each.rows, each.lag) for each in batches] == [(6, 4), (4, 0)]
+        assert (found[0].state, found[-1].state) == ("started", "stopped")
+        kept = overview(store.entries()).jobs["count"].progress
+        assert list(kept) == [found[0].query]
+
+
+def test_a_stream_reads_each_entry_once_over_restarts(stream, orders):
+    log, _ = orders
+    fill(log, 0, 25)
+    batches = stream.run(maxOffsetsPerTrigger="20")
+    assert [batch["numInputRows"] for batch in batches if batch["numInputRows"]] == [20, 20, 10]
+    assert json.loads(json.dumps(batches[0]["sources"][0]["latestOffset"])) == {"0": 25, "1": 25}
+    fill(log, 25, 5)
+    stream.run(maxOffsetsPerTrigger="20")
+    stream.run()
+    assert stream.offsets() == [(partition, offset) for partition in (0, 1) for offset in range(30)]
+
+
+def test_values_are_columns_of_a_schema_and_what_does_not_fit_is_null(spark, orders):
+    log, options = orders
+    schema = (
+        "n INT, price DOUBLE, who STRING, at TIMESTAMP, tags ARRAY<STRING>, more MAP<STRING, INT>"
+    )
+    when = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
+    table = {"n": 1, "price": 2, "who": "ü", "at": when, "tags": ["a"], "more": {"x": 1}}
+    text = json.dumps({**table, "at": when.isoformat()})
+    values = [table, text, text.encode(), {"n": 1 << 40, "tags": "a"}, "no JSON", None]
+    log.append_batch(values, partition=0).result(timeout=30)
+    frame = spark.read.format("peermesh").options(**options, valueSchema=schema).load()
+    found = [row.value for row in frame.orderBy("offset").collect()]
+    at = when.replace(microsecond=678)
+    for row in found[:3]:
+        assert row.asDict() == {**table, "at": row.at}
+        assert row.at.astimezone(UTC) == at
+    assert found[3].asDict() == dict.fromkeys(table)
+    assert found[4:] == [None, None]
+
+
+def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
+    from pyspark.errors import StreamingQueryException
+
+    log, _ = orders
+    fill(log, 0, 5)
+    stream.run()
+    fill(log, 5, 5)
+    log.trim(1, 8).result(timeout=30)
+    with pytest.raises(StreamingQueryException, match=r"partition 1: the entries 5 to 7 are gone"):
+        stream.run()
+    stream.run(failOnDataLoss="false")
+    assert stream.offsets() == [(0, offset) for offset in range(10)] + [
+        (1, offset) for offset in (*range(5), 8, 9)
+    ]
+
+
+def test_a_running_stream_goes_on_when_its_keeper_restarts_and_when_another_takes_over(
+    spark, tmp_path
+):
+    ports = [free_port(), free_port()]
+    seen = Seen()
+    options = {
+        "peers": ",".join(f"127.0.0.1:{port}" for port in ports),
+        "log": "orders",
+        "consumer": "job",
+        "pollTimeout": "0.5",
+    }
+
+    def keep(port, name):
+        endpoint = Endpoint()
+        endpoint.listen(port=port)
+        return endpoint, endpoint.attach_log("orders", backend=Backend.SQLite, path=tmp_path / name)
+
+    first, log = keep(ports[0], "a.db")
+    log.append_batch([0, 1]).result(timeout=30)
+    source = spark.readStream.format("peermesh").options(**options).load()
+    query = (
+        source.writeStream.foreachBatch(seen.take)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .start()
+    )
+    try:
+        seen.wait(2)
+        first.shutdown()
+        first, log = keep(ports[0], "a.db")
+        log.append_batch([2, 3]).result(timeout=30)
+        seen.wait(4)
+        with Endpoint() as follower:
+            follower.peer("127.0.0.1", ports[0])
+            copy = follower.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
+            assert copy.await_idle()
+        first.shutdown()
+        first, log = keep(ports[1], "b.db")
+        log.append_batch([4, 5]).result(timeout=30)
+        seen.wait(6)
+        assert query.exception() is None
+        assert log.committed("job")  # as of the batch before the last one
+    finally:
+        query.stop()
+        first.shutdown()
+    assert seen.values == [str(number) for number in range(6)]
+
+
+def test_a_recorded_day_is_counted_as_it_is(spark, orders):
+    folder = os.environ.get("ZEEK_LOGS")
+    path = Path(folder or "", "zeek-dns.json.gz")
+    if folder is None or not path.is_file():
+        pytest.skip("ZEEK_LOGS names no folder with zeek-dns.json.gz")
+    with gzip.open(path, "rt") as file:
+        lines = [line.rstrip("\n") for line in islice(file, 3_000)]
+    log, options = orders
+    for at in range(0, len(lines), 1_000):
+        log.append_batch(lines[at : at + 1_000], partition=at // 1_000 % 2).result(timeout=30)
+    frame = spark.read.format("peermesh").options(**options, valueSchema="qtype_name STRING")
+    counted = frame.load().groupBy("value.qtype_name").count().collect()
+    recount = Counter(json.loads(line).get("qtype_name") for line in lines)
+    assert {row.qtype_name: row["count"] for row in counted} == dict(recount)
