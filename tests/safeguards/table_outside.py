@@ -1,0 +1,101 @@
+"""The safeguards of what stands beside the mesh: brokers and gateways."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+BROKERS = [
+    Safeguard(
+        "nobody waits in a circle",
+        "two modules that publish to each other stop for ever",
+        "peermesh/brokers/modules/switchboard.py",
+        "            if seat is worker:\n                return False\n",
+        "            if seat is worker:\n                return True\n",
+        ("tests/peermesh/brokers/modules/test_switchboard.py",),
+    ),
+    Safeguard(
+        "full inboxes hold publishers up",
+        "the inbox of a slow module fills the memory",
+        "peermesh/brokers/modules/switchboard.py",
+        "            elif self._must_wait(sink, worker):\n                return Verdict.WAIT\n",
+        "",
+        ("tests/peermesh/brokers/modules/test_broker.py",),
+    ),
+    Safeguard(
+        "PUBREL waits for the disk",
+        "a consumer is told that a message never comes again, and a crash brings it again",
+        "peermesh/brokers/qos2/consumer_session.py",
+        "        self._phase = Phase.COMMITTING\n        return [Wait(None), Commit(delivery)]",
+        "        return [Commit(delivery), *self.committed()]",
+        ("tests/peermesh/brokers/qos2/test_consumer_session.py",),
+    ),
+    Safeguard(
+        "cursors are fenced by the login",
+        "a connection that was taken over moves the cursor of its successor",
+        "peermesh/brokers/qos2/shelf.py",
+        """        fenced = Batch().if_value(f"session/{consumer}", token)
+        return fenced""",
+        """        fenced = Batch()
+        return fenced""",
+        ("tests/peermesh/brokers/qos2/test_broker.py",),
+    ),
+    Safeguard(
+        "burials are marked first",
+        "a message is a dead letter, and delivered too",
+        "peermesh/brokers/qos2/shelf.py",
+        "        await self._do(fenced.put(_mark(consumer, topic), mark))\n",
+        "",
+        ("tests/peermesh/brokers/qos2/test_broker.py",),
+    ),
+    Safeguard(
+        "lines of a body are stuffed",
+        "a payload ends where it says END",
+        "peermesh/brokers/qos2/lines.py",
+        "line.startswith(DOT) or is_end(line)",
+        "line.startswith(DOT)",
+        ("tests/peermesh/brokers/qos2/test_lines.py",),
+    ),
+]
+
+GATEWAYS = [
+    Safeguard(
+        "a rename refuses to overwrite",
+        "two drivers of Spark on one checkpoint both believe that they were first",
+        "peermesh/gateways/webhdfs/changes.py",
+        "        batch.if_absent(key)\n",
+        "        pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "a rename whose answer was lost may be asked again",
+        "a query of Spark fails when a gateway dies between a rename and its answer",
+        "peermesh/gateways/webhdfs/changes.py",
+        "        if target is not None and target.came_from == path_text(path):\n",
+        "        if False:\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "directories do not move into each other",
+        "two moves at once cut a whole tree of files off from the root",
+        "peermesh/gateways/webhdfs/changes.py",
+        "        _guard_way(batch, destination, above)\n",
+        "        pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "uploads that are cut are given up",
+        "each broken connection leaves the chunks of a file in the store for ever",
+        "peermesh/gateways/webhdfs/service.py",
+        "            self._abandon(upload)\n",
+        "            pass\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+    Safeguard(
+        "a clone is standby",
+        "Spark reads a checkpoint that is older than what it was told",
+        "peermesh/gateways/webhdfs/service.py",
+        "        return self._store.runner.error is None and self._store.is_master()\n",
+        "        return True\n",
+        ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+]
