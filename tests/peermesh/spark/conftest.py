@@ -37,6 +37,15 @@ appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %p %c: %m%n%ex
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _leaves_the_mesh():
+    """End what this process joined for Spark's sake: it is kept for later tasks of a worker."""
+    yield
+    joining = sys.modules.get("peermesh.spark.joining")
+    if joining is not None:
+        joining.leave()
+
+
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory):
     """Give a session of which the workers import this tree."""
