@@ -44,13 +44,6 @@ LONGER_FILES: dict[str, Exceeds] = {}
 LONGER_FUNCTIONS: dict[str, Exceeds] = {}
 DEEPER_FUNCTIONS: dict[str, Exceeds] = {}
 WIDER_PACKAGES: dict[str, Exceeds] = {}
-SLEEPERS: dict[str, str] = {  # tests that may sleep, with the reason
-    "tests/peermesh/testing/simulation/test_scheduling.py": "time is virtual there",
-    "tests/peermesh/testing/simulation/test_convergence.py": "time is virtual there",
-    "tests/peermesh/testing/simulation/test_host.py": "time is virtual there, and what is tested",
-    "tests/peermesh/testing/simulation/test_mesh.py": "time is virtual there",
-    "tests/peermesh/testing/simulation/test_schedule.py": "time is virtual there",
-}
 
 LEFTOVERS = re.compile(r"\b(?:FIXME|TODO|XXX|HACK)\b|\bbreakpoint\(|\bset_trace\(")
 SUPPRESSION = re.compile(
@@ -285,7 +278,7 @@ def test_tools_are_silenced_rarely():
 @pytest.mark.parametrize("path", TESTS)
 def test_tests_wait_for_truths_and_fake_nothing(path):
     sleeps = [line for name, line in called_names(tree(path)) if name == "sleep"]
-    assert bool(sleeps) == (path in SLEEPERS), f"sleeps in lines {sleeps}: wait for a truth instead"
+    assert not sleeps, f"sleeps in lines {sleeps}: wait for a truth, or own the clock (elapse)"
     assert not MOCK_LIBRARIES & set(imported_modules(tree(path))), "doubles are product code here"
 
 

@@ -412,11 +412,14 @@ def test_a_signal_ends_a_command_that_reads_stdin():
 
 
 GATEWAY = """
+import os
+
 class Printing:
     def __init__(self, word):
         self.word = word
     def attach(self, port):
-        print(self.word, flush=True)
+        # One write: the command prints from another thread at the same time.
+        os.write(1, f"{self.word}\\n".encode())
     def receive(self, message):
         pass
 """

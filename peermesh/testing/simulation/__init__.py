@@ -28,9 +28,11 @@ starts anew after ``kill()`` (SIGKILL: the kernel closes its sockets) or ``cut_p
 told, unsynced writes are lost). ``await host.run(function, *arguments)`` gives a result.
 ``Endpoint``, ``trio.open_tcp_stream`` and ``trio.serve_tcp`` inside of such functions are the
 host's. Hosts reach each other by address or name (``"alpha"``). ``trio.to_thread.run_sync`` runs
-inline, a drawn moment later; other threads are refused.
+inline, a drawn moment later; other threads are refused. ``await elapse(seconds)`` lets virtual time
+pass, and refuses to where time is real.
 """
 
+from peermesh.testing.simulation.clock import elapse
 from peermesh.testing.simulation.host import Host, HostDown
 from peermesh.testing.simulation.running import (
     Options,
@@ -78,6 +80,7 @@ __all__ = [
     "Verb",
     "Worsen",
     "draw",
+    "elapse",
     "explain",
     "read",
     "run",

@@ -68,3 +68,15 @@ class VirtualClock(trio.abc.Clock):
         if self._steps_seen == self._scheduler.steps:
             raise NothingLeft("all tasks wait for something that no event will ever bring about")
         self._steps_seen = self._scheduler.steps
+
+
+async def elapse(seconds: float) -> None:
+    """Let virtual time pass, for a test that owns the clock.
+
+    Raises ``RuntimeError`` where time is real: there a test that sleeps is flaky.
+    """
+    if not isinstance(trio.lowlevel.current_clock(), VirtualClock):
+        raise RuntimeError(
+            "elapse() is for simulations, and time is real here: wait for what has to become true"
+        )
+    await trio.sleep(seconds)

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from peermesh import Endpoint
-from peermesh.testing.simulation import Host, Options, Schedule, Simulation, draw, simulate
+from peermesh.testing.simulation import Host, Options, Schedule, Simulation, draw, elapse, simulate
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 PORT = 6_000
@@ -46,7 +46,7 @@ class Member:
         while True:
             await endpoint.publish("said", (*life, number))
             number += 1
-            await trio.sleep(0.25)
+            await elapse(0.25)
 
     def last_heard(self, other: Member) -> int:
         return max(self.heard.get((other.host.name, other.lives), [-1]))

@@ -15,6 +15,7 @@ from peermesh.testing.simulation import (
     Spinning,
     ThreadRefused,
     TimeLimit,
+    elapse,
     run,
     simulate,
 )
@@ -138,7 +139,7 @@ def test_a_killed_task_takes_no_other_step_not_even_to_clean_up():
         try:
             while True:
                 steps.append("step")
-                await trio.sleep(1)
+                await elapse(1)
         finally:
             steps.append("cleaned up")
 
@@ -146,9 +147,9 @@ def test_a_killed_task_takes_no_other_step_not_even_to_clean_up():
         steps.clear()
         host = simulation.host("a")
         host.start(program)
-        await trio.sleep(2.5)
+        await elapse(2.5)
         await host.kill()
-        await trio.sleep(10)
+        await elapse(10)
         return list(steps)
 
     assert simulate(main, seed=1) == ["step"] * 3
@@ -167,9 +168,9 @@ def test_a_stopped_host_says_goodbye():
         steps.clear()
         host = simulation.host("a")
         host.start(program)
-        await trio.sleep(1)
+        await elapse(1)
         await host.stop()
-        await trio.sleep(1)
+        await elapse(1)
         return list(steps)
 
     assert simulate(main, seed=1) == ["cleaned up"]
@@ -196,7 +197,7 @@ def test_a_paused_host_does_nothing_and_its_kernel_goes_on():
 
 def test_timeouts_of_a_paused_host_are_late():
     async def sleeper() -> float:
-        await trio.sleep(1)
+        await elapse(1)
         return trio.current_time()
 
     async def main(simulation: Simulation) -> float:
@@ -208,9 +209,9 @@ def test_timeouts_of_a_paused_host_are_late():
                 woke.append(await host.run(sleeper))
 
             nursery.start_soon(wait)
-            await trio.sleep(0.5)
+            await elapse(0.5)
             await host.pause()
-            await trio.sleep(10)
+            await elapse(10)
             await host.resume()
         return woke[0]
 
@@ -227,7 +228,7 @@ def test_who_waits_for_a_host_that_is_killed_is_told():
                     await host.run(trio.sleep_forever)
 
             nursery.start_soon(wait)
-            await trio.sleep(1)
+            await elapse(1)
             await host.kill()
 
     simulate(main, seed=1)
@@ -419,7 +420,7 @@ def test_a_dial_that_is_given_up_on_the_way_never_becomes_a_connection():
         with trio.move_on_after(0.0001) as scope:
             await dial(server)
         assert scope.cancelled_caught
-        await trio.sleep(1)
+        await elapse(1)
         return len(accepted)
 
     assert {run(seed, main).value for seed in range(10)} == {0}
@@ -431,7 +432,7 @@ def test_tasks_may_be_on_one_host_at_a_time_and_leave_it_in_any_order():
 
         async def visit(seconds: float) -> None:
             with host:
-                await trio.sleep(seconds)
+                await elapse(seconds)
                 where.append(trio.socket.socket()._bare.process.stack.name)
             where.append(trio.socket.socket()._bare.process.stack.name)
 

@@ -11,7 +11,7 @@ PLUGIN = ("-p", "peermesh.testing.simulation.marking", "-p", "no:cacheprovider")
 
 FAILING = """
     import pytest, trio
-    from peermesh.testing.simulation import draw
+    from peermesh.testing.simulation import draw, elapse
 
     def faults(chance):
         return draw(chance, ["a", "b"], count=10)
@@ -20,7 +20,7 @@ FAILING = """
     async def test_never_without_power(simulation):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(simulation.carry_out)
-            await trio.sleep(40)
+            await elapse(40)
             nursery.cancel_scope.cancel()
         assert not [record for record in simulation.trace if record[1] == "power cut"]
 """
@@ -39,7 +39,8 @@ def run(pytester: pytest.Pytester, *arguments: str) -> pytest.RunResult:
 
 def test_a_marked_test_runs_once_for_each_seed(pytester: pytest.Pytester):
     pytester.makepyfile("""
-        import pytest, trio
+        import pytest
+        from peermesh.testing.simulation import elapse
         seeds = []
 
         @pytest.fixture
@@ -48,7 +49,7 @@ def test_a_marked_test_runs_once_for_each_seed(pytester: pytest.Pytester):
         @pytest.mark.sim(seeds=3)
         @pytest.mark.parametrize("letter", ["a"])
         async def test_seeds(simulation, number, letter):
-            await trio.sleep(1000 / 2)
+            await elapse(1000 / 2)
             seeds.append((simulation.seed, number, letter))
 
         def test_after():

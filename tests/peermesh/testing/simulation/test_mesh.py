@@ -22,6 +22,7 @@ from peermesh.testing.simulation import (
     Schedule,
     Simulation,
     draw,
+    elapse,
     run,
     simulate,
 )
@@ -186,7 +187,7 @@ async def write_to_a_master_that_dies(simulation: Simulation) -> None:
                 with trio.move_on_after(2):
                     await receipt.applied()
                     acknowledged.add(number)
-                await trio.sleep(1)
+                await elapse(1)
             await simulation.heal()
             assert await clone.await_idle(timeout=300)
             keys = await clone.keys()
@@ -235,7 +236,7 @@ async def pause_the_reader_then_the_writer(simulation: Simulation) -> None:
             host = simulation.host(name)
             await host.pause()
             await first.publish("news", name)
-            await trio.sleep(1)
+            await elapse(1)
             assert subscriber.available() == 0
             await host.resume()
             assert (await subscriber.get(timeout=10))[1] == name
@@ -250,7 +251,7 @@ async def expire_by_a_wrong_clock(simulation: Simulation) -> list[object]:
     async with line(simulation, 1) as (endpoint,), endpoint.attach_master("s") as store:
         await (await store.put("key", "value", expiry=timedelta(minutes=1))).applied()
         await simulation.host("alpha").skew_clock(100)
-        await trio.sleep(1)
+        await elapse(1)
         return await store.keys()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import trio
 
 from peermesh import Endpoint
-from peermesh.testing.simulation import Simulation, run, simulate
+from peermesh.testing.simulation import Simulation, elapse, run, simulate
 
 
 async def echo(stream: trio.SocketStream) -> None:
@@ -56,3 +57,8 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another():
     digests = [run(seed, line_of_three).digest for seed in range(10)]
     assert digests == [run(seed, line_of_three).digest for seed in range(10)]
     assert len(set(digests)) == 10
+
+
+def test_time_that_is_real_is_not_let_pass():
+    with pytest.raises(RuntimeError, match="wait for what has to become true"):
+        trio.run(elapse, 0)

@@ -19,6 +19,7 @@ from peermesh.testing.simulation import (
     Verb,
     Worsen,
     draw,
+    elapse,
     explain,
     read,
     run,
@@ -90,7 +91,7 @@ async def never_both_down(simulation: Simulation) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(simulation.carry_out)
         for _ in range(400):
-            await trio.sleep(0.1)
+            await elapse(0.1)
             if not any(host.is_up for host in hosts):
                 raise BothDown
         nursery.cancel_scope.cancel()

@@ -12,6 +12,7 @@ from peermesh.testing.simulation import (
     Options,
     SchedulerUnavailable,
     Simulation,
+    elapse,
     run,
     scheduling,
     simulate,
@@ -45,7 +46,7 @@ def test_a_trio_without_the_names_is_refused_and_time_is_simulated_if_that_is_en
         simulate(order, seed=1)
 
     async def wait(simulation: Simulation) -> float:
-        await trio.sleep(500)
+        await elapse(500)
         return simulation.now
 
     assert simulate(wait, seed=1, options=Options(is_seeded=False)) == 500
