@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from peermesh.blocking import Log, Store
+from peermesh.blocking import Log
+from peermesh.spark.joining import AnyStore
 from peermesh.spark.options import Writing
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
@@ -36,7 +37,12 @@ PIECES_MAX: Final = PRODUCER_WINDOW
 
 
 def publish_in_store(
-    store: Store, query: str, batch: int, rows: Sequence[Row], writing: Writing, seconds: float
+    store: AnyStore,
+    query: str,
+    batch: int,
+    rows: Sequence[Row],
+    writing: Writing,
+    seconds: float,
 ) -> bool:
     """Publish a batch of a query, once; tell whether it was this time.
 
@@ -65,7 +71,7 @@ def publish_in_store(
 class _Publisher:
     """Moves the mark of a query, with rows."""
 
-    def __init__(self, store: Store, query: str, seconds: float) -> None:
+    def __init__(self, store: AnyStore, query: str, seconds: float) -> None:
         self._store = store
         self._query = query
         self._seconds = seconds
