@@ -167,19 +167,17 @@ def by_archive(package, folder):
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("deliver", [by_py_files, by_archive])
 def test_executors_of_a_cluster_get_the_mesh_with_the_job(package, mesh, tmp_path, deliver):
-    pyspark = pytest.importorskip("pyspark")
+    pytest.importorskip("pyspark")
     pytest.importorskip("pyarrow")
     place, delivery = deliver(package, tmp_path)
     endpoint, peers = mesh
     endpoint.attach_log("orders").append_batch(list(range(20))).result(timeout=30)
     store = endpoint.attach_master("table")
-    home = tmp_path / "home"  # Spark writes into its own: give it one of links
-    home.mkdir()
-    for path in Path(pyspark.__file__).parent.iterdir():
-        (home / path.name).symlink_to(path)
+    from peermesh.spark.local import link_home
+
     environment = {
         **os.environ,
-        "SPARK_HOME": str(home),
+        "SPARK_HOME": str(link_home(tmp_path / "home")),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
