@@ -70,6 +70,8 @@ class Connection:
         """Own the transport; ``dialled`` tells whether this side opened it."""
         self.transport = transport
         self.address = address
+        self.certificate_name = transport.peer_name
+        """What the other side's certificate calls it; ``None`` without TLS."""
         self.dialled = dialled
         self.decoder = FrameDecoder()
         self.outbox = Outbox(policy)

@@ -320,6 +320,7 @@ class Endpoint:
             PeerInfo(
                 node_id=peer,
                 address=peering.connection.address,
+                certificate_name=peering.connection.certificate_name,
                 is_outbound=peering.connection.dialled,
                 messages_received=peering.connection.messages_received,
                 bytes_received=peering.connection.bytes_received,

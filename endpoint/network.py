@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from endpoint.transport import StreamTransport, Transport, transport_of
-from handshake.credentials import Credentials, check_address, peer_not_trusted
+from handshake.credentials import Credentials, check_address, peer_name, peer_not_trusted
 from wire.errors import AddressInUse, PeerUnavailable
 
 BACKLOG: Final = 128
@@ -91,7 +91,13 @@ class Network:
         except BaseException:
             stream.socket.close()
             raise
-        return StreamTransport(secure)
+        return StreamTransport(secure, _name_of_peer(secure))
+
+
+def _name_of_peer(secure: trio.SSLStream[trio.SocketStream]) -> str | None:
+    """Read the name in the certificate that the handshake has verified."""
+    certificate = secure.getpeercert(binary_form=True)
+    return None if certificate is None else peer_name(certificate)
 
 
 def remote_address(stream: trio.SocketStream) -> tuple[str, int] | None:

@@ -50,6 +50,8 @@ class StatusEvent:
     """A sentence for people."""
     store: str | None = None
     """The name of the store that it is about, if it is about one."""
+    certificate_name: str | None = None
+    """What the certificate of a peer that was added calls it; ``None`` without TLS."""
 
     @property
     def is_error(self) -> bool:

@@ -28,6 +28,8 @@ class Transport(Protocol):
 
     sends_now: bool
     """Whether ``send_now`` ever sends anything."""
+    peer_name: str | None
+    """What the other side's verified certificate calls it; ``None`` without TLS."""
     bytes_sent: int
     """What the system has taken so far."""
 
@@ -61,6 +63,7 @@ class SocketTransport:
     """A TCP socket, used directly: the kernel's, or one that behaves like it."""
 
     sends_now = True
+    peer_name: str | None = None
 
     def __init__(self, sock: socket.socket, readiness: Readiness = trio.lowlevel) -> None:
         """Own the socket from now on."""
@@ -141,9 +144,10 @@ class StreamTransport:
 
     sends_now = False
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, peer_name: str | None = None) -> None:
         """Own the stream from now on."""
         self._stream = stream
+        self.peer_name = peer_name
         self.bytes_sent = 0
 
     async def receive(self) -> bytes:

@@ -52,6 +52,8 @@ class Credentials:
     """Certificates in PEM: whoever they issued one to is a member of the mesh."""
     name: str | None
     """What the endpoint is called in its certificate, for limits and logs."""
+    can_trust_names: bool = field(default=True, repr=False)
+    """False with a cluster secret, whose holders may write any name into their certificates."""
 
     @classmethod
     def from_secret(cls, secret: ClusterSecret, name: str) -> Credentials:
@@ -67,7 +69,8 @@ class Credentials:
             )
         authority = ClusterAuthority(secret.key)
         certificate, key = authority.issue(name)
-        return cls(_pem(certificate), key, _pem(authority.certificate).decode(), name)
+        trusted = _pem(authority.certificate).decode()
+        return cls(_pem(certificate), key, trusted, name, can_trust_names=False)
 
     @classmethod
     def from_files(
