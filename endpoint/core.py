@@ -119,8 +119,12 @@ class EndpointCore:
         knowledge: VectorTime,
         announcements: Sequence[Announcement],
         address: tuple[str, int] | None,
+        certificate_name: str | None = None,
     ) -> list[Effect]:
-        """A peering stands; ``knowledge`` is all that the peer has heard."""
+        """A peering stands; ``knowledge`` is all that the peer has heard.
+
+        ``certificate_name`` is what its verified certificate calls it; ``None`` without TLS.
+        """
         effects: list[Effect] = []
         self.topology.connect(peer)
         fresh = self._learn(announcements)
@@ -130,7 +134,15 @@ class EndpointCore:
         self._send(effects, [peer], self._lacking(knowledge))
         self._send(effects, [hop for hop in self.topology.direct if hop != peer], news)
         reason = "handshake successful"
-        self._emit(effects, StatusCode.PEER_ADDED, peer, address, reason)
+        event = StatusEvent(
+            StatusCode.PEER_ADDED,
+            peer,
+            address,
+            ErrorCode.NONE,
+            reason,
+            certificate_name=certificate_name,
+        )
+        effects.append(EmitStatus(event))
         return effects
 
     def disconnect(

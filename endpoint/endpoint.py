@@ -30,7 +30,7 @@ from endpoint.peering import Peering
 from endpoint.publisher import Publisher
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
@@ -83,9 +83,10 @@ class Endpoint:
     ) -> None:
         """Set up, doing nothing yet.
 
-        ``credentials`` turn TLS on. Keyword arguments are the fields of ``Settings``, and go before
-        ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
-        random unless a test wants a certain one: no two endpoints may ever share an id.
+        ``credentials`` turn TLS on, as ``secret`` and other settings do. Keyword arguments are the
+        fields of ``Settings``, and go before ``PEERMESH_*`` variables, which go before
+        ``settings_file`` (TOML). ``endpoint_id`` is random unless a test wants a certain one: no
+        two endpoints may ever share an id. Raises ``SettingsError`` and ``CredentialsError``.
         """
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
@@ -101,11 +102,14 @@ class Endpoint:
         )
         self._attachments: Attachments | None = None
         self._log_attachments: LogAttachments | None = None
+        if credentials is None:
+            credentials = self.settings.credentials()
         self._network = Network(
             credentials,
             allow_plain=self.settings.allow_plain,
             open_stream=around.open_tcp_stream,
             open_listeners=around.open_tcp_listeners,
+            on_refresh=lambda error: self.loop.emit(credentials_event(error)),
         )
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -125,6 +129,8 @@ class Endpoint:
         self.loop.nursery = self._nursery
         self._is_open = self.loop.publication.is_open = True
         self.loop.start_task(self.loop.tick_forever)
+        if self._network.is_refreshable:
+            self.loop.start_task(self._network.refresh_forever)
         return self
 
     async def __aexit__(
@@ -320,6 +326,7 @@ class Endpoint:
             PeerInfo(
                 node_id=peer,
                 address=peering.connection.address,
+                certificate_name=peering.connection.certificate_name,
                 is_outbound=peering.connection.dialled,
                 messages_received=peering.connection.messages_received,
                 bytes_received=peering.connection.bytes_received,

@@ -159,7 +159,14 @@ class EndpointLoop:
         for announcement in established.sent:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
         self.flight.hear(established.received)
-        self.apply(self.core.connect(peer, knowledge, established.received, connection.address))
+        effects = self.core.connect(
+            peer,
+            knowledge,
+            established.received,
+            connection.address,
+            connection.certificate_name,
+        )
+        self.apply(effects)
 
     def _fail(self, greeting: Greeting, failed: Failed) -> None:
         """Tell of a handshake that somebody else began in vain; of our own, the dialler tells."""
