@@ -22,7 +22,7 @@ def membership(mesh):
     leave()
 
 
-def read(membership, name, key_filter=KeyFilter()):  # noqa: B008 - frozen
+def read(membership, name, key_filter=KeyFilter()):  # noqa: B008 - it is frozen, so all calls may share it
     since = membership.revision(name)
     return {entry.key: entry.value for entry in read_table(membership, name, key_filter, since)}
 
