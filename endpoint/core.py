@@ -27,7 +27,7 @@ from wire.clocks import LamportTime, VectorTime
 from wire.codec import decode_header
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
-from wire.limits import LAMPORT_TIME_MAX, STORES_MAX, SUBSCRIPTIONS_MAX
+from wire.limits import LAMPORT_TIME_MAX, MIB, STORES_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
 from wire.topics import SubscriptionCounts
 
@@ -37,6 +37,10 @@ ignored, so that a hostile peer cannot fill the memory with endpoints that do no
 
 ROUTES_MAX: Final = 8_192
 """Routes remembered by header; the cache begins anew beyond, so that topics may come and go."""
+
+ROUTES_SIZE_MAX: Final = 8 * MIB
+"""Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
+topic of 64 KiB."""
 
 WINDOWS_MAX: Final = 2 * ENDPOINTS_MAX
 """Sequence windows remembered: both kinds of messages of every endpoint."""
@@ -61,6 +65,16 @@ class Route:
     receivers: tuple[object, ...]
     """The local subscribers, or the local stores, that want it."""
     next_hops: tuple[EndpointId, ...]
+    is_neighbour: bool = False
+    """The sender is a direct peer, as both sides say: it speaks for itself by its own link."""
+
+    def admit(self, link: EndpointId | None, sequence: int) -> bool:
+        """Take note of a frame that came by a link; false if it was seen, or cannot be right."""
+        if not self.is_neighbour:
+            return self.window.admit(sequence)
+        if link == self.header.sender:
+            return self.window.admit_first_hand(sequence)
+        return self.window.admit_hearsay(sequence)
 
 
 class EndpointCore:
@@ -79,6 +93,7 @@ class EndpointCore:
         self._unreachable_since: dict[EndpointId, float] = {}
         self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
         self.routes: dict[bytes, Route] = {}
+        self._routes_size = 0
         self._mismatches: dict[EndpointId, int] = {}
         self._sizes: dict[EndpointId, int] = {}
         self._size_in_all = 0
@@ -127,6 +142,9 @@ class EndpointCore:
         """
         effects: list[Effect] = []
         self.topology.connect(peer)
+        for is_command in (False, True):
+            if (window := self._windows.get((peer, is_command))) is not None:
+                window.begin_first_hand()
         fresh = self._learn(announcements)
         self._outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
@@ -276,10 +294,16 @@ class EndpointCore:
         """Say where a frame with this header goes; raises ``DecodeError``."""
         route = self.routes.get(encoded)
         if route is None:
-            if len(self.routes) >= ROUTES_MAX:
-                self.routes.clear()
+            size = self._routes_size + len(encoded)
+            if len(self.routes) >= ROUTES_MAX or size > ROUTES_SIZE_MAX:
+                self._forget_routes()
+            self._routes_size += len(encoded)
             route = self.routes[encoded] = self._resolve(decode_header(encoded))
         return route
+
+    def _forget_routes(self) -> None:
+        self.routes.clear()
+        self._routes_size = 0
 
     def _resolve(self, header: NodeHeader) -> Route:
         if header.sender not in self.topology.announcements:
@@ -292,7 +316,14 @@ class EndpointCore:
         if header.receiver != self.local and (header.sender == self.local or self.forwarding):
             tree = self.topology.tree(header.sender)
             hops = tree.next_hops(self.local, self._targets(header, tree.parents))
-        return Route(header, self._window(header), receivers, hops)
+        is_neighbour = self._is_neighbour(header.sender)
+        return Route(header, self._window(header), receivers, hops, is_neighbour)
+
+    def _is_neighbour(self, sender: EndpointId) -> bool:
+        """Tell whether both sides say so: a peer that has lost the link sends by other ways."""
+        if sender not in self.topology.direct:
+            return False
+        return self.local in self.topology.announcements[sender].links
 
     def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
         topic = header.topic
@@ -381,7 +412,7 @@ class EndpointCore:
 
     def _announce_wishes(self, *, always: bool = False) -> list[Effect]:
         effects: list[Effect] = [RoutesChanged()]
-        self.routes.clear()
+        self._forget_routes()
         known = self.topology.announcements[self.local]
         if always or known.subscriptions != self._counts.minimal():
             self._send(effects, list(self.topology.direct), (self._announce_here(),))
@@ -441,7 +472,7 @@ class EndpointCore:
 
     def _forget_knowledge(self) -> None:
         self._knowledge = self._digest = None
-        self.routes.clear()
+        self._forget_routes()
 
     def _forget(self, origin: EndpointId) -> None:
         # Its sequence windows stay: what it sent before may still be on the way.

@@ -317,7 +317,7 @@ class EndpointLoop:
         if route.header.type is not _COMMAND:
             connection.inflow.admit(frame.size)
         connection.messages_received += len(frame.lengths)
-        if not route.window.admit(frame.sequence):
+        if not route.admit(connection.peer, frame.sequence):
             self.duplicates += len(frame.lengths)
             return
         if route.receivers:

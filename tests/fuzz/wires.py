@@ -19,57 +19,6 @@ def pieces_of(data: bytes, size: int) -> list[bytes]:
     return [data[begin:end] for begin, end in pairwise(ends)]
 
 
-class HeardTransport:
-    """A transport that gives what it was made of, and then ends. What is sent is counted."""
-
-    sends_now = False
-
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._pieces = iter(pieces)
-        self.bytes_sent = 0
-        self.is_closed = False
-
-    async def receive(self) -> bytes:
-        await trio.lowlevel.checkpoint()
-        return next(self._pieces, b"")
-
-    def send_now(self, data: bytes) -> int:
-        return 0
-
-    async def send_pieces(self, pieces: list[bytes | memoryview]) -> None:
-        await trio.lowlevel.checkpoint()
-        self.bytes_sent += sum(map(len, pieces))
-
-    def close(self) -> None:
-        self.is_closed = True
-
-
-class HeardStream(trio.abc.Stream):
-    """The same as a stream of a socket."""
-
-    def __init__(self, pieces: list[bytes]) -> None:
-        self._transport = HeardTransport(pieces)
-        self.socket = self._transport
-        self.sent = bytearray()
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        return await self._transport.receive()
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        await trio.lowlevel.checkpoint()
-        self.sent += data
-
-    async def wait_send_all_might_not_block(self) -> None:
-        await trio.lowlevel.checkpoint()
-
-    async def aclose(self) -> None:
-        self._transport.close()
-        await trio.lowlevel.checkpoint()
-
-    def setsockopt(self, *_option: object) -> None:
-        """There is no socket."""
-
-
 class Blunder(Exception):
     """A listener logged an error, as it does for what it had not expected."""
 

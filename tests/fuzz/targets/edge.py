@@ -23,7 +23,8 @@ from peermesh.brokers.edge.messages import (
     encode_header,
 )
 from peermesh.brokers.edge.ports import PortList
-from tests.fuzz.wires import HeardTransport, blunders_raised, pieces_of, run
+from peermesh.testing.scripted import ScriptedTransport
+from tests.fuzz.wires import blunders_raised, pieces_of, run
 from wire import framing
 from wire.encoding import encode
 from wire.messages import Preamble
@@ -63,14 +64,14 @@ def check(data: bytes) -> None:
     if len(data) < HEAD_SIZE:
         return
     kind = data[0] % len(PORT_KINDS)
-    transport = HeardTransport(pieces_of(data[HEAD_SIZE:], data[1]))
+    transport = ScriptedTransport(pieces_of(data[HEAD_SIZE:], data[1]))
     with blunders_raised("peermesh.brokers.edge"):
         run(lambda: _converse(transport, TOPIC if kind & 2 else "", is_receiver=bool(kind & 1)))
     assert transport.is_closed
 
 
-async def _converse(transport: HeardTransport, here: str, *, is_receiver: bool) -> None:
-    room, line = Room(), Line(transport)
+async def _converse(transport: ScriptedTransport, here: str, *, is_receiver: bool) -> None:
+    room, line = Room(), Line(transport, is_stranger=True)
     guest = room.guests[line.number] = Guest(room.hall, line, here, room.apply)
 
     def hear(message: framing.NodeFrame | messages.ControlMessage) -> None:

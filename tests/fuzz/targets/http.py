@@ -12,7 +12,8 @@ from peermesh.gateways.webhdfs import serving
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, Access
 from peermesh.gateways.webhdfs.errors import NotFound
 from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, Create, Open, Request
-from tests.fuzz.wires import HeardStream, blunders_raised, pieces_of, run
+from peermesh.testing.scripted import ScriptedStream
+from tests.fuzz.wires import blunders_raised, pieces_of, run
 
 TOKEN = "a-token-of-some-length"
 HEAD_SIZE = 2
@@ -57,7 +58,7 @@ def check(data: bytes) -> None:
     """Say it to a gateway, which has a token if the first byte is odd, cut as the second says."""
     if len(data) < HEAD_SIZE:
         return
-    stream = HeardStream(pieces_of(data[HEAD_SIZE:], data[1]))
+    stream = ScriptedStream(pieces_of(data[HEAD_SIZE:], data[1]))
     token = TOKEN if data[0] & 1 else None
     with blunders_raised("peermesh.gateways.webhdfs"):
         run(lambda: _converse(stream, token))
@@ -68,7 +69,7 @@ def check(data: bytes) -> None:
         assert not stream.sent.startswith(b"HTTP/1.1 20")
 
 
-async def _converse(stream: HeardStream, token: str | None) -> None:
+async def _converse(stream: ScriptedStream, token: str | None) -> None:
     store = SimpleNamespace(runner=None)
     gateway = serving.WebHDFSGateway(store, Access("127.0.0.1", token))  # type: ignore[arg-type]  # nothing is stored
     files = gateway._service = NoFiles()  # type: ignore[assignment]  # as good as a store's

@@ -10,8 +10,9 @@ from endpoint.core import EndpointCore
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
 from endpoint.outbox import OverflowPolicy
+from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.seeds import golden
-from tests.fuzz.wires import HeardTransport, blunders_raised, pieces_of, run
+from tests.fuzz.wires import blunders_raised, pieces_of, run
 from wire import codec, framing
 from wire.clocks import LamportTime, VectorTime
 from wire.encoding import encode
@@ -51,10 +52,10 @@ def check(data: bytes) -> None:
     is_peer, size, said = data[0] & IS_PEER, data[1], data[HEAD_SIZE:]
     pieces = [*([INTRODUCTION] if is_peer else []), *pieces_of(said, size)]
     with blunders_raised("peermesh.endpoint"):
-        run(lambda: _converse(HeardTransport(pieces)))
+        run(lambda: _converse(ScriptedTransport(pieces)))
 
 
-async def _converse(transport: HeardTransport) -> None:
+async def _converse(transport: ScriptedTransport) -> None:
     core = EndpointCore(LOCAL)
     loop = EndpointLoop(core, ttl=16, policy=OverflowPolicy.DISCONNECT, first_sequence=1)
     mailbox = Mailbox()

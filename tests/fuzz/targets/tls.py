@@ -11,7 +11,8 @@ import trio
 from endpoint.network import Network
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
-from tests.fuzz.wires import HeardStream, pieces_of, run, tell
+from peermesh.testing.scripted import ScriptedStream
+from tests.fuzz.wires import pieces_of, run, tell
 from wire.errors import MeshError
 
 
@@ -32,12 +33,12 @@ def _network() -> Network:
 
 def check(data: bytes) -> None:
     """Say it to a listener, in pieces as the first byte says: nobody gets in by bytes alone."""
-    stream = HeardStream(pieces_of(data[1:], data[0] if data else 0))
+    stream = ScriptedStream(pieces_of(data[1:], data[0] if data else 0))
     run(lambda: _knock(stream))
     assert stream.socket.is_closed
 
 
-async def _knock(stream: HeardStream) -> None:
+async def _knock(stream: ScriptedStream) -> None:
     try:
         await _network().accept(stream)  # type: ignore[arg-type]  # as good as a socket's
     except MeshError as error:
