@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final
 
+from endpoint import storage_keys
 from endpoint.mailbox import QUEUE_SIZE_DEFAULT
 from endpoint.outbox import OverflowPolicy
 from wire.errors import MeshError
@@ -15,7 +16,7 @@ from wire.limits import TTL_DEFAULT, TTL_MAX
 
 PREFIX: Final = "PEERMESH_"
 
-OTHER_VARIABLES: Final = ("PEERMESH_SECRET",)
+OTHER_VARIABLES: Final = ("PEERMESH_SECRET", *storage_keys.VARIABLES)
 """Variables with our prefix that are no settings of an endpoint."""
 
 
