@@ -173,8 +173,8 @@ def test_synchronous_can_be_chosen(open_backend, synchronous, number):
 # -- what can go wrong ---------------------------------------------------------------------------
 
 
-def refusal(path, make=SQLiteBackend) -> str:
-    backend = make(path)
+def refusal(path, make=SQLiteBackend, **options) -> str:
+    backend = make(path, **options)
     with pytest.raises(BackendFailure) as caught:
         backend.load(epoch_min=1)
     backend.close()
@@ -239,10 +239,12 @@ def test_a_damaged_file_is_refused(open_backend, make_backend, path):
         data[position : position + 64] = b"\xff" * 64
     path.write_bytes(data)
     assert "restore a copy" in refusal(path, make_backend)
-    assert "restore a copy" in refusal(path, is_integrity_checked=True)
+    assert "restore a copy" in refusal(path, make_backend, is_integrity_checked=True)
 
 
-def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(open_backend, path):
+def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(
+    open_backend, make_backend, path
+):
     backend, _ = open_backend()
     rows = [(b"%06d" % number, b"x" * 100, number, None) for number in range(5000)]
     backend.commit(Changes(5000, rows=rows))
@@ -257,7 +259,7 @@ def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(open_
     )
     connection.commit()
     connection.close()
-    assert "store.db" in refusal(path, is_integrity_checked=True)
+    assert "store.db" in refusal(path, make_backend, is_integrity_checked=True)
 
 
 def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
