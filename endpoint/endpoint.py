@@ -423,9 +423,10 @@ class Endpoint:
     ) -> Attaching[Store]:
         """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
 
-        ``Backend.SQLite`` needs ``path``, and takes ``synchronous``. A receipt is given when so
-        many ``replicas`` have the mutation, besides this master. Raises ``MasterExists`` if a
-        master of that name is known, and ``BackendFailure``.
+        ``Backend.SQLite`` needs ``path``, and takes ``synchronous``, and ``key_file`` or ``keys``
+        for a file that is encrypted. A receipt is given when so many ``replicas`` have the
+        mutation, besides this master. Raises ``MasterExists`` if a master of that name is known,
+        ``BackendFailure``, and ``CredentialsError`` for a key.
         """
         self._check_open()
         attach = self._stores().attach_master
@@ -478,8 +479,8 @@ class Endpoint:
         It collects what others publish on topics that begin with one of ``topics``. ``partitions``
         is one for a new log, and stays. ``keep_seconds``, ``keep_count`` and ``keep_bytes`` say
         how much each partition keeps, all for ever if not given. ``Backend.SQLite`` needs ``path``,
-        and takes ``synchronous``. Raises ``MasterExists`` if a keeper of that name is known,
-        ``InvalidData``, and ``BackendFailure``.
+        and takes what that of a store takes. Raises ``MasterExists`` if a keeper of that name is
+        known, ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
         """
         self._check_open()
         wanted = [check_topic(topic) for topic in topics]

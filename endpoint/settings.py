@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
+from endpoint import storage_keys
 from endpoint.mailbox import QUEUE_SIZE_DEFAULT
 from endpoint.outbox import OverflowPolicy
 from handshake.credentials import MEMBER_NAME, Credentials
@@ -113,7 +114,9 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
     return {
         variable.removeprefix(PREFIX).lower(): text
         for variable, text in environment.items()
-        if variable.startswith(PREFIX) and (text.strip() or variable not in _MAY_BE_EMPTY)
+        if variable.startswith(PREFIX)
+        and variable not in storage_keys.VARIABLES
+        and (text.strip() or variable not in _MAY_BE_EMPTY)
     }
 
 

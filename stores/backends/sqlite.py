@@ -17,6 +17,7 @@ import cbor2
 
 from stores import fields
 from stores.actions import WriterId
+from stores.backends import marks
 from stores.backends.wal import LogWitness, read_witness
 from stores.digests import checksum, checksums
 from stores.epochs import next_epoch
@@ -27,9 +28,6 @@ from wire.errors import BackendFailure, DecodeError
 from wire.limits import KIB
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
-
-APPLICATION_ID: Final = 0x70656D73
-"""Marks the file as ours for everybody who looks (``file``, ``PRAGMA application_id``): "pems"."""
 
 SCHEMA_VERSION: Final = 2
 """Since 2 every row has a checksum."""
@@ -70,6 +68,10 @@ _SCHEMA: Final = """
 
 class SQLiteBackend:
     """A store in one file. Use it from one thread at a time; it need not always be the same."""
+
+    _application_id: int = marks.STORE
+    _version: int = SCHEMA_VERSION
+    _schema: str = _SCHEMA
 
     def __init__(
         self,
@@ -115,7 +117,7 @@ class SQLiteBackend:
             connection = self._connection
             if connection is None:
                 raise BackendFailure(f"{self._path} is closed: start the master anew")
-            with _transaction(connection):
+            with transaction(connection):
                 self._write(connection, changes)
 
     def close(self) -> None:
@@ -132,7 +134,7 @@ class SQLiteBackend:
         self._connection = connection = self._connect()
         self._configure(connection)
         self._check_log(connection, witness)
-        with _transaction(connection):
+        with transaction(connection):
             self._prepare_schema(connection)
             try:
                 epoch = self._next_epoch(connection, epoch_min)
@@ -182,18 +184,17 @@ class SQLiteBackend:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (table_count,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if (application_id, table_count) == (0, 0):
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            for statement in _SCHEMA.split(";"):
+            connection.execute(f"PRAGMA application_id = {self._application_id}")
+            connection.execute(f"PRAGMA user_version = {self._version}")
+            for statement in self._schema.split(";"):
                 connection.execute(statement)
             return
-        if application_id != APPLICATION_ID:
+        if application_id != self._application_id:
+            text = marks.explain_mark(self._path, application_id, self._application_id)
+            raise BackendFailure(text)
+        if version != self._version:
             raise BackendFailure(
-                f"{self._path} is a database of another program: give the store a path of its own"
-            )
-        if version != SCHEMA_VERSION:
-            raise BackendFailure(
-                f"{self._path} has the format {version}, and this version reads {SCHEMA_VERSION}:"
+                f"{self._path} has the format {version}, and this version reads {self._version}:"
                 " open it with the version that wrote it"
             )
         if self._is_integrity_checked:
@@ -315,7 +316,8 @@ def _number_checksum(name: str, value: int) -> int:
 
 
 @contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of the block or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -11,12 +11,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stores.actions import WriterId
 from stores.backends import MemoryBackend
-from stores.backends.sqlite import (
-    APPLICATION_ID,
-    ROWS_PER_STATEMENT,
-    SMALL_SIZE,
-    SQLiteBackend,
-)
+from stores.backends.sqlite import ROWS_PER_STATEMENT, SMALL_SIZE, SQLiteBackend
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.persistence import Changes, Loaded, Rows, StoreBackend
 from stores.table import Columns, Entry
@@ -39,14 +34,14 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def open_backend(path):
+def open_backend(path, make_backend):
     """Open the same file again and again, as masters that follow one another do."""
     opened = []
 
     def open_again(**options) -> tuple[SQLiteBackend, Loaded]:
         while opened:
             opened.pop().close()
-        opened.append(SQLiteBackend(path, **options))
+        opened.append(make_backend(path, **options))
         return opened[0], opened[0].load(epoch_min=1)
 
     yield open_again
@@ -152,7 +147,7 @@ def test_the_file_agrees_with_a_table_in_memory(open_backend, commits):
 
 
 def test_what_a_killed_master_left_in_the_log_is_in_the_file_once_it_is_loaded(
-    open_backend, path, tmp_path
+    open_backend, make_backend, path, tmp_path
 ):
     # A sync that failed leaves a log that only memory holds. Nothing durable may rest on it.
     backend, _ = open_backend()
@@ -161,7 +156,7 @@ def test_what_a_killed_master_left_in_the_log_is_in_the_file_once_it_is_loaded(
     copy, copied_log = tmp_path / "copy.db", tmp_path / "copy.db-wal"
     copy.write_bytes(path.read_bytes())
     copied_log.write_bytes(log.read_bytes())
-    after = SQLiteBackend(copy)
+    after = make_backend(copy)
     loaded = after.load(epoch_min=1)
     assert copied_log.stat().st_size == 0
     assert (loaded.revision, loaded.columns.values) == (1, {b"k": b"v"})
@@ -177,7 +172,7 @@ def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
         for name in ("application_id", "journal_mode", "synchronous", "locking_mode")
     }
     assert pragmas == {
-        "application_id": APPLICATION_ID,
+        "application_id": backend._application_id,
         "journal_mode": "wal",
         "synchronous": 2,
         "locking_mode": "exclusive",
@@ -196,8 +191,8 @@ def test_synchronous_can_be_chosen(open_backend, synchronous, number):
 # -- what can go wrong ---------------------------------------------------------------------------
 
 
-def refusal(path, **options) -> str:
-    backend = SQLiteBackend(path, **options)
+def refusal(path, make=SQLiteBackend, **options) -> str:
+    backend = make(path, **options)
     with pytest.raises(BackendFailure) as caught:
         backend.load(epoch_min=1)
     backend.close()
@@ -236,13 +231,13 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path):
     connection.close()
 
 
-def test_a_file_of_a_later_version_is_refused(open_backend, path):
+def test_a_file_of_a_later_version_is_refused(open_backend, make_backend, path):
     backend, _ = open_backend()
     backend.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    assert "format 99" in refusal(path)
+    assert "format 99" in refusal(path, make_backend)
 
 
 def test_a_directory_that_does_not_exist_is_named(tmp_path):
@@ -252,7 +247,7 @@ def test_a_directory_that_does_not_exist_is_named(tmp_path):
     assert "directory" in message
 
 
-def test_a_damaged_file_is_refused(open_backend, path):
+def test_a_damaged_file_is_refused(open_backend, make_backend, path):
     backend, _ = open_backend()
     rows = entries(*((b"%06d" % number, b"x" * 100, number, None) for number in range(5000)))
     backend.commit(Changes(5000, rows=rows))
@@ -261,11 +256,13 @@ def test_a_damaged_file_is_refused(open_backend, path):
     for position in range(3 * 4096, len(data), 4096):
         data[position : position + 64] = b"\xff" * 64
     path.write_bytes(data)
-    assert "restore a copy" in refusal(path)
-    assert "restore a copy" in refusal(path, is_integrity_checked=True)
+    assert "restore a copy" in refusal(path, make_backend)
+    assert "restore a copy" in refusal(path, make_backend, is_integrity_checked=True)
 
 
-def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(open_backend, path):
+def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(
+    open_backend, make_backend, path
+):
     backend, _ = open_backend()
     rows = entries(*((b"%06d" % number, b"x" * 100, number, None) for number in range(5000)))
     backend.commit(Changes(5000, rows=rows))
@@ -280,7 +277,7 @@ def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(open_
     )
     connection.commit()
     connection.close()
-    assert "store.db" in refusal(path, is_integrity_checked=True)
+    assert "store.db" in refusal(path, make_backend, is_integrity_checked=True)
 
 
 def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
