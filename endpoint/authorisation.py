@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from handshake.roles import EVERYTHING, NOTHING, Rights, Role, Roles
+from handshake.roles import EVERYTHING, NOTHING, Role, Roles
 from wire.errors import ErrorCode, NotAllowed, RemoteProtocolError
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, NodeHeader, PackedType
@@ -130,11 +130,11 @@ class Authorisation:
         role = self._role_named(news.name) or NOTHING
         for topic in news.subscriptions:
             if not topic.startswith(role.subscribe):
-                reason = f"{self._who(news.name)} may not subscribe to {shorten(topic)}"
+                reason = f"{self.who(news.name)} may not subscribe to {shorten(topic)}"
                 self.refusals.note(news.origin, f"{reason}, or not to all of it")
         for topic in news.stores:
             if not role.may_hear(topic):
-                reason = f"{self._who(news.name)} may not hear {shorten(topic)}"
+                reason = f"{self.who(news.name)} may not hear {shorten(topic)}"
                 self.refusals.note(news.origin, reason)
 
     # Everybody.
@@ -171,7 +171,7 @@ class Authorisation:
         if is_taken:
             return ""
         verb = "send commands to" if header.type is PackedType.COMMAND else "publish on"
-        return f"{self._who(known.name)} may not {verb} {shorten(header.topic)}"
+        return f"{self.who(known.name)} may not {verb} {shorten(header.topic)}"
 
     def may_hear(self, role: Role, header: NodeHeader) -> bool:
         """Tell whether messages with this header are for somebody with that role."""
@@ -185,26 +185,16 @@ class Authorisation:
     def check_publish(self, topic: str) -> None:
         """Raise ``NotAllowed`` if nobody would take a message on this topic from here."""
         if not self.own_role.may_publish(topic):
-            raise NotAllowed(f"{self._who(self.name)} may not publish on {shorten(topic)}")
+            raise NotAllowed(f"{self.who(self.name)} may not publish on {shorten(topic)}")
 
     def check_subscribe(self, topics: Iterable[str]) -> None:
         """Raise ``NotAllowed`` for a topic of which nothing would ever come here."""
         for topic in topics:
             if not self.own_role.permitted((topic,)):
-                raise NotAllowed(f"{self._who(self.name)} may not subscribe to {shorten(topic)}")
+                raise NotAllowed(f"{self.who(self.name)} may not subscribe to {shorten(topic)}")
 
-    def check_store(self, name: str, right: str) -> None:
-        """Raise ``NotAllowed`` if this endpoint has not this right: a field of ``Rights``."""
-        rights = self.own_role.rights(name)
-        if not getattr(rights, right):
-            raise NotAllowed(f"{self._who(self.name)} may not {right} {shorten(name)}")
-
-    def who(self, name: str | None, rights: Rights) -> str:
-        """Name somebody for a refusal, with what his role permits."""
-        permitted = [right for right in ("read", "write", "lead") if getattr(rights, right)]
-        return f"{self._who(name)} may {' and '.join(permitted) or 'do nothing'} there"
-
-    def _who(self, name: str | None) -> str:
+    def who(self, name: str | None) -> str:
+        """Name somebody with his role, for a refusal."""
         role = None if self.roles is None else self.roles.role_name(name)
         return f"{_quoted(name)} ({f'role {role}' if role is not None else 'without a role'})"
 

@@ -376,6 +376,11 @@ class EndpointCore:
     def _role(self, origin: EndpointId) -> Role:
         return self.authorisation.role(origin, self.topology.announcements.get(origin))
 
+    def who(self, origin: EndpointId) -> str:
+        """Name an endpoint with its role, for a refusal."""
+        known = self.topology.announcements.get(origin)
+        return self.authorisation.who(None if known is None else known.name)
+
     def rights(self, origin: EndpointId, store: str) -> Rights:
         """Say what an endpoint may do with a store or log."""
         return ALL_RIGHTS if origin == self.local else self._role(origin).rights(store)

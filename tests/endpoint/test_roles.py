@@ -174,10 +174,25 @@ async def test_nobody_takes_an_id_that_belongs_to_another_name(kit) -> None:
         impostor = await world.add(
             credentials=called("sensor-1"), endpoint_id=second.node_id(), forwarding=False
         )
+        # Which of them originates is up to their ids: it fails with one reason or another.
+        assert not await impostor.peer(kit.host, world.ports[first], retry=0)
+        (peer,) = first.peers()
+        assert (peer.node_id, peer.certificate_name) == (second.node_id(), "core-2")
+
+
+async def test_an_id_stays_with_its_name_when_its_owner_has_left(kit) -> None:
+    async with kit.world() as world:
+        first = await core(world)
+        async with Endpoint(credentials=called("core-2"), roles=ROLES) as second:
+            assert await second.peer(kit.host, world.ports[first])
+            await world.known()
+        await kit.until(lambda: not first.peers())
+        impostor = await world.add(
+            credentials=called("sensor-1"), endpoint_id=second.node_id(), forwarding=False
+        )
         outcome = await impostor.peer(kit.host, world.ports[first], retry=0)
-        assert not outcome
         assert "an id belongs to one name" in outcome.reason
-        assert [peer.node_id for peer in first.peers()] == [second.node_id()]
+        assert not first.peers()
 
 
 async def test_roles_without_names_that_prove_something_are_refused() -> None:

@@ -94,8 +94,8 @@ def test_only_a_leader_speaks_for_a_store_and_hears_what_it_is_asked() -> None:
     answers = (proxy_topic("s"), reader, follower)
     assert all(LEADER.may_command(topic) for topic in (master, keeper, clone, *answers))
     assert [LEADER.may_hear(master), READER.may_hear(master), WRITER.may_hear(keeper)] == [1, 0, 0]
-    for role in (READER, WRITER):
-        assert role.may_command(master)
+    for role in (READER, WRITER, NOTHING):
+        assert role.may_command(master), "masters say themselves what they do not take"
         assert role.may_command(keeper)
         assert not any(role.may_command(topic) for topic in answers)
     assert READER.may_command(clone), "a proxy asks clones"
