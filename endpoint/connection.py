@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import trio
 
 from endpoint.bell import Bell
+from endpoint.core import Route
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.transport import Transport
 from wire.codec import encode_control
@@ -72,6 +73,8 @@ class Connection:
         self.address = address
         self.certificate_name = transport.peer_name
         """What the other side's certificate calls it; ``None`` without TLS."""
+        self.routes: dict[bytes, Route] = {}
+        """The core's routes of what this peer sends; set by the host."""
         self.dialled = dialled
         self.decoder = FrameDecoder()
         self.outbox = Outbox(policy)

@@ -28,13 +28,14 @@ from endpoint.network import Network, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.publisher import Publisher
-from endpoint.settings import Settings
+from endpoint.settings import Settings, authorise
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.limits import LINKS_MAX
@@ -79,20 +80,29 @@ class Endpoint:
         credentials: Credentials | None = None,
         settings_file: str | os.PathLike[str] | None = None,
         endpoint_id: EndpointId | None = None,
+        roles: RolesSource | None = None,
         **settings: object,
     ) -> None:
         """Set up, doing nothing yet.
 
-        ``credentials`` turn TLS on, as ``secret`` and other settings do. Keyword arguments are the
-        fields of ``Settings``, and go before ``PEERMESH_*`` variables, which go before
-        ``settings_file`` (TOML). ``endpoint_id`` is random unless a test wants a certain one: no
-        two endpoints may ever share an id. Raises ``SettingsError`` and ``CredentialsError``.
+        ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
+        the same as dicts) say what each certificate's name may do; without them everybody who is
+        in may do everything. Keyword arguments are the fields of ``Settings``, and go before
+        ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
+        random unless a test wants a certain one: no two endpoints may ever share an id. Raises
+        ``SettingsError``, ``CredentialsError`` and ``RolesError``.
         """
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
+        if credentials is None:
+            credentials = self.settings.credentials()
         self._around = around = surroundings.get()
         self._id = endpoint_id or around.new_id()
-        self._core = EndpointCore(self._id, forwarding=self.settings.forwarding)
+        self._core = EndpointCore(
+            self._id,
+            forwarding=self.settings.forwarding,
+            authorisation=authorise(roles, credentials),
+        )
         self.loop = EndpointLoop(
             self._core,
             ttl=self.settings.ttl,
@@ -102,8 +112,6 @@ class Endpoint:
         )
         self._attachments: Attachments | None = None
         self._log_attachments: LogAttachments | None = None
-        if credentials is None:
-            credentials = self.settings.credentials()
         self._network = Network(
             credentials,
             allow_plain=self.settings.allow_plain,
@@ -542,4 +550,5 @@ class Endpoint:
             + sum(peer.outbox.dropped_messages for peer in peers),
             messages_duplicate=self.loop.duplicates,
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
+            messages_refused=self._core.authorisation.refusals.total,
         )

@@ -42,6 +42,8 @@ async def promote(
     if not isinstance(clone, Clone):
         raise MasterExists(f"store {runner.name} has its master here already")
     now_ns = runner.now_ns()
+    if runner.guarding is not None:
+        runner.guarding.check("lead")
     assessment = clone.assess(now_ns)
     if not force or not assessment.has_data:
         assessment.check(runner.name)

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Final
 
 from endpoint import storage_keys
+from endpoint.authorisation import Authorisation
 from endpoint.mailbox import QUEUE_SIZE_DEFAULT
 from endpoint.outbox import OverflowPolicy
 from handshake.credentials import MEMBER_NAME, Credentials
+from handshake.keyfiles import RolesSource, load_roles
 from handshake.secret import ClusterSecret
-from wire.errors import MeshError
-from wire.limits import TTL_DEFAULT, TTL_MAX
+from wire.errors import MeshError, RolesError
+from wire.limits import NAME_SIZE_MAX, TTL_DEFAULT, TTL_MAX
 
 PREFIX: Final = "PEERMESH_"
 
@@ -108,6 +110,30 @@ class Settings:
                 f"unknown setting {unknown[0]!r}; there are {', '.join(sorted(names))}"
             )
         return cls(**{name: _convert(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # each is converted by its name
+
+
+def authorise(roles: RolesSource | None, credentials: Credentials | None) -> Authorisation:
+    """Put together who may do what; raises ``RolesError`` where names would prove nothing."""
+    name = None if credentials is None else credentials.name
+    if name is not None and len(name.encode()) > NAME_SIZE_MAX:
+        raise RolesError(
+            f"the name in the certificate has more than {NAME_SIZE_MAX} bytes: use another"
+        )
+    if roles is None:
+        return Authorisation(None, name)
+    if credentials is None or not credentials.can_trust_names:
+        raise RolesError(
+            "roles go by the names in certificates, and nobody vouches for those here: without TLS"
+            " there are none, and whoever has the cluster secret gives itself any; use certificates"
+            " of an authority of your own (peermesh certs init, then Credentials.from_files)"
+        )
+    loaded = load_roles(roles)
+    if loaded.find(name) is None:
+        raise RolesError(
+            f"the roles have none for this endpoint itself, which is called {name!r}: add it to"
+            " [names], or give a default"
+        )
+    return Authorisation(loaded, name)
 
 
 def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:

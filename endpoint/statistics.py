@@ -41,3 +41,5 @@ class EndpointStatistics:
     """Came twice while the mesh was changing, and were suppressed."""
     messages_malformed: int
     """Payloads that could not be decoded, and were skipped."""
+    messages_refused: int = 0
+    """Messages, subscriptions and store commands of others that their roles do not permit."""

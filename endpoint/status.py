@@ -39,6 +39,8 @@ class StatusCode(StrEnum):
     """A store of this endpoint has heard a second master of its name."""
     STORE_DEPOSED = "store_deposed"
     """A master of this endpoint is a clone now, since another one was promoted."""
+    NOT_ALLOWED = "not_allowed"
+    """An endpoint did what its role does not permit, and nothing came of it: told once a second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wire.errors import CredentialsError
+from handshake.roles import Roles
+from wire.errors import CredentialsError, RolesError
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+RolesSource = Roles | Mapping[str, object] | str | os.PathLike[str]
+"""Roles as users give them: a TOML file, or the same as dicts."""
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 """Bytes of a file that we read: a bundle of certificates is smaller by far, a wrong path is not."""
@@ -33,6 +37,18 @@ def read_file(path: str | os.PathLike[str], what: str) -> bytes:
             " is it the right one?"
         )
     return data
+
+
+def load_roles(source: RolesSource) -> Roles:
+    """Read a file of roles, or take roles that are no file; raises ``RolesError``."""
+    if isinstance(source, Roles):
+        return source
+    if isinstance(source, Mapping):
+        return Roles.of(source)
+    try:
+        return Roles.parse(read_file(source, "roles").decode())
+    except (CredentialsError, UnicodeDecodeError, RolesError) as error:
+        raise RolesError(f"roles of {os.fspath(source)}: {error}") from error
 
 
 def write_private(path: str | os.PathLike[str], data: bytes, *, replaces: bool = False) -> None:

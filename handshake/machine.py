@@ -23,7 +23,7 @@ again with back-off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, assert_never
 
 from handshake.directory import Claim, ConnectionId, PeerDirectory
@@ -66,6 +66,10 @@ class KnowledgeSource(Protocol):
         ...
 
 
+Vetting = Callable[[EndpointId, Sequence[Announcement]], str | None]
+"""Says why an endpoint that told this of the mesh must not become a peer, or ``None``."""
+
+
 class Handshake:
     """One end of one connection, until it is a peering or closed."""
 
@@ -77,8 +81,12 @@ class Handshake:
         directory: PeerDirectory,
         source: KnowledgeSource,
         versions: Preamble = OUR_VERSIONS,
+        vet: Vetting | None = None,
     ) -> None:
-        """Prepare for a fresh connection, which this endpoint has dialled or accepted."""
+        """Prepare for a fresh connection, which this endpoint has dialled or accepted.
+
+        ``vet`` says what there is against the peer, by all that it told of the mesh.
+        """
         self.state = State.NEW
         self.peer: EndpointId | None = None
         self._local = directory.local
@@ -87,6 +95,7 @@ class Handshake:
         self._directory = directory
         self._source = source
         self._versions = versions
+        self._vet = vet
         self._version = versions.version_max
         self._is_introduced = dialled
         self._peer_knowledge: VectorTime | None = None
@@ -206,6 +215,9 @@ class Handshake:
             )
         self.peer = message.sender
         self._peer_knowledge = message.knowledge
+        objection = self._objection(message.sender, message.announcements)
+        if objection is not None:
+            return self.refuse(ErrorCode.NOT_AUTHORIZED, objection)
         self._received = message.announcements
         self._sent = self._source.news_for(message.knowledge)
         self._directory.answer(message.sender, self._connection)
@@ -213,8 +225,15 @@ class Handshake:
         return (Send(ResponderSynAck(self._sent)),)
 
     def _on_responder_syn_ack(self, message: ResponderSynAck) -> Sequence[Effect]:
+        assert self.peer is not None
+        objection = self._objection(self.peer, message.announcements)
+        if objection is not None:
+            return self.refuse(ErrorCode.NOT_AUTHORIZED, objection)
         self._received = message.announcements
         return (Send(OriginatorAck()), *self._establish())
+
+    def _objection(self, peer: EndpointId, news: tuple[Announcement, ...]) -> str | None:
+        return None if self._vet is None else self._vet(peer, news)
 
     def _on_drop_conn(self, message: DropConn) -> Sequence[Effect]:
         if message.code is ErrorCode.REDUNDANT_CONNECTION and self.peer is not None:

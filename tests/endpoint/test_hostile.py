@@ -143,6 +143,8 @@ def announced(**changes: object) -> bytes:
         "subscriptions": (),
         "stores": (),
         "forwarding": True,
+        "name": None,
+        "seal": None,
         **changes,
     }
     return control(ControlKind.ANNOUNCEMENTS, (tuple(fields.values()),))
@@ -192,6 +194,9 @@ AFTER_THE_HANDSHAKE = {
     "a reserved subscription": (announced(subscriptions=("<$>",)), ErrorCode.INVALID_TOPIC),
     "subscriptions twice": (announced(subscriptions=("/a", "/a/b")), MALFORMED),
     "a store that is none": (announced(stores=("/t",)), ErrorCode.INVALID_TOPIC),
+    "a name without an end": (announced(name="n" * 256), MALFORMED),
+    "a seal of nothing": (announced(seal=()), MALFORMED),
+    "a seal with half a key": (announced(seal=(b"k" * 16, (), b"", b"s" * 64)), MALFORMED),
     "too many subscriptions": (
         announced(subscriptions=tuple(sorted(f"/{n:06}" for n in range(20_000)))),
         ErrorCode.LIMIT_EXCEEDED,
