@@ -27,8 +27,9 @@ from endpoint.mailbox import Mailbox
 from endpoint.network import Network, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
+from endpoint.proving import Proving
 from endpoint.publisher import Publisher
-from endpoint.settings import Settings, authorise
+from endpoint.settings import Settings, SettingsError, authorise
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
@@ -36,6 +37,7 @@ from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
+from handshake.signing import Signer
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.limits import LINKS_MAX
@@ -94,11 +96,13 @@ class Endpoint:
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
         self._around = around = surroundings.get()
-        self._id = endpoint_id or around.new_id()
+        self._signer = signer = self._make_signer(credentials, endpoint_id)
+        self._id = endpoint_id or (around.new_id() if signer is None else signer.endpoint_id)
         self._core = EndpointCore(
             self._id,
             forwarding=self.settings.forwarding,
-            authorisation=authorise(roles, credentials),
+            authorisation=authorise(roles, credentials, sign=self.settings.sign),
+            proof=Proving(credentials, around.now_ns, signer),
         )
         self.loop = EndpointLoop(
             self._core,
@@ -106,6 +110,7 @@ class Endpoint:
             policy=self.settings.overflow_policy,
             # Nobody sends a message in every nanosecond of his life.
             first_sequence=around.now_ns(),
+            sign=None if signer is None else signer.sign,
         )
         self._attachments: Attachments | None = None
         self._log_attachments: LogAttachments | None = None
@@ -123,6 +128,17 @@ class Endpoint:
         self._is_open = False
         self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
+
+    def _make_signer(
+        self, credentials: Credentials | None, endpoint_id: EndpointId | None
+    ) -> Signer | None:
+        if not self.settings.sign:
+            return None
+        if endpoint_id is not None:
+            raise SettingsError(
+                "the id of an endpoint that signs is made from its key: give no endpoint_id"
+            )
+        return Signer(self._around.new_seed(), credentials)
 
     # Life.
 
@@ -541,7 +557,8 @@ class Endpoint:
             messages_dropped=self.loop.dropped
             + sum(mailbox.dropped for mailbox in mailboxes)
             + sum(peer.outbox.dropped_messages for peer in peers),
-            messages_duplicate=self.loop.duplicates,
+            messages_duplicate=self.loop.scrutiny.duplicates,
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
             messages_refused=self._core.authorisation.refusals.total,
+            messages_forged=self._core.forgeries.total,
         )

@@ -38,6 +38,8 @@ class Settings:
     """What happens to a peer that has taken nothing for the stall time."""
     queue_size: int = QUEUE_SIZE_DEFAULT
     """Messages that wait for a subscriber before its publishers do."""
+    sign: bool = False
+    """Sign everything that is sent, so that nobody on the way can forge or change it."""
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
 
@@ -72,15 +74,20 @@ class Settings:
         return cls(**{name: _convert(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # each is converted by its name
 
 
-def authorise(roles: RolesSource | None, credentials: Credentials | None) -> Authorisation:
-    """Put together who may do what; raises ``RolesError`` where names would prove nothing."""
+def authorise(
+    roles: RolesSource | None, credentials: Credentials | None, *, sign: bool
+) -> Authorisation:
+    """Put together who may do what; raises ``RolesError`` where names would prove nothing.
+
+    An endpoint that signs believes the names of others only as far as those sign.
+    """
     name = None if credentials is None else credentials.name
     if name is not None and len(name.encode()) > NAME_SIZE_MAX:
         raise RolesError(
             f"the name in the certificate has more than {NAME_SIZE_MAX} bytes: use another"
         )
     if roles is None:
-        return Authorisation(None, name)
+        return Authorisation(None, name, is_wary=sign)
     if credentials is None or not credentials.can_trust_names:
         raise RolesError(
             "roles go by the names in certificates, and nobody vouches for those here: without TLS"
@@ -93,7 +100,7 @@ def authorise(roles: RolesSource | None, credentials: Credentials | None) -> Aut
             f"the roles have none for this endpoint itself, which is called {name!r}: add it to"
             " [names], or give a default"
         )
-    return Authorisation(loaded, name)
+    return Authorisation(loaded, name, is_wary=sign)
 
 
 def _read_file(file: Path) -> dict[str, object]:
