@@ -101,7 +101,7 @@ class Endpoint:
         self._core = EndpointCore(
             self._id,
             forwarding=self.settings.forwarding,
-            authorisation=authorise(roles, credentials, sign=self.settings.sign),
+            authorisation=authorise(roles, credentials, self.settings),
             proof=Proving(credentials, around.now_ns, signer),
         )
         self.loop = EndpointLoop(

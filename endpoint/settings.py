@@ -38,6 +38,8 @@ class Settings:
     """What happens to a peer that has taken nothing for the stall time."""
     queue_size: int = QUEUE_SIZE_DEFAULT
     """Messages that wait for a subscriber before its publishers do."""
+    roles: str = ""
+    """The file that says who may do what; empty lets everybody who is in do everything."""
     sign: bool = False
     """Sign everything that is sent, so that nobody on the way can forge or change it."""
     allow_plain: bool = False
@@ -75,12 +77,13 @@ class Settings:
 
 
 def authorise(
-    roles: RolesSource | None, credentials: Credentials | None, *, sign: bool
+    roles: RolesSource | None, credentials: Credentials | None, settings: Settings
 ) -> Authorisation:
     """Put together who may do what; raises ``RolesError`` where names would prove nothing.
 
     An endpoint that signs believes the names of others only as far as those sign.
     """
+    roles, sign = roles or settings.roles or None, settings.sign
     name = None if credentials is None else credentials.name
     if name is not None and len(name.encode()) > NAME_SIZE_MAX:
         raise RolesError(

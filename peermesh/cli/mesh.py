@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -16,6 +16,7 @@ from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
 from peermesh import ClusterSecret, Credentials, Endpoint, Store, blocking
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.rights import RIGHTS_OPTIONS, take_rights
 
 if TYPE_CHECKING:
     from endpoint.store_handle import StoreHandle
@@ -57,14 +58,18 @@ class Mesh:
     secret_file: Path | None
     config: Path | None
     wait: float
+    rights: Mapping[str, Any] = field(default_factory=dict)
+    """Of the options ``--roles`` and ``--sign``, those that were given."""
 
     def endpoint(self) -> Endpoint:
         """Make the endpoint; raises ``CredentialsError`` and ``SettingsError``."""
-        return Endpoint(credentials=self.credentials(), settings_file=self.config)
+        credentials = self.credentials()
+        return Endpoint(credentials=credentials, settings_file=self.config, **self.rights)
 
     def blocking_endpoint(self) -> blocking.Endpoint:
         """Make the endpoint for threads; raises as ``endpoint`` does."""
-        return blocking.Endpoint(credentials=self.credentials(), settings_file=self.config)
+        credentials = self.credentials()
+        return blocking.Endpoint(credentials=credentials, settings_file=self.config, **self.rights)
 
     def credentials(self) -> Credentials | None:
         """Give the credentials of the cluster secret, if there is one."""
@@ -91,6 +96,7 @@ def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
             "--secret-file", type=click.Path(path_type=Path), metavar="FILE",
             help="The cluster secret, for TLS. Otherwise it is taken from PEERMESH_SECRET.",
         ),
+        *RIGHTS_OPTIONS,
         click.option(
             "--config", type=click.Path(path_type=Path), metavar="FILE",
             help="Settings of the endpoint, in TOML.",
@@ -115,9 +121,10 @@ def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
             config: Path | None,
             wait: float,
             listen: tuple[Address, ...] = (),
-            **rest: object,
+            **rest: Any,  # noqa: ANN401 - the command's own, and those of rights
         ) -> object:
-            return command(mesh=Mesh(peers, listen, secret_file, config, wait), **rest)
+            rights = take_rights(rest)
+            return command(mesh=Mesh(peers, listen, secret_file, config, wait, rights), **rest)
 
         result: Any = wrapped
         for option in reversed(options):

@@ -105,9 +105,8 @@ def test_an_endorsement_is_for_one_key_alone() -> None:
 # Authorities of the user's own, with all kinds of keys.
 
 
-def issue(subject, key, issuer, issuer_key, *, is_authority, path_length=None, days=3650):
-    name = lambda text: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])  # noqa: E731 - short
-    constraints = x509.BasicConstraints(ca=is_authority, path_length=path_length)
+def issue(subject, key, issuer, issuer_key, constraints):
+    name = lambda text: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])  # noqa: E731 - a short name for a long one
     builder = (
         x509.CertificateBuilder()
         .subject_name(name(subject))
@@ -115,11 +114,15 @@ def issue(subject, key, issuer, issuer_key, *, is_authority, path_length=None, d
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW - timedelta(days=1))
-        .not_valid_after(NOW + timedelta(days=days))
+        .not_valid_after(NOW + timedelta(days=3650))
         .add_extension(constraints, critical=True)
     )
     is_edwards = isinstance(issuer_key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey)
     return builder.sign(issuer_key, None if is_edwards else SHA256())
+
+
+MEMBER = x509.BasicConstraints(ca=False, path_length=None)
+AUTHORITY = x509.BasicConstraints(ca=True, path_length=None)
 
 
 def pem(*certificates) -> bytes:
@@ -137,8 +140,8 @@ KEYS = {
 @pytest.mark.parametrize("make", KEYS.values(), ids=KEYS)
 def test_keys_of_every_kind_endorse(make) -> None:
     root_key, key = make(), make()
-    root = issue("root", root_key, "root", root_key, is_authority=True)
-    own = issue("left", key, "root", root_key, is_authority=False)
+    root = issue("root", root_key, "root", root_key, AUTHORITY)
+    own = issue("left", key, "root", root_key, MEMBER)
     credentials = Credentials(pem(own), key, pem(root).decode(), "left")
     sealed = news(Signer(bytes(32), credentials))
     assert notary(credentials).objection(sealed) is None
@@ -148,11 +151,11 @@ def test_keys_of_every_kind_endorse(make) -> None:
     assert "has not endorsed it" in notary(credentials).objection(news(signer))
 
 
-def chain_of(*, path_length=None, is_authority=True) -> Credentials:
+def chain_of(root_constraints=AUTHORITY, middle_constraints=AUTHORITY) -> Credentials:
     root_key, middle_key, key = (ed25519.Ed25519PrivateKey.generate() for _ in range(3))
-    root = issue("root", root_key, "root", root_key, is_authority=True, path_length=path_length)
-    middle = issue("middle", middle_key, "root", root_key, is_authority=is_authority)
-    own = issue("left", key, "middle", middle_key, is_authority=False)
+    root = issue("root", root_key, "root", root_key, root_constraints)
+    middle = issue("middle", middle_key, "root", root_key, middle_constraints)
+    own = issue("left", key, "middle", middle_key, MEMBER)
     return Credentials(pem(own, middle), key, pem(root).decode(), "left")
 
 
@@ -161,9 +164,11 @@ def test_a_chain_is_followed_as_far_as_its_authorities_allow() -> None:
         return notary(credentials).objection(news(Signer(bytes(32), credentials)))
 
     assert objection(chain_of()) is None
-    assert objection(chain_of(path_length=1)) is None
-    assert "not of our authority" in objection(chain_of(path_length=0))
-    assert "not of our authority" in objection(chain_of(is_authority=False)), "a member issued it"
+    over_one, over_none = (x509.BasicConstraints(ca=True, path_length=far) for far in (1, 0))
+    assert objection(chain_of(over_one)) is None
+    assert "not of our authority" in objection(chain_of(over_none))
+    by_a_member = chain_of(middle_constraints=MEMBER)
+    assert "not of our authority" in objection(by_a_member)
 
 
 @pytest.mark.parametrize("days", [-3, 3660], ids=["not yet", "no longer"])
