@@ -35,6 +35,7 @@ from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
+from handshake.ticket import JoinTicket
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.limits import LINKS_MAX
@@ -207,6 +208,11 @@ class Endpoint:
 
     # Who and where.
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Give the credentials in force, for front ends that go with this endpoint."""
+        return self._network.credentials
+
     def node_id(self) -> EndpointId:
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._id
@@ -249,14 +255,23 @@ class Endpoint:
             self._arriving -= 1
         await self.loop.serve(transport, address)
 
-    async def peer(self, address: str, port: int, retry: float = RETRY_SECONDS) -> Outcome:
+    async def peer(
+        self, address: str, port: int | None = None, retry: float = RETRY_SECONDS
+    ) -> Outcome:
         """Peer with the endpoint that listens there; true once messages can flow both ways.
+
+        A join ticket (``peermesh ticket new``) is address, port and secret in one: it lets an
+        endpoint in that has no credentials, and has neither listened nor peered before.
 
         ``retry`` is the longest pause between attempts in seconds, and lets the call wait until
         one succeeds; the peering is then renewed whenever it is lost, until ``unpeer``. With 0
         there is one attempt, and false with the reason when it fails.
         """
         self._check_open()
+        if port is None:
+            ticket = JoinTicket.parse(address)
+            self._network.adopt(ticket.secret)
+            address, port = ticket.host, ticket.port
         self._network.check(address)
         key = (address, port)
         dialer = self._dialers.get(key)

@@ -17,6 +17,9 @@ from wire.limits import TTL_DEFAULT, TTL_MAX
 
 PREFIX: Final = "PEERMESH_"
 
+OTHER_VARIABLES: Final = frozenset({"PEERMESH_AUTHORITY_PASSPHRASE"})
+"""Variables with our prefix that are no settings of an endpoint."""
+
 TRUST: Final = frozenset({"secret", "secret_file", "certificate", "key", "authority"})
 """The settings that say how to get into the mesh."""
 
@@ -113,7 +116,9 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
     return {
         variable.removeprefix(PREFIX).lower(): text
         for variable, text in environment.items()
-        if variable.startswith(PREFIX) and (text.strip() or variable not in _MAY_BE_EMPTY)
+        if variable.startswith(PREFIX)
+        and variable not in OTHER_VARIABLES
+        and (text.strip() or variable not in _MAY_BE_EMPTY)
     }
 
 
