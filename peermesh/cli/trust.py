@@ -57,7 +57,7 @@ TRUST_NAMES: Final = {
     "authority": "authority",
     "allow_plain": "allow_plain",
 }
-"""The parameters of these options, and the settings that they are. Keys have other commands, too."""
+"""The parameters of these options, and the settings they are; other commands have keys, too."""
 
 
 class AddressType(click.ParamType[Address]):
