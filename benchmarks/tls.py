@@ -50,6 +50,7 @@ async def accept(task: Task) -> None:
     _protect(task)
     async with peermesh.Endpoint() as endpoint:
         task.introduce(port=await endpoint.listen())
+        task.report()
         await task.dismissed_async()
 
 
