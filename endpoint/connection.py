@@ -16,7 +16,7 @@ from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.routes import Route
 from endpoint.transport import Transport
 from wire.codec import encode_control
-from wire.errors import RemoteProtocolError
+from wire.errors import PeerNotTrusted, RemoteProtocolError
 from wire.framing import (
     Frame,
     FrameDecoder,
@@ -88,6 +88,8 @@ class Connection:
         self.room = trio.lowlevel.ParkingLot()
         """Publishers that wait for the outbox."""
         self.ended = trio.Event()
+        self.refusal: PeerNotTrusted | None = None
+        """Why TLS ended it, if it did: a dialler hears of it only after TLS's handshake."""
         self.is_open = True
         self.bytes_received = 0
         self.messages_received = 0
@@ -97,6 +99,7 @@ class Connection:
         self._work = Bell()
         self.is_writing = False
         self._is_ending = False
+        self._is_mute = False
         self._turn = -1
         self._scope = trio.CancelScope()
 
@@ -110,13 +113,14 @@ class Connection:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._write_all)
                     await self._read()
-                    if self._is_ending:
+                    if self._is_ending and not self._is_mute:
                         await trio.sleep_forever()  # Until the last words are written, or late.
                     nursery.cancel_scope.cancel()
-        except* trio.BrokenResourceError:
-            pass
+        except* trio.BrokenResourceError as broken:
+            causes = [error.__cause__ for error in broken.exceptions]
+            self.refusal = next((each for each in causes if isinstance(each, PeerNotTrusted)), None)
         finally:
             self.is_open = False
             self.transport.close()
@@ -130,6 +134,8 @@ class Connection:
         self.is_open = False
         self._is_ending = True
         self._scope.deadline = trio.current_time() + LAST_WORDS_SECONDS
+        if self._is_mute:
+            self._scope.cancel()
         self.room.unpark_all()
         self.wake()
 
@@ -150,6 +156,15 @@ class Connection:
             host.settle(self)
             if not self.is_open:
                 return
+
+    async def _write_all(self) -> None:
+        """Write until that fails: why, the reader finds out, who hears the other's last words."""
+        try:
+            await self._write()
+        except trio.BrokenResourceError:
+            self._is_mute = True
+            if self._is_ending:
+                self._scope.cancel()
 
     async def _write(self) -> None:
         outbox = self.outbox

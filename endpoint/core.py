@@ -300,6 +300,11 @@ class EndpointCore:
         del self._stores[topic]
         return self._announce_wishes(always=True)
 
+    def rename(self, name: str | None) -> list[Effect]:
+        """Go by another certificate from now on: what it calls us, and what it endorses."""
+        self.authorisation.name = name
+        return self._announce_wishes(always=True)
+
     # Routes.
 
     def routes_of(self, peer: EndpointId) -> dict[bytes, Route]:

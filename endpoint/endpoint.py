@@ -31,14 +31,15 @@ from endpoint.proving import Proving
 from endpoint.publisher import Publisher
 from endpoint.settings import Settings, SettingsError, authorise
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.signing import Signer
-from wire.errors import EndpointClosed, ErrorCode, MeshError
+from handshake.ticket import JoinTicket
+from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.limits import LINKS_MAX
 from wire.topics import check_topic
@@ -87,22 +88,26 @@ class Endpoint:
     ) -> None:
         """Set up, doing nothing yet.
 
-        ``credentials`` turn TLS on. ``roles`` (a TOML file, or the same as dicts) say what each
-        certificate's name may do; without them everybody who is in may do everything. Keyword
-        arguments are the fields of ``Settings``, and go before ``PEERMESH_*`` variables, which go
-        before ``settings_file`` (TOML). ``endpoint_id`` is random unless a test wants a certain
-        one: no two endpoints may ever share an id.
+        ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
+        the same as dicts) say what each certificate's name may do; without them everybody who is in
+        may do everything. Keyword arguments are the fields of ``Settings``, and go before
+        ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
+        random unless a test wants a certain one: no two endpoints may ever share an id. Raises
+        ``SettingsError``, ``RolesError`` and ``CredentialsError``.
         """
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
         self._around = around = surroundings.get()
-        self._signer = signer = self._make_signer(credentials, endpoint_id)
+        if credentials is None:
+            credentials = self.settings.credentials()
+        signer = self._make_signer(credentials, endpoint_id)
+        self._proving = Proving(credentials, around.now_ns, signer)
         self._id = endpoint_id or (around.new_id() if signer is None else signer.endpoint_id)
         self._core = EndpointCore(
             self._id,
             forwarding=self.settings.forwarding,
             authorisation=authorise(roles, credentials, self.settings),
-            proof=Proving(credentials, around.now_ns, signer),
+            proof=self._proving,
         )
         self.loop = EndpointLoop(
             self._core,
@@ -119,6 +124,7 @@ class Endpoint:
             allow_plain=self.settings.allow_plain,
             open_stream=around.open_tcp_stream,
             open_listeners=around.open_tcp_listeners,
+            on_refresh=self._on_refresh,
         )
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -140,6 +146,16 @@ class Endpoint:
             )
         return Signer(self._around.new_seed(), credentials)
 
+    def _on_refresh(self, error: CredentialsError | None) -> None:
+        self.loop.emit(credentials_event(error))
+        if error is None:
+            self._go_by(self._network.credentials)
+
+    def _go_by(self, credentials: Credentials | None) -> None:
+        """Announce what these credentials prove."""
+        self._proving.renew(credentials)
+        self.loop.apply(self._core.rename(None if credentials is None else credentials.name))
+
     # Life.
 
     async def __aenter__(self) -> Self:
@@ -149,6 +165,8 @@ class Endpoint:
         self.loop.nursery = self._nursery
         self._is_open = self.loop.publication.is_open = True
         self.loop.start_task(self.loop.tick_forever)
+        if self._network.is_refreshable:
+            self.loop.start_task(self._network.refresh_forever)
         return self
 
     async def __aexit__(
@@ -225,6 +243,11 @@ class Endpoint:
 
     # Who and where.
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Give the credentials in force, for front ends that go with this endpoint."""
+        return self._network.credentials
+
     def node_id(self) -> EndpointId:
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._id
@@ -267,14 +290,24 @@ class Endpoint:
             self._arriving -= 1
         await self.loop.serve(transport, address)
 
-    async def peer(self, address: str, port: int, retry: float = RETRY_SECONDS) -> Outcome:
+    async def peer(
+        self, address: str, port: int | None = None, retry: float = RETRY_SECONDS
+    ) -> Outcome:
         """Peer with the endpoint that listens there; true once messages can flow both ways.
+
+        A join ticket (``peermesh ticket new``) is address, port and secret in one: it lets an
+        endpoint in that has no credentials, and has neither listened nor peered before.
 
         ``retry`` is the longest pause between attempts in seconds, and lets the call wait until
         one succeeds; the peering is then renewed whenever it is lost, until ``unpeer``. With 0
         there is one attempt, and false with the reason when it fails.
         """
         self._check_open()
+        if port is None:
+            ticket = JoinTicket.parse(address)
+            self._network.adopt(ticket.secret)
+            self._go_by(self._network.credentials)
+            address, port = ticket.host, ticket.port
         self._network.check(address)
         key = (address, port)
         dialer = self._dialers.get(key)

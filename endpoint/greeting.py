@@ -120,7 +120,8 @@ class Greeter:
     def lost(self, greeting: Greeting) -> None:
         """The connection ended; whether in handshake or not."""
         if not greeting.machine.is_over:
-            self._apply(greeting, greeting.machine.connection_lost())
+            refusal = greeting.connection.refusal
+            self._apply(greeting, greeting.machine.connection_lost(refusal))
 
     def tick(self, now: float) -> None:
         """End the handshakes that have taken too long."""

@@ -17,8 +17,14 @@ class Proving(Notary):
     ) -> None:
         """Believe what the authority of these ``credentials`` vouches for; sign as ``signer``."""
         super().__init__(None if credentials is None else credentials.authority, now_ns)
-        self.signer = signer
+        self._signer = signer
+
+    def renew(self, credentials: Credentials | None) -> None:
+        """Go by other credentials from now on, and have them endorse our own key."""
+        self.believe(None if credentials is None else credentials.authority)
+        if self._signer is not None and credentials is not None:
+            self._signer.endorse(credentials)
 
     def seal(self, announcement: Announcement) -> Announcement:
         """Give an announcement of ours as it is sent."""
-        return announcement if self.signer is None else self.signer.seal(announcement)
+        return announcement if self._signer is None else self._signer.seal(announcement)

@@ -30,7 +30,7 @@ from handshake.directory import Claim, ConnectionId, PeerDirectory
 from handshake.effects import Effect, Established, Failed, Reconsider, Redundant, Send
 from handshake.states import EXPECTED, State
 from wire.clocks import VectorTime
-from wire.errors import ErrorCode, LocalProtocolError
+from wire.errors import ErrorCode, LocalProtocolError, MeshError
 from wire.framing import VERSION_MAX, VERSION_MIN
 from wire.identifiers import EndpointId
 from wire.messages import (
@@ -155,11 +155,13 @@ class Handshake:
         reason = reason[:REASON_SIZE_MAX]
         return self._close(Send(DropConn(code, reason)), Failed(code, reason, self.peer))
 
-    def connection_lost(self) -> Sequence[Effect]:
-        """Note that the stream has ended or broken."""
+    def connection_lost(self, refusal: MeshError | None = None) -> Sequence[Effect]:
+        """Note that the stream has ended or broken; or, by a ``refusal``, was ended by TLS."""
         self._refuse_if_established()
         if self.state is State.CLOSED:
             return ()
+        if refusal is not None:
+            return self._close(Failed(refusal.code, str(refusal), self.peer))
         code = ErrorCode.PEER_DISCONNECT_DURING_HANDSHAKE
         return self._close(Failed(code, "the connection was lost during the handshake", self.peer))
 

@@ -100,6 +100,12 @@ class Notary:
         self._now_ns = now_ns
         self._endorsed: dict[tuple[Seal, str | None], None] = {}
 
+    def believe(self, authority: str | None) -> None:
+        """Believe another authority from now on."""
+        if authority != self._authority:
+            self._authority = authority
+            self._endorsed.clear()
+
     def objection(self, announcement: Announcement) -> str | None:
         """Say what is wrong with an announcement; ``None`` if it is its origin's."""
         seal = announcement.seal

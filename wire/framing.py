@@ -43,7 +43,9 @@ SIGNED_FRONT: Final = Struct("!HIQ")
 """What a signature covers of the front: header size, count, sequence."""
 
 _TTL_OFFSET: Final = 5
-_TLS_HANDSHAKE: Final = b"\x16"
+_TLS_RECORDS: Final = (b"\x15", b"\x16")
+"""How TLS begins: with an alert, or with a handshake."""
+
 _LENGTHS: Final = tuple(Struct(f"!{count}I") for count in range(limits.GROUP_COUNT + 1))
 
 
@@ -232,7 +234,7 @@ class FrameDecoder:
         """Read the preamble; other protocols are told apart by their very first byte."""
         self._merge()
         if self._buffer[:4] != MAGIC[: len(self._buffer)]:
-            is_tls = self._buffer[:1] == _TLS_HANDSHAKE
+            is_tls = self._buffer[:1] in _TLS_RECORDS
             hint = (
                 "it speaks TLS: give this endpoint credentials too" if is_tls else "check the port"
             )
