@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_outside import BROKERS, GATEWAYS
+from tests.safeguards.table_trust import TRUST
 
 WIRE = [
     Safeguard(
@@ -613,4 +614,5 @@ SAFEGUARDS = [
     *FACE,
     *BROKERS,
     *GATEWAYS,
+    *TRUST,
 ]
