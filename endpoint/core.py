@@ -80,8 +80,17 @@ class Route:
 class EndpointCore:
     """One endpoint's view of the mesh. Events in, effects out; it never waits."""
 
-    def __init__(self, local: EndpointId, *, forwarding: bool = True) -> None:
+    def __init__(
+        self,
+        local: EndpointId,
+        *,
+        forwarding: bool = True,
+        endpoints_max: int = ENDPOINTS_MAX,
+        subscriptions_max: int = SUBSCRIPTIONS_MAX,
+    ) -> None:
         """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through."""
+        self._endpoints_max = endpoints_max
+        self._subscriptions_max = subscriptions_max
         self.local = local
         self.forwarding = forwarding
         self.topology = Topology(local)
@@ -256,11 +265,11 @@ class EndpointCore:
     def _count(self, topics: tuple[str, ...]) -> None:
         self._counts.add(topics)
         wanted = self._counts.minimal()
-        if len(wanted) > SUBSCRIPTIONS_MAX or topics_size(wanted) > TOPICS_SIZE_MAX:
+        if len(wanted) > self._subscriptions_max or topics_size(wanted) > TOPICS_SIZE_MAX:
             self._counts.remove(topics)
             raise LimitExceeded(
-                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics, of {TOPICS_SIZE_MAX} "
-                "bytes together: subscribe to their common beginnings"
+                f"an endpoint announces up to {self._subscriptions_max} topics, of"
+                f" {TOPICS_SIZE_MAX} bytes together: subscribe to their common beginnings"
             )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
@@ -422,7 +431,7 @@ class EndpointCore:
                 ErrorCode.LIMIT_EXCEEDED,
             )
         size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
-        is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
+        is_full = len(self._sizes) >= self._endpoints_max and origin not in self._sizes
         has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
         if not has_room or not self.topology.learn(announcement):
             return False
