@@ -74,12 +74,16 @@ class EndpointCore:
         forwarding: bool = True,
         authorisation: Authorisation | None = None,
         proof: Proof | None = None,
+        endpoints_max: int = ENDPOINTS_MAX,
+        subscriptions_max: int = SUBSCRIPTIONS_MAX,
     ) -> None:
         """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through.
 
         Without an ``authorisation`` everybody may do everything; without a ``proof`` whoever signs
         is not believed.
         """
+        self._endpoints_max = endpoints_max
+        self._subscriptions_max = subscriptions_max
         self.local = local
         self.forgeries = Refusals()
         """What somebody passed on, and nobody ever said."""
@@ -288,11 +292,11 @@ class EndpointCore:
     def _count(self, topics: tuple[str, ...]) -> None:
         self._counts.add(topics)
         wanted = self._counts.minimal()
-        if len(wanted) > SUBSCRIPTIONS_MAX or topics_size(wanted) > TOPICS_SIZE_MAX:
+        if len(wanted) > self._subscriptions_max or topics_size(wanted) > TOPICS_SIZE_MAX:
             self._counts.remove(topics)
             raise LimitExceeded(
-                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics, of {TOPICS_SIZE_MAX} "
-                "bytes together: subscribe to their common beginnings"
+                f"an endpoint announces up to {self._subscriptions_max} topics, of"
+                f" {TOPICS_SIZE_MAX} bytes together: subscribe to their common beginnings"
             )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
@@ -504,7 +508,7 @@ class EndpointCore:
                 ErrorCode.LIMIT_EXCEEDED,
             )
         size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
-        is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
+        is_full = len(self._sizes) >= self._endpoints_max and origin not in self._sizes
         has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
         known = self.topology.announcements.get(origin)
         if known is not None and known.time >= announcement.time:
