@@ -12,6 +12,8 @@ from peermesh.spark.options import read_address
 from peermesh.spark.tables import read_table
 from wire.errors import RequestTimeout
 
+EVERYTHING = KeyFilter()
+
 LARGE = 200_000
 """Bytes of a value: two do not fit into one answer."""
 
@@ -22,7 +24,7 @@ def membership(mesh):
     leave()
 
 
-def read(membership, name, key_filter=KeyFilter()):  # noqa: B008 - it is frozen, so all calls may share it
+def read(membership, name, key_filter=EVERYTHING):
     since = membership.revision(name)
     return {entry.key: entry.value for entry in read_table(membership, name, key_filter, since)}
 
@@ -81,7 +83,7 @@ def test_a_table_that_changes_while_it_is_read_is_of_one_moment(mesh, membership
         meddled = Meddled(membership, store)
         since = membership.revision("table")
         found = {
-            entry.key: entry.value for entry in read_table(meddled, "table", KeyFilter(), since)
+            entry.key: entry.value for entry in read_table(meddled, "table", EVERYTHING, since)
         }
         assert meddled.copies == 1
         assert found["a"] == found["z"]
