@@ -1,0 +1,22 @@
+"""How the roles find each other: everybody dials whoever listens, again and again."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import trio
+
+from peermesh import Endpoint
+from peermesh.demo.plan import Ports
+
+REDIAL_SECONDS_MAX: Final = 0.2
+"""The longest pause between attempts to reach a process that is being started again."""
+
+LOCAL: Final = "127.0.0.1"
+
+
+def dial(endpoint: Endpoint, nursery: trio.Nursery, ports: Ports, own: int | None = None) -> None:
+    """Peer with all who listen, now or later, but for ourselves."""
+    for port in ports.peers():
+        if port != own:
+            nursery.start_soon(endpoint.peer, LOCAL, port, REDIAL_SECONDS_MAX)
