@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -47,6 +48,7 @@ DIFFERENCES_SHOWN_MAX: Final = 10
 COPIES_MAX: Final = 1_000
 """Replays: beyond, it is a test of patience."""
 
+PICTURE: Final = "run.svg"
 ALL: Final = "all"
 NONE: Final = "none"
 
@@ -139,6 +141,7 @@ def demo(  # noqa: PLR0913 - one for each option
     """Run the demo."""
     _check_input(source, key)
     _check_requirements()
+    _check_picture(picture)
     wishes = _Wishes(directory, picture, _victims(kill), as_json)
     with _working_directory(directory) as place:
         what = Input(
@@ -240,25 +243,33 @@ async def _perform(
         what=what, plan=plan, directory=place, victims=wishes.victims, draws=not wishes.as_json
     )
     stage = Stage(play, output.tell)
-    expected = tally.repeated(what.copies, plan.shift_seconds)
+    picture = place / PICTURE  # of a run that fails it is with the logs
     try:
-        verdict = await stage.perform(expected)
+        verdict = await stage.perform(tally.repeated(what.copies, plan.shift_seconds))
+        picture = _picture_path(wishes)
     finally:
-        picture = _draw(stage, wishes)
+        picture.write_text(draw_run(stage.record), "utf-8")
     return verdict, picture
 
 
-def _draw(stage: Stage, wishes: _Wishes) -> Path:
+def _picture_path(wishes: _Wishes) -> Path:
+    """Say where the picture goes; it is to stay when a directory of our own making goes."""
     if wishes.picture is not None:
-        path = wishes.picture
-    elif wishes.directory is not None:
-        path = wishes.directory / "run.svg"
-    else:
-        handle, name = tempfile.mkstemp(prefix="peermesh-demo-", suffix=".svg")
-        path = Path(name)
-        open(handle).close()
-    path.write_text(draw_run(stage.record), "utf-8")
-    return path.absolute()
+        return wishes.picture.absolute()
+    if wishes.directory is not None:
+        return wishes.directory.absolute() / PICTURE
+    handle, name = tempfile.mkstemp(prefix="peermesh-demo-", suffix=".svg")
+    os.close(handle)
+    return Path(name)
+
+
+def _check_picture(path: Path | None) -> None:
+    """Raise now what would be a pity at the end."""
+    try:
+        if path is not None:
+            path.touch()
+    except OSError as error:
+        raise CommandFailed(f"cannot write {path}: {error.strerror}; name another file") from error
 
 
 async def _in_thread(function: Callable[..., Result], *arguments: object) -> Result:
@@ -316,8 +327,9 @@ class _Output:
         _say_total("recount", recount)
         _say_total("clone", clone)
         _say_differences(verdict)
-        killed = ", ".join(verdict.killed) or "nobody"
-        click.echo(f"killed: {killed}; dropped by the watermark: {verdict.late:,}")
+        killed = ", ".join(f"{each.victim} ({each.seconds:.1f} s)" for each in verdict.outages)
+        click.echo(f"killed, and until the next batch: {killed or 'nobody'}")
+        click.echo(f"dropped by the watermark: {verdict.late:,}")
         click.echo(f"picture: {picture}")
         difference = verdict.difference
         click.echo(
@@ -341,7 +353,8 @@ class _Output:
                 "lines_in_log": verdict.appended,
                 "bad": recount.bad,
                 "bad_lines": self._bad_lines,
-                "killed": verdict.killed,
+                "killed": [each.victim for each in verdict.outages],
+                "outages": [round(each.seconds, 3) for each in verdict.outages],
                 "late": verdict.late,
                 "picture": str(picture),
                 "seconds": round(verdict.seconds, 3),

@@ -18,8 +18,7 @@ from peermesh.blocking import Endpoint
 from peermesh.demo.errors import StuckError
 from peermesh.demo.events import COLUMNS, LOG_NAME
 from peermesh.demo.link import Assignment, Orders, Reports
-from peermesh.demo.member import COUNTS
-from peermesh.demo.mesh import LOCAL, REDIAL_SECONDS_MAX
+from peermesh.demo.mesh import COUNTS, LOCAL, REDIAL_SECONDS_MAX
 from peermesh.demo.plan import Ports
 from peermesh.spark.configuration import spark_conf
 from peermesh.spark.ledger import upsert_batch

@@ -13,18 +13,11 @@ import trio
 
 from peermesh import Backend, Endpoint, Store
 from peermesh.demo.link import Assignment, Message, Orders, Reports
-from peermesh.demo.mesh import LOCAL, dial
-from peermesh.gateways import serve_webhdfs
+from peermesh.demo.mesh import CHECKPOINTS, COUNTS, IDLE_SECONDS, LOCAL, dial
 from wire.errors import PromotionRefused
-
-COUNTS: Final = "counts"
-CHECKPOINTS: Final = "checkpoints"
 
 REPLICAS: Final = {COUNTS: 2, CHECKPOINTS: 1}
 """How many clones there are: the other process has both, and the viewer has one of the counts."""
-
-IDLE_SECONDS: Final = 1.0
-"""How long one attempt to be level with the master may take: a round trip, and some ticks."""
 
 ASK_SECONDS: Final = 0.02
 """Between two attempts to be promoted: the link to a master that was killed breaks at once."""
@@ -99,6 +92,8 @@ class Member:
 
 async def run(assignment: Assignment) -> None:
     """Be a process with the stores until the supervisor ends it."""
+    from peermesh.gateways import serve_webhdfs  # it needs the extra http
+
     own = assignment.ports.stores[assignment.member]
     http = assignment.ports.gateways[assignment.member]
     token = trio.lowlevel.current_trio_token()

@@ -19,12 +19,11 @@ from peermesh.demo.errors import DemoError
 from peermesh.demo.kills import Kills
 from peermesh.demo.leading import Leading
 from peermesh.demo.link import Assignment, Message
-from peermesh.demo.mesh import LOCAL
+from peermesh.demo.mesh import LOCAL, TABLE_FILE
 from peermesh.demo.plan import Input, Plan, Ports, Victim
 from peermesh.demo.record import Record
 from peermesh.demo.tally import Cell
-from peermesh.demo.verdict import Verdict
-from peermesh.demo.viewer import TABLE_FILE
+from peermesh.demo.verdict import Outage, Verdict
 
 STDOUT: Final = 1
 
@@ -32,8 +31,9 @@ IDLE_COUNT: Final = 2
 """How often the query has to find nothing after the last line is in the log: a look that was under
 way when the line came does not count."""
 
-QUIET_SECONDS_MAX: Final = 180.0
-"""How long nothing may get on, though everybody is alive: longer than any start of Spark."""
+QUIET_SECONDS_MAX: Final = 600.0
+"""How long nothing may get on, though everybody is alive: longer than Spark takes to start
+on the busiest machine."""
 
 
 def free_ports() -> Ports:
@@ -71,7 +71,8 @@ class Stage:
         self._leading = Leading()
         self._began = time.monotonic()
         self._progressed = self._began
-        self._killed: list[Victim] = []
+        self._outages: list[Outage] = []
+        self._killed_at: tuple[Victim, float] | None = None
         self._processed = self._late = self._idle = 0
         self._is_appended = self._is_done = False
         self._members = (
@@ -94,11 +95,12 @@ class Stage:
                     others.start_soon(self._watch)
                     others.start_soon(self._play_all, (self._sensor, self._driver), None)
                     await self._viewer.play()
+                    seconds = self._now()
                     others.cancel_scope.cancel()
             finally:
                 # Those above end first, whatever ends them: they have something to say to these.
                 below.cancel()
-        return self._judge(recount, time.monotonic() - self._began)
+        return self._judge(recount, seconds)
 
     async def _play_all(self, actors: Iterable[Actor], scope: trio.CancelScope | None) -> None:
         with scope or trio.CancelScope():
@@ -145,7 +147,7 @@ class Stage:
             recount=recount,
             table={(window, key): count for window, key, count in found["counts"]},
             appended=found["appended"],
-            killed=tuple(self._killed),
+            outages=tuple(self._outages),
             late=self._late,
             seconds=seconds,
         )
@@ -199,10 +201,19 @@ class Stage:
     def _on_batch(self, report: Message) -> None:
         self._progressed = time.monotonic()
         self._kills.on_batch()
+        self._recover()
         self._processed = max(self._processed, report["lines"])
         self._late += report["late"]
         self._idle = 0
         self.record.process(self._now(), self._processed)
+
+    def _recover(self) -> None:
+        if self._killed_at is None:
+            return
+        victim, at = self._killed_at
+        self._killed_at, now = None, self._now()
+        self._outages.append(Outage(victim, now - at))
+        self.record.mark(now, f"+{now - at:.1f} s", is_kill=False)
 
     def _finish(self) -> None:
         if not self._is_done:
@@ -216,7 +227,7 @@ class Stage:
             Victim.MASTER: self._members[self._leading.leader],
         }[victim]
         actor.kill()
-        self._killed.append(victim)
+        self._killed_at = victim, self._now()
         self.record.mark(self._now(), f"{victim} killed", is_kill=True)
         self._tell({"event": "killing", "role": actor.name, "victim": victim, "batch": batch})
         self._mark(f"SIGKILL for the {victim} ({actor.name}), in the middle of batch {batch}")

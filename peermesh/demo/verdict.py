@@ -10,6 +10,15 @@ from peermesh.demo.plan import Victim
 from peermesh.demo.tally import Cell, Difference, Summary, compare
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """Somebody was killed, and made up for."""
+
+    victim: Victim
+    seconds: float
+    """From the kill to the end of the next batch."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """What came of it."""
@@ -20,7 +29,7 @@ class Verdict:
     """What the clone has."""
     appended: int
     """Entries in the log's copy."""
-    killed: tuple[Victim, ...]
+    outages: tuple[Outage, ...]
     """Whom the demo killed, in this order."""
     late: int
     """Rows that the watermark dropped, as Spark tells."""

@@ -17,8 +17,7 @@ from peermesh import Backend, Endpoint, Log, Store
 from peermesh.demo.display import Display, choose_display
 from peermesh.demo.events import LOG_NAME
 from peermesh.demo.link import Assignment, Message, Orders, Reports
-from peermesh.demo.member import COUNTS, IDLE_SECONDS
-from peermesh.demo.mesh import dial
+from peermesh.demo.mesh import COUNTS, IDLE_SECONDS, TABLE_FILE, dial
 from peermesh.demo.tally import Cell
 from peermesh.demo.view import Rate, make_view
 from wire.errors import StoreError
@@ -32,8 +31,6 @@ LOOK_SHARE_MAX: Final = 0.1
 
 PATIENCE_SECONDS: Final = 120.0
 """How long the viewer tries to be level with its master at last, before it gives up."""
-
-TABLE_FILE: Final = "table.json"
 
 
 def read_table(items: Iterable[tuple[Value, Value]]) -> dict[Cell, int]:
