@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from peermesh.charts import Curve, Layout, Moment, Panel, draw, plain
-from peermesh.demo.record import Record, lags, rates
+from peermesh.demo.record import Record, lags, rates, stairs
 
 LAYOUT: Final = Layout(
     width=760, height=170, is_stacked=True, is_linear=True, has_dots=False, across="seconds"
@@ -14,16 +14,13 @@ LAYOUT: Final = Layout(
 KILL_COLOUR: Final = "#cc0033"
 OTHER_COLOUR: Final = "#999999"
 
-STEPS: Final = 60
-"""Over how many stretches of the run the throughput is taken."""
-
-STEP_SECONDS_MIN: Final = 1.0
-"""The shortest stretch: batches come less often than that."""
+STRETCHES_MAX: Final = 60
+"""Over how many stretches of the run the throughput is taken: of a second, or longer ones."""
 
 
 def draw_run(record: Record) -> str:
     """Draw a run as SVG."""
-    step = max(STEP_SECONDS_MIN, record.end / STEPS)
+    count = min(STRETCHES_MAX, int(record.end) or 1)
     named = [
         Moment(mark.at, mark.text, KILL_COLOUR if mark.is_kill else OTHER_COLOUR)
         for mark in record.marks
@@ -36,22 +33,22 @@ def draw_run(record: Record) -> str:
         [
             Panel(
                 "lines",
-                [Curve("in the log", appended), Curve("counted", processed)],
+                [Curve("in the log", stairs(appended)), Curve("counted", stairs(processed))],
                 plain,
                 named,
             ),
             Panel(
                 "throughput, lines a second",
                 [
-                    Curve("in the log", rates(appended, record.end, step)),
-                    Curve("counted", rates(processed, record.end, step)),
+                    Curve("in the log", rates(appended, record.end, count)),
+                    Curve("counted", rates(processed, record.end, count)),
                 ],
                 plain,
                 unnamed,
             ),
             Panel(
                 "lag: lines in the log that are not counted",
-                [Curve("lag", lags(record))],
+                [Curve("lag", stairs(lags(record)))],
                 plain,
                 unnamed,
             ),

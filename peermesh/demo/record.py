@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 
 Point = tuple[float, float]
@@ -64,13 +65,20 @@ def lags(record: Record) -> list[Point]:
     ]
 
 
-def rates(points: list[Point], end: float, step: float) -> list[Point]:
-    """Give lines a second, over steps of so many seconds, each at its middle."""
-    found: list[Point] = []
-    at = 0.0
-    while at < end:
-        upto = min(at + step, end)
-        grown = value_at(points, upto) - value_at(points, at)
-        found.append(((at + upto) / 2, grown / (upto - at)))
-        at += step
-    return found
+def stairs(points: list[Point]) -> list[Point]:
+    """Draw figures that stand until the next one comes."""
+    steps: list[Point] = points[:1]
+    for (_, before), (at, value) in pairwise(points):
+        steps += (at, before), (at, value)
+    return steps
+
+
+def rates(points: list[Point], end: float, count: int) -> list[Point]:
+    """Give figures a second, over so many equal stretches, each at its middle."""
+    step = (end or 1.0) / count
+    found = [value_at(points, number * step) for number in range(count)]
+    found.append(points[-1][1])
+    return [
+        ((number + 0.5) * step, (after - before) / step)
+        for number, (before, after) in enumerate(pairwise(found))
+    ]

@@ -16,7 +16,7 @@ from peermesh.demo.leading import Leading, Promote
 from peermesh.demo.link import Assignment
 from peermesh.demo.picture import draw_run
 from peermesh.demo.plan import Input, Plan, Ports, Victim
-from peermesh.demo.record import Record, lags, rates, value_at
+from peermesh.demo.record import Record, lags, rates, stairs, value_at
 
 # Kills.
 
@@ -174,7 +174,8 @@ def record() -> Record:
 def test_a_record_knows_lags_and_rates(record):
     assert [value_at(record.appended, at) for at in (0.5, 1, 1.5, 9)] == [0, 50, 50, 100]
     assert lags(record) == [(0, 0), (1, 50), (2, 100), (3, 60), (4, 60), (6, 0)]
-    assert rates(record.processed, record.end, 3.0) == [(1.5, 40 / 3), (4.5, 20.0)]
+    assert rates(record.processed, record.end, 2) == [(1.5, 40 / 3), (4.5, 20.0)]
+    assert stairs([(0, 0), (1, 5), (3, 6)]) == [(0, 0), (1, 0), (1, 5), (3, 5), (3, 6)]
 
 
 def test_a_picture_has_its_panels_kills_and_figures_and_nothing_from_elsewhere(record):
