@@ -37,6 +37,8 @@ SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "1",  # two hundred by default: 15 seconds a batch
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.noDataProgressEventInterval": "200",
+    # Fifteen seconds otherwise, which a process of Python may take to start on a busy machine.
+    "spark.python.authenticate.socketTimeout": "60s",
     # Four requests for a file instead of ten; renames at our gateway are atomic either way.
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
