@@ -43,8 +43,7 @@ async def promote(
         raise MasterExists(f"store {runner.name} has its master here already")
     now_ns = runner.now_ns()
     assessment = clone.assess(now_ns)
-    if not force or not assessment.has_data:
-        assessment.check(runner.name)
+    assessment.check(f"store {runner.name}", is_forced=force)
     epoch = promoted(max(assessment.known_epoch, started_at(0)), now_ns)
     keeper = make_backend()
     runner.carry_out(clone.pause())
