@@ -35,7 +35,7 @@ TRUST = [
         "who is refused is told why",
         "an expired certificate looks like a network that drops connections",
         "endpoint/tls.py",
-        "        alert = self._outgoing.read() or alert\n",
+        "        alert = self.session.take_outgoing() or alert\n",
         '        alert = b""\n',
         _TRUST_TESTS,
     ),
@@ -83,7 +83,8 @@ TRUST = [
         "links are not exposed by accident",
         "the network reaches a service that trusts its own machine",
         "peermesh/testing/links/link.py",
-        '    check_plain(host, allow_plain=allow_plain, stakes="reach the service behind the link")\n',
+        "    check_plain(host, allow_plain=allow_plain, stakes="
+        '"reach the service behind the link")\n',
         "",
         ("tests/peermesh/test_listeners.py",),
     ),
