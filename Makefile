@@ -10,8 +10,8 @@ PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.1
 ARGS ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
-DEMO_EXTRAS := cli,spark
-TEST_EXTRAS := $(DEMO_EXTRAS),http,zookeeper,test,dev
+DEMO_EXTRAS := cli,spark,http
+TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test check check-lint check-format check-types check-imports swarm bench clean

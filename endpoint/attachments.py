@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
 from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend
 from endpoint.guarding import Guarding
 from endpoint.proxy_runner import ProxyRunner
+from endpoint.storage_keys import take_keys
 from endpoint.store import Store
 from endpoint.store_proxy import StoreProxy
 from endpoint.store_runner import StoreCore, StoreRunner
@@ -42,9 +43,9 @@ TICK_SECONDS: Final = 0.1
 
 
 def make_backend(
-    backend: Backend, options: dict[str, object], open_file: BackendOpener | None = None
+    backend: Backend, name: str, options: dict[str, object], open_file: BackendOpener | None = None
 ) -> StoreBackend:
-    """Make the backend; raises ``BackendFailure`` for options that it does not have."""
+    """Make the backend of a store; raises ``BackendFailure`` for options that it does not have."""
     if backend is Backend.Memory:
         if options:
             raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
@@ -57,7 +58,11 @@ def make_backend(
             raise BackendFailure(f"path={path!r}: give the path of the file")
         if open_file is not None:
             return open_file(os.fspath(path), options)
-        return SQLiteBackend(path, **options)  # type: ignore[arg-type]  # SQLiteBackend checks them
+        if (keys := take_keys(options)) is not None:
+            from stores.backends.sqlite_sealed import SealedSQLiteBackend
+
+            return SealedSQLiteBackend(path, keys, name=name, **cast("Any", options))
+        return SQLiteBackend(path, **cast("Any", options))
     except KeyError:
         raise BackendFailure("an SQLite store needs the option path=FILE") from None
     except TypeError as error:
@@ -123,7 +128,7 @@ class Attachments:
         hears, speaks = store_topics(name)
         self._guarding(name).check("lead")
         self._check(name, hears, speaks)
-        keeper = make_backend(backend, dict(options), self._around.open_file)
+        keeper = make_backend(backend, name, dict(options), self._around.open_file)
         epoch_min = started_at(self._around.now_ns())
         loaded = await trio.to_thread.run_sync(keeper.load, epoch_min)
         try:

@@ -29,7 +29,7 @@ from wire.clocks import LamportTime, VectorTime
 from wire.codec import decode_header
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
-from wire.limits import LAMPORT_TIME_MAX, STORES_MAX, SUBSCRIPTIONS_MAX
+from wire.limits import LAMPORT_TIME_MAX, MIB, STORES_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import (
     Announcement,
     Announcements,
@@ -45,6 +45,10 @@ ignored, so that a hostile peer cannot fill the memory with endpoints that do no
 
 ROUTES_MAX: Final = 8_192
 """Routes remembered by header; the cache begins anew beyond, so that topics may come and go."""
+
+ROUTES_SIZE_MAX: Final = 8 * MIB
+"""Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
+topic of 64 KiB."""
 
 WINDOWS_MAX: Final = 2 * ENDPOINTS_MAX
 """Sequence windows remembered: both kinds of messages of every endpoint."""
@@ -70,12 +74,16 @@ class EndpointCore:
         forwarding: bool = True,
         authorisation: Authorisation | None = None,
         proof: Proof | None = None,
+        endpoints_max: int = ENDPOINTS_MAX,
+        subscriptions_max: int = SUBSCRIPTIONS_MAX,
     ) -> None:
         """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through.
 
         Without an ``authorisation`` everybody may do everything; without a ``proof`` whoever signs
         is not believed.
         """
+        self._endpoints_max = endpoints_max
+        self._subscriptions_max = subscriptions_max
         self.local = local
         self.forgeries = Refusals()
         """What somebody passed on, and nobody ever said."""
@@ -92,6 +100,7 @@ class EndpointCore:
         self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
         self.routes: dict[bytes, Route] = {}
         self._leaf_routes: dict[EndpointId, dict[bytes, Route]] = {}
+        self._routes_size = 0
         self._mismatches: dict[EndpointId, int] = {}
         self._sizes: dict[EndpointId, int] = {}
         self._size_in_all = 0
@@ -148,6 +157,9 @@ class EndpointCore:
         effects: list[Effect] = []
         self.authorisation.enter(peer, certificate_name)
         self.topology.connect(peer)
+        for is_command in (False, True):
+            if (window := self._windows.get((peer, is_command))) is not None:
+                window.begin_first_hand()
         fresh = self._learn(peer, self.authorisation.heard(peer, announcements))
         if self.authorisation.is_leaf(peer):
             self._leaf_routes[peer] = {}
@@ -280,11 +292,11 @@ class EndpointCore:
     def _count(self, topics: tuple[str, ...]) -> None:
         self._counts.add(topics)
         wanted = self._counts.minimal()
-        if len(wanted) > SUBSCRIPTIONS_MAX or topics_size(wanted) > TOPICS_SIZE_MAX:
+        if len(wanted) > self._subscriptions_max or topics_size(wanted) > TOPICS_SIZE_MAX:
             self._counts.remove(topics)
             raise LimitExceeded(
-                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics, of {TOPICS_SIZE_MAX} "
-                "bytes together: subscribe to their common beginnings"
+                f"an endpoint announces up to {self._subscriptions_max} topics, of"
+                f" {TOPICS_SIZE_MAX} bytes together: subscribe to their common beginnings"
             )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
@@ -316,8 +328,10 @@ class EndpointCore:
         routes = self.routes if peer is None else self.routes_of(peer)
         route = routes.get(encoded)
         if route is None:
-            if len(routes) >= ROUTES_MAX:
-                routes.clear()
+            size = self._routes_size + len(encoded)
+            if len(routes) >= ROUTES_MAX or size > ROUTES_SIZE_MAX:
+                self._forget_routes()
+            self._routes_size += len(encoded)
             header = decode_header(encoded)
             if routes is self.routes or header.sender == peer:
                 route = self._resolve(header)
@@ -329,6 +343,7 @@ class EndpointCore:
 
     def _forget_routes(self) -> None:
         self.routes.clear()
+        self._routes_size = 0
         for routes in self._leaf_routes.values():
             routes.clear()
 
@@ -351,7 +366,15 @@ class EndpointCore:
         verify = None
         if known.seal is not None and self._proof is not None and header.sender != self.local:
             verify = self._proof.verifier(known.seal)
-        return Route(header, self._window(header), receivers, hops, verify=verify)
+        is_neighbour = self._is_neighbour(header.sender)
+        window = self._window(header)
+        return Route(header, window, receivers, hops, verify=verify, is_neighbour=is_neighbour)
+
+    def _is_neighbour(self, sender: EndpointId) -> bool:
+        """Tell whether both sides say so: a peer that has lost the link sends by other ways."""
+        if sender not in self.topology.direct:
+            return False
+        return self.local in self.topology.announcements[sender].links
 
     def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
         topic = header.topic
@@ -485,7 +508,7 @@ class EndpointCore:
                 ErrorCode.LIMIT_EXCEEDED,
             )
         size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
-        is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
+        is_full = len(self._sizes) >= self._endpoints_max and origin not in self._sizes
         has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
         known = self.topology.announcements.get(origin)
         if known is not None and known.time >= announcement.time:

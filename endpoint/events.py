@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Final, Self
 
 import trio
 
+from endpoint.closing import Closing
 from endpoint.mailbox import Missed
 from endpoint.store_runner import StoreRunner
 from stores.effects import Changed
@@ -44,7 +44,7 @@ class StoreEvent:
     """When the master will remove it."""
 
 
-class Events:
+class Events(Closing):
     """What happens to the keys of a store from now on, in the order in which its master commits.
 
     ``async for event in store.events()`` gives ``StoreEvent``, and ``Missed`` where events were
@@ -120,19 +120,6 @@ class Events:
             return await self.get()
         except StoreClosed:
             raise StopAsyncIteration from None
-
-    def __enter__(self) -> Self:
-        """Follow within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Follow no longer."""
-        self.close()
 
 
 def _decode(change: Changed) -> StoreEvent:

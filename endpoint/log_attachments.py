@@ -18,6 +18,7 @@ from endpoint.log import Log
 from endpoint.log_collector import collect
 from endpoint.log_runner import Ear, LogCore, LogRunner, LogTopics
 from endpoint.log_source import TICKS_PER_SECOND, LocalSource, RemoteSource, Source
+from endpoint.storage_keys import take_keys
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import Surroundings
 from stores.backends.log_memory import MemoryLogBackend
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 _NANOSECONDS: Final = 1_000_000_000
 
 
-def make_log_backend(backend: Backend, options: dict[str, object]) -> LogBackend:
-    """Make the backend; raises ``BackendFailure`` for options that it does not have."""
+def make_log_backend(backend: Backend, name: str, options: dict[str, object]) -> LogBackend:
+    """Make the backend of a log; raises ``BackendFailure`` for options that it does not have."""
     if backend is Backend.Memory:
         if options:
             raise BackendFailure(f"a log in memory has no option {next(iter(options))!r}")
@@ -49,7 +50,12 @@ def make_log_backend(backend: Backend, options: dict[str, object]) -> LogBackend
     path = options.pop("path", None)
     if not isinstance(path, (str, os.PathLike)):
         raise BackendFailure("a log in SQLite needs the option path=FILE")
+    keys = take_keys(options)
     try:
+        if keys is not None:
+            from stores.backends.log_sealed import SealedLogBackend
+
+            return SealedLogBackend(path, keys, name=name, **cast("Any", options))
         return SQLiteLogBackend(path, **cast("Any", options))
     except TypeError as error:
         raise BackendFailure(f"a log in SQLite cannot be set up like this: {error}") from None
@@ -98,7 +104,7 @@ class LogAttachments:
         self._check_keeper(name)
         options = dict(options)
         retention = take_retention(options)
-        keeper = make_log_backend(backend, options)
+        keeper = make_log_backend(backend, name, options)
         loaded = await self._load(
             keeper, lambda: keeper.load_keeper(self._around.now_ns(), partitions)
         )
@@ -137,7 +143,7 @@ class LogAttachments:
     ) -> Log:
         """Start a follower, whether its keeper is known or not."""
         self._check_reader(name, "read")
-        keeper = make_log_backend(backend, dict(options))
+        keeper = make_log_backend(backend, name, dict(options))
         loaded = await self._load(keeper, keeper.load_follower)
         try:
             self._check_reader(name, "read")

@@ -25,8 +25,10 @@ from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.routes import Route
 from endpoint.scrutiny import Scrutiny
+from endpoint.settings import Settings
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
+from endpoint.throttle import Throttle
 from endpoint.transport import RECEIVE_SIZE, Transport
 from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
@@ -36,7 +38,6 @@ from wire.codec import decode_control
 from wire.errors import EndpointClosed, ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import ControlFrame, Frame, NodeFrame, Sign
 from wire.identifiers import EndpointId
-from wire.limits import FRAME_SIZE_MAX
 from wire.messages import (
     Announcements,
     ControlMessage,
@@ -89,9 +90,8 @@ class EndpointLoop:
     def __init__(
         self,
         core: EndpointCore,
+        settings: Settings,
         *,
-        ttl: int,
-        policy: OverflowPolicy,
         first_sequence: int,
         sign: Sign | None = None,
     ) -> None:
@@ -108,15 +108,17 @@ class EndpointLoop:
         """Woken when routes change, for those who wait for a peer."""
         directory = PeerDirectory(core.local)
         self.greeter = Greeter(directory, core, self._establish, self._fail, core.objection)
-        self.publication = Publication(core, self.peerings, ttl, first_sequence, sign)
+        self.publication = Publication(core, self.peerings, settings.ttl, first_sequence, sign)
         self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
         """Where the endpoint's tasks live while it is open."""
         self._context = copy_context()
-        self._policy = policy
+        self._policy = settings.overflow_policy
+        self._frame_size_max = settings.frame_size_max
         self._holding = Holding()
+        self.throttle = Throttle(settings.rates(), self._holding)
         self._connections: dict[Connection, None] = {}
         self._dirty: dict[StoreRunner, None] = {}
         self._pings = 0
@@ -161,8 +163,9 @@ class EndpointLoop:
                 "the peer came anew",
             )
         connection.peer = peer
-        connection.decoder.size_max = FRAME_SIZE_MAX
+        connection.decoder.size_max = self._frame_size_max
         connection.owner = self.peerings[peer] = Peering(peer, greeting)
+        self.throttle.begin(connection)
         knowledge = established.knowledge
         for announcement in established.sent:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
@@ -206,6 +209,7 @@ class EndpointLoop:
         connection.outbox.discard()
         self.dropped += connection.outbox.dropped_messages
         self._holding.forget(connection)
+        self.throttle.forget(connection)
         for released in self._holding.release(connection.outbox):
             self._grant(released)
         if self.peerings.get(peering.peer) is peering:
@@ -329,12 +333,14 @@ class EndpointLoop:
         )
         if route.header.type is not _COMMAND:
             connection.inflow.admit(frame.size)
+        else:
+            connection.commands_received += frame.size
         connection.messages_received += len(frame.lengths)
         if route.verify is not None:
             connection.messages_received -= 1  # The signature is none.
             if not self.scrutiny.is_genuine(route, frame, connection.peer):
                 return
-        if not route.window.admit(frame.sequence):
+        if not route.admit(connection.peer, frame.sequence):
             self.scrutiny.turn_away(route, len(frame.lengths))
             return
         if route.receivers:
@@ -376,14 +382,18 @@ class EndpointLoop:
             if onward.outbox.is_crowded:
                 self._holding.hold(connection, onward.outbox)
 
-    def settle(self, connection: Connection) -> None:
+    def settle(self, connection: Connection) -> float:
         """Everything that had come was taken in: let the stores answer, and grant credit."""
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
                 store.settle()
+        pause = self.throttle.settle(connection) if connection.gauge is not None else 0.0
         if connection.inflow.received >= connection.inflow.due_at:
             self._grant(connection)
+        if connection.peer is None:
+            self.greeter.weigh(connection)
+        return pause
 
     def release(self, target: object) -> None:
         """A mailbox or an outbox has room again: who was held up by it goes on."""
@@ -407,11 +417,14 @@ class EndpointLoop:
                 connection.outbox.grant(total)
                 connection.wake()
             case Announcements(items):
+                self.throttle.hear_news(connection, len(items))
                 self.flight.hear(items)
                 self.apply(self.core.receive_announcements(peering.peer, items))
             case Knowledge(vector):
+                self.throttle.hear_news(connection, len(self.core.topology.announcements))
                 self.apply(self.core.receive_knowledge(peering.peer, vector))
             case Ping(token, digest):
+                self.throttle.hear_news(connection, 1)
                 connection.send_control(Pong(token, self.core.digest()))
                 self.apply(self.core.receive_digest(peering.peer, digest))
             case Pong(token, _):
@@ -472,6 +485,8 @@ class EndpointLoop:
             await trio.sleep(TICK_SECONDS)
             count += 1
             self.turn += 1
+            for gauge in self.throttle.recovered():
+                self.release(gauge)
             for store in list(self.stores.values()):
                 store.tick()
             if count % TICKS_PER_WATCH == 0:

@@ -23,6 +23,9 @@ BACKLOG: Final = 128
 
 PORT_MAX: Final = 65_535
 
+FILES_DEFAULT: Final = 1_048_576
+"""Files that a process may have open where the system says nothing about it."""
+
 TLS_TIMEOUT_SECONDS: Final = 10.0
 """For the handshake of TLS, as for ours."""
 
@@ -195,6 +198,16 @@ def _name_of_peer(secure: TLSStream) -> str | None:
         raise PeerNotTrusted(
             f"the name in the peer's certificate cannot be read: {error}"
         ) from error
+
+
+def files_max() -> int:
+    """Give how many files this process may have open; a system that sets no limit has many."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - it is Windows, which has no such limit
+        return FILES_DEFAULT
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return FILES_DEFAULT if soft == resource.RLIM_INFINITY else soft
 
 
 def remote_address(stream: trio.SocketStream) -> tuple[str, int] | None:

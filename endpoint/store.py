@@ -77,7 +77,9 @@ class Store(StoreHandle, Reader):
         from endpoint.attachments import check_replicas, make_backend
 
         check_replicas(replicas)
-        make = partial(make_backend, backend, dict(options), self.runner.open_file)
+        make = partial(
+            make_backend, backend, self.runner.name, dict(options), self.runner.open_file
+        )
         return await promote(self.runner, make, replicas, force=force)
 
     async def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
-from types import TracebackType
 from typing import Final, Self
 
 import trio
 
+from endpoint.closing import Closing
 from endpoint.status import StatusEvent
 
 EVENTS_MAX: Final = 10_000
 """Events kept for a reader: the joining of the largest mesh. The oldest go first beyond."""
 
 
-class StatusSubscriber:
+class StatusSubscriber(Closing):
     """Follows what happens in the mesh: ``async for event in endpoint.subscribe_status()``."""
 
     def __init__(self, hub: StatusHub) -> None:
@@ -79,19 +79,6 @@ class StatusSubscriber:
             return await self.get()
         except trio.EndOfChannel:
             raise StopAsyncIteration from None
-
-    def __enter__(self) -> Self:
-        """Follow within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Follow no longer."""
-        self.close()
 
 
 class StatusHub:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Protocol, Self
 
 import trio
 
 from endpoint.bell import Bell
+from endpoint.closing import Closing
 from endpoint.mailbox import Mailbox, Message
 from wire.errors import LocalProtocolError
 
@@ -27,7 +27,7 @@ class SubscriberHost(Protocol):
         """A mailbox that held up publishers has room again."""
 
 
-class Subscriber:
+class Subscriber(Closing):
     """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
 
     Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. Received
@@ -144,16 +144,3 @@ class Subscriber:
             except trio.EndOfChannel:
                 raise StopAsyncIteration from None
         return self._ready.popleft()
-
-    def __enter__(self) -> Self:
-        """Subscribe within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 
 import trio
 
+from endpoint.closing import Closing
 from endpoint.reading import Entry, decode_entry
 from endpoint.store_runner import StoreCore, StoreRunner
 from stores import history, watches
@@ -63,7 +63,7 @@ def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
     return frozenset(map(encode, keys))
 
 
-class Watch:
+class Watch(Closing):
     """A watch of a store: ``async for item in store.watch(prefix="job/")``.
 
     Items are ``Entry`` for what there is, ``Bookmark``, ``Commit`` and ``Gap``. Closing it waits
@@ -209,19 +209,6 @@ class Watch:
             return await self.get()
         except StoreClosed:
             raise StopAsyncIteration from None
-
-    def __enter__(self) -> Self:
-        """Watch within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Watch no longer."""
-        self.close()
 
 
 def _decode(change: history.KeyChange) -> Change:

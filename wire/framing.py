@@ -35,6 +35,10 @@ VERSION_MAX: Final = 1
 NODE_KIND: Final = 0
 """The kind of a node frame; control frames have the numbers of ``wire.codec.ControlKind``."""
 
+CHUNK_SIZE_MIN: Final = 512
+"""Bytes below which a chunk is joined to the one before it: each costs sixty bytes of its own, so
+that a large frame that comes in crumbs would take thirty times its size."""
+
 FRONT: Final = Struct("!IBBHIQ")
 FRONT_SIZE: Final = FRONT.size
 PREAMBLE: Final = Struct("!4sHH")
@@ -195,8 +199,11 @@ class FrameDecoder:
         if self._offset == len(self._buffer) and not self._chunks:
             self._buffer, self._offset, self._missing = chunk, 0, 0
         else:
-            self._chunks.append(chunk)
             self._missing -= len(chunk)
+            if self._chunks and len(self._chunks[-1]) < CHUNK_SIZE_MIN:
+                self._chunks[-1] += chunk
+            else:
+                self._chunks.append(chunk)
 
     def next_frame(self) -> Frame | None:
         """Give the next whole frame, or ``None`` until more bytes come; raises ``DecodeError``."""

@@ -79,6 +79,12 @@ def house(package: str) -> str:
     return table(("module", "kind", "is for"), rows)
 
 
+def example() -> str:
+    """Show the example that a job of Spark can be copied from, as it stands."""
+    text = (ROOT / "examples" / "windowed_counts.py").read_text("utf-8")
+    return f"```python\n{text}```"
+
+
 SOURCES: Final = {
     "monotonic time": ("trio.current_time", "time.monotonic"),
     "time of day": ("time.time", "time.time_ns", "datetime.now"),

@@ -42,6 +42,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "cli-commands": house.cli_commands,
     **{f"house-{package}": partial(house.house, package) for package in house.PACKAGES},
     "sources": house.sources,
+    "example": house.example,
     "handshake-states": protocols.handshake_states,
     "handshake-transitions": protocols.handshake_transitions,
     "handshake-state-meanings": lambda: members_table(State),

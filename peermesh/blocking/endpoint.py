@@ -197,7 +197,7 @@ class Endpoint:
         """Subscribe to all topics that begin with one of these; ``""`` is every topic."""
         wanted = [check_topic(topic) for topic in topics]
         portal, loop = self._open_portal(), self._core.loop
-        mailbox = Mailbox(queue_size or self.settings.queue_size)
+        mailbox = Mailbox(queue_size or self.settings.queue_size, self.settings.shape())
         subscriber = Subscriber(portal, loop, mailbox)
         portal.call_sync(loop.add_reader, mailbox, subscriber, wanted)
         return subscriber

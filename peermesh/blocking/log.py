@@ -6,9 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
-from types import TracebackType
-from typing import Self
 
+from endpoint.closing import Closing
 from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
 from endpoint.log_consumer import LogConsumer as CoreConsumer
 from endpoint.log_receipts import AppendReceipt
@@ -20,7 +19,7 @@ from wire.errors import RequestTimeout, StoreClosed
 from wire.values import Value
 
 
-class Log:
+class Log(Closing):
     """An append-only store of entries with offsets; see ``peermesh.Log``.
 
     All methods may be called from any thread. Many entries go fastest with ``append_batch``.
@@ -73,6 +72,24 @@ class Log:
                 sequence=sequence,
             )
         )
+
+    def append_entries(
+        self,
+        entries: Iterable[tuple[Value, Value]],
+        *,
+        partition: int,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
+        append = partial(
+            self._core.append_entries,
+            list(entries),
+            partition=partition,
+            producer=producer,
+            sequence=sequence,
+        )
+        return self._portal.call(append)
 
     def trim(self, partition: int, offset: int) -> Receipt:
         """Let the entries of a partition before an offset go."""
@@ -130,19 +147,6 @@ class Log:
     def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""
         self._portal.call(self._core.close)
-
-    def __enter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 class LogConsumer:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Self
 
 import trio
 
+from endpoint.closing import Closing
 from endpoint.status import StatusEvent
 from endpoint.stream import StatusSubscriber as Stream
 from peermesh.blocking.portal import Portal
 from wire.errors import EndpointClosed
 
 
-class StatusSubscriber:
+class StatusSubscriber(Closing):
     """Follows what happens in the mesh, from any thread."""
 
     def __init__(self, portal: Portal, stream: Stream) -> None:
@@ -59,16 +59,3 @@ class StatusSubscriber:
             return self.get()
         except EndpointClosed:
             raise StopIteration from None
-
-    def __enter__(self) -> Self:
-        """Follow within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Follow no longer."""
-        self.close()

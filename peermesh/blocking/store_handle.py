@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from endpoint.closing import Closing
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store import Store as CoreStore
@@ -33,7 +33,7 @@ PUT_UNIQUE_SECONDS: Final = 10.0
 Request = tuple[Receipt, Callable[[], int]]
 
 
-class StoreHandle(Reader):
+class StoreHandle(Closing, Reader):
     """Changes a store: a master's, a clone's or a proxy's.
 
     All methods may be called from any thread. Mutations of one thread keep their order.
@@ -212,16 +212,3 @@ class StoreHandle(Reader):
     async def _close(self) -> None:
         self._take()
         await self._handle.close()
-
-    def __enter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()

@@ -6,16 +6,16 @@ import queue
 import threading
 import time
 from collections import deque
-from types import TracebackType
 from typing import Self
 
+from endpoint.closing import Closing
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox, Message
 from peermesh.blocking.portal import Portal
 from wire.errors import EndpointClosed
 
 
-class Subscriber:
+class Subscriber(Closing):
     """Messages on topics that begin with given prefixes, in a bounded queue.
 
     Safe to use from many threads at once: each message goes to one of them.
@@ -144,16 +144,3 @@ class Subscriber:
                 return self.get()
             except EndpointClosed:
                 raise StopIteration from None
-
-    def __enter__(self) -> Self:
-        """Subscribe within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from endpoint.closing import Closing
 from endpoint.events import StoreEvent
 from endpoint.mailbox import Missed
 from endpoint.watching import Watch as CoreWatch, WatchItem
@@ -28,7 +28,7 @@ class Source(Protocol[ItemT]):
         """Follow no longer."""
 
 
-class _Stream(Generic[ItemT]):
+class _Stream(Closing, Generic[ItemT]):
     """What events and watches have in common."""
 
     def __init__(self, portal: Portal, core: Source[ItemT]) -> None:
@@ -60,19 +60,6 @@ class _Stream(Generic[ItemT]):
                 yield self.get()
             except StoreClosed:
                 return
-
-    def __enter__(self) -> Self:
-        """Follow within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Follow no longer."""
-        self.close()
 
 
 class Events(_Stream[StoreEvent | Missed]):

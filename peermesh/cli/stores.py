@@ -13,6 +13,7 @@ from peermesh.cli.control import ask_for_promotion
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.following import events, require_peer, scan, watch
+from peermesh.cli.keys import new_key, rekey
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
 from peermesh.cli.running import run
@@ -154,5 +155,5 @@ def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
     click.echo(run(ask_for_promotion, mesh, name, node_id, force))
 
 
-for command in (scan, events, watch, dump, load):
+for command in (scan, events, watch, dump, load, new_key, rekey):
     store.add_command(command)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Sequence
 from os import PathLike
 from typing import Final
 
@@ -15,6 +16,7 @@ import cbor2
 
 from stores import fields
 from stores.actions import WriterId
+from stores.backends import marks
 from stores.backends.sqlite_file import SQLiteFile, Synchronous
 from stores.log.changes import EpochEnds, LoadedLog, LogChanges
 from stores.log.limits import CACHE_SIZE_MAX, EPOCHS_MAX, OFFSET_END
@@ -24,9 +26,6 @@ from stores.log.producers import ProducerRow
 from stores.log.runs import Run, RunList
 from stores.outcomes import WriterRow
 from wire.errors import InvalidData
-
-APPLICATION_ID: Final = 0x70656D6C
-"""Marks the file as ours for everybody who looks (``file``, ``PRAGMA application_id``): "peml"."""
 
 _SCHEMA: Final = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -57,10 +56,18 @@ _SCHEMA: Final = """
 class SQLiteLogBackend:
     """A log in one file. Several threads may use it: one commits while others read."""
 
+    _application_id: int = marks.LOG
+    _schema: str = _SCHEMA
+    _overhead_size: int = 0
+    """Bytes of a row's body that the run does not have."""
+
     def __init__(self, path: str | PathLike[str], *, synchronous: Synchronous = "FULL") -> None:
         """Remember the options; nothing is opened before it is loaded."""
         self._file = SQLiteFile(
-            path, application_id=APPLICATION_ID, schema=_SCHEMA, synchronous=synchronous
+            path,
+            application_id=self._application_id,
+            schema=self._schema,
+            synchronous=synchronous,
         )
         self._seen = 0
         self._disk = threading.Lock()
@@ -139,17 +146,17 @@ class SQLiteLogBackend:
         with self._disk, self._file.failures_explained():
             connection = self._file.connection
             query = "SELECT max(id) FROM runs WHERE id BETWEEN ? AND ?"
-            bounds = (_id(partition, 0), _id(partition, offset))
+            bounds = (run_id(partition, 0), run_id(partition, offset))
             (first,) = connection.execute(query, bounds).fetchone()
             if first is None:
                 return []
-            runs = self._read_runs(connection, first, _id(partition + 1, 0) - 1, size_max)
+            runs = self._read_runs(connection, first, run_id(partition + 1, 0) - 1, size_max)
         return runs if runs and runs[0].end > offset else runs[1:]
 
     def find(self, partition: int, timestamp_ns: int) -> int | None:
         """Give the first offset that was appended at this time or later, if there is one."""
         with self._disk, self._file.failures_explained():
-            low, high = _id(partition, 0), _id(partition + 1, 0)
+            low, high = run_id(partition, 0), run_id(partition + 1, 0)
             connection, found = self._file.connection, None
             query = "SELECT id, timestamp FROM runs WHERE id >= ? AND id < ? ORDER BY id LIMIT 1"
             # Times grow with offsets, so that halving finds the place; holes are skipped over.
@@ -190,19 +197,26 @@ class SQLiteLogBackend:
         return int(count)
 
     def _read_partitions(self, connection: sqlite3.Connection) -> list[Partition]:
-        partitions: list[Partition] = []
         rows = connection.execute("SELECT start, end FROM partitions ORDER BY partition")
-        for start, end in rows.fetchall():
+        return self._index(connection, rows.fetchall())
+
+    def _index(
+        self, connection: sqlite3.Connection, bounds_of_all: Sequence[tuple[int, int]]
+    ) -> list[Partition]:
+        """Look at the heads of all runs, given where each partition begins and ends."""
+        partitions: list[Partition] = []
+        for start, end in bounds_of_all:
             number = len(partitions)
             partition = Partition()
             first = connection.execute(
                 "SELECT min(id) FROM runs WHERE id BETWEEN ? AND ?",
-                (_id(number, 0), _id(number + 1, 0) - 1),
+                (run_id(number, 0), run_id(number + 1, 0) - 1),
             ).fetchone()[0]
             partition.clear(end if first is None else first % OFFSET_END)
             query = "SELECT id, count, timestamp, length(body) FROM runs WHERE id BETWEEN ? AND ?"
-            bounds = (_id(number, 0), _id(number + 1, 0) - 1)
+            bounds = (run_id(number, 0), run_id(number + 1, 0) - 1)
             for identity, count, timestamp, size in connection.execute(query, bounds):
+                size -= self._overhead_size
                 partition.extend(RunInfo(identity % OFFSET_END, count, timestamp, size))
             partition.trim(start)
             partitions.append(partition)
@@ -244,19 +258,24 @@ class SQLiteLogBackend:
         runs: list[Run] = []
         query = "SELECT id, count, timestamp, body FROM runs WHERE id BETWEEN ? AND ? ORDER BY id"
         for identity, count, timestamp, body in connection.execute(query, (first, last)):
-            size_max -= len(body)
+            size_max -= len(body) - self._overhead_size
             if runs and size_max < 0:
                 break
             number, offset = divmod(identity, OFFSET_END)
-            runs.append(Run(number, offset, count, timestamp, body))
+            run = Run(number, offset, count, timestamp, body)
+            runs.append(self._opened(connection, run))
         return runs
+
+    def _opened(self, connection: sqlite3.Connection, run: Run) -> Run:
+        """Give a run that was read as it was appended."""
+        return run
 
     # -- steps: writing --------------------------------------------------------------------------
 
     def _write(self, connection: sqlite3.Connection, changes: LogChanges) -> None:
         self._write_identity(connection, changes)
         for partition, start in changes.cleared:
-            bounds = (_id(partition, 0), _id(partition + 1, 0) - 1)
+            bounds = (run_id(partition, 0), run_id(partition + 1, 0) - 1)
             connection.execute("DELETE FROM runs WHERE id BETWEEN ? AND ?", bounds)
             row = (partition, start, start)
             connection.execute("REPLACE INTO partitions VALUES (?, ?, ?)", row)
@@ -282,7 +301,7 @@ class SQLiteLogBackend:
 
     def _write_runs(self, connection: sqlite3.Connection, changes: LogChanges) -> None:
         rows = [
-            (_id(run.partition, run.first_offset), run.count, run.timestamp_ns, run.body)
+            (run_id(run.partition, run.first_offset), run.count, run.timestamp_ns, run.body)
             for run in changes.runs
         ]
         connection.executemany("INSERT INTO runs VALUES (?, ?, ?, ?)", rows)
@@ -291,7 +310,7 @@ class SQLiteLogBackend:
             "UPDATE partitions SET end = ?2 WHERE partition = ?1", list(ends.items())
         )
         for partition, start in changes.starts:
-            bounds = {"low": _id(partition, 0), "high": _id(partition, start)}
+            bounds = {"low": run_id(partition, 0), "high": run_id(partition, start)}
             connection.execute(
                 "DELETE FROM runs WHERE id >= :low AND id < :high AND id + count <= :high", bounds
             )
@@ -335,6 +354,6 @@ class SQLiteLogBackend:
             self._cache_size -= largest.drop_first()
 
 
-def _id(partition: int, offset: int) -> int:
+def run_id(partition: int, offset: int) -> int:
     """Number a run: in order of partitions, then offsets; 62 bits of SQLite's 63."""
     return partition * OFFSET_END + offset

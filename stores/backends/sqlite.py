@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from os import PathLike, fspath
 from typing import Final, Literal, get_args
 
@@ -17,18 +17,17 @@ import cbor2
 
 from stores import fields
 from stores.actions import WriterId
+from stores.backends import marks
 from stores.backends.wal import LogWitness, read_witness
 from stores.digests import checksum, checksums
 from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
-from stores.persistence import Census, Changes, Loaded
+from stores.persistence import Census, Changes, Loaded, Rows
 from stores.table import Columns
 from wire.errors import BackendFailure, DecodeError
+from wire.limits import KIB
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
-
-APPLICATION_ID: Final = 0x70656D73
-"""Marks the file as ours for everybody who looks (``file``, ``PRAGMA application_id``): "pems"."""
 
 SCHEMA_VERSION: Final = 2
 """Since 2 every row has a checksum."""
@@ -36,6 +35,14 @@ SCHEMA_VERSION: Final = 2
 CHECKPOINT_PAGES: Final = 4_000
 """Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
 busy store rewrites the same pages often, and each move costs two more waits for the disk."""
+
+ROWS_PER_STATEMENT: Final = 128
+"""Rows that one statement writes: SQLite does them without asking for the interpreter in between,
+so that the master goes on meanwhile. Five values each stay below the 999 that an old SQLite takes.
+"""
+
+SMALL_SIZE: Final = 4 * KIB
+"""Bytes up to which values are written so: a statement keeps what it wrote last, up to 0.5 MiB."""
 
 REMEDY: Final = (
     "do not use it. Promote a clone that has the store (peermesh store promote), or restore a copy"
@@ -61,6 +68,10 @@ _SCHEMA: Final = """
 
 class SQLiteBackend:
     """A store in one file. Use it from one thread at a time; it need not always be the same."""
+
+    _application_id: int = marks.STORE
+    _version: int = SCHEMA_VERSION
+    _schema: str = _SCHEMA
 
     def __init__(
         self,
@@ -106,7 +117,7 @@ class SQLiteBackend:
             connection = self._connection
             if connection is None:
                 raise BackendFailure(f"{self._path} is closed: start the master anew")
-            with _transaction(connection):
+            with transaction(connection):
                 self._write(connection, changes)
 
     def close(self) -> None:
@@ -123,7 +134,7 @@ class SQLiteBackend:
         self._connection = connection = self._connect()
         self._configure(connection)
         self._check_log(connection, witness)
-        with _transaction(connection):
+        with transaction(connection):
             self._prepare_schema(connection)
             try:
                 epoch = self._next_epoch(connection, epoch_min)
@@ -173,18 +184,17 @@ class SQLiteBackend:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         (table_count,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if (application_id, table_count) == (0, 0):
-            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-            for statement in _SCHEMA.split(";"):
+            connection.execute(f"PRAGMA application_id = {self._application_id}")
+            connection.execute(f"PRAGMA user_version = {self._version}")
+            for statement in self._schema.split(";"):
                 connection.execute(statement)
             return
-        if application_id != APPLICATION_ID:
+        if application_id != self._application_id:
+            text = marks.explain_mark(self._path, application_id, self._application_id)
+            raise BackendFailure(text)
+        if version != self._version:
             raise BackendFailure(
-                f"{self._path} is a database of another program: give the store a path of its own"
-            )
-        if version != SCHEMA_VERSION:
-            raise BackendFailure(
-                f"{self._path} has the format {version}, and this version reads {SCHEMA_VERSION}:"
+                f"{self._path} has the format {version}, and this version reads {self._version}:"
                 " open it with the version that wrote it"
             )
         if self._is_integrity_checked:
@@ -248,12 +258,7 @@ class SQLiteBackend:
     def _write(self, connection: sqlite3.Connection, changes: Changes) -> None:
         if changes.is_cleared:
             connection.execute("DELETE FROM store")
-        if changes.rows:
-            keys, values, revisions, expiries = zip(*changes.rows, strict=True)
-            is_lasting = expiries.count(None) == len(expiries)
-            checks = checksums(keys, values, revisions, () if is_lasting else expiries)
-            rows = zip(keys, values, revisions, expiries, checks, strict=True)
-            connection.executemany("REPLACE INTO store VALUES (?, ?, ?, ?, ?)", rows)
+        self._replace(connection, changes.rows)
         if changes.erased:
             erased = [(key,) for key in changes.erased]
             connection.executemany("DELETE FROM store WHERE key = ?", erased)
@@ -268,6 +273,28 @@ class SQLiteBackend:
             numbers["entries"] = census.entry_count
             numbers["revisions"] = census.revision_total & _INTEGER_MAX
         self._set_meta(connection, numbers)
+
+    def _replace(self, connection: sqlite3.Connection, rows: Rows) -> None:
+        if not rows.keys:
+            return
+        checks = checksums(rows.keys, rows.values, rows.revisions, rows.expiries)
+        # To sqlite3 a bytearray is what it is. For bytes it looks for an adapter, and raises and
+        # catches an error when there is none: that took a quarter of a commit.
+        keys, values = map(bytearray, rows.keys), map(bytearray, rows.values)
+        # It is the same with NULL, which most rows have for an expiry: so it is left out.
+        columns: list[Iterable[object]] = [keys, values, rows.revisions, checks]
+        names = "key, value, revision, checksum"
+        if rows.expiries:
+            columns, names = [*columns, rows.expiries], f"{names}, expiry"
+        one = f"({', '.join('?' * len(columns))})"
+        statement = f"REPLACE INTO store ({names}) VALUES "
+        records = zip(*columns, strict=True)
+        if max(map(len, rows.values)) <= SMALL_SIZE:
+            many = statement + ", ".join([one] * ROWS_PER_STATEMENT)
+            for _ in range(len(rows.keys) // ROWS_PER_STATEMENT):
+                some = chain.from_iterable(islice(records, ROWS_PER_STATEMENT))
+                connection.execute(many, list(some))
+        connection.executemany(statement + one, records)
 
     def _writer_row(self, row: WriterRow) -> tuple[bytes, int, int, bytes, int]:
         self._seen += 1
@@ -289,7 +316,8 @@ def _number_checksum(name: str, value: int) -> int:
 
 
 @contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Do all of the block or nothing."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from os import PathLike, fspath
 from typing import Final, Literal, get_args
 
+from stores.backends.marks import explain_mark
 from wire.errors import BackendFailure
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
@@ -111,9 +112,7 @@ class SQLiteFile:
             for statement in self._schema.split(";"):
                 connection.execute(statement)
         elif application_id != self._application_id:
-            raise BackendFailure(
-                f"{self.path} is a database of another kind: give this one a path of its own"
-            )
+            raise BackendFailure(explain_mark(self.path, application_id, self._application_id))
         elif version != self._version:
             raise BackendFailure(
                 f"{self.path} has the format {version}, and this version reads {self._version}:"

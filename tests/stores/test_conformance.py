@@ -9,7 +9,9 @@ import pytest
 from stores import effects as fx
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from stores.backends.sqlite import SQLiteBackend
+from stores.backends.sqlite_sealed import SealedSQLiteBackend
 from stores.outcomes import Applied, Refused
+from stores.sealing import StorageKey, StorageKeys
 from wire.encoding import encode
 from wire.errors import ErrorCode
 from wire.values import Count, Set, Table
@@ -17,9 +19,12 @@ from wire.values import Count, Set, Table
 TICK_NS = 100_000_000
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "sealed"])
 def backend(request, tmp_path):
-    return None if request.param == "memory" else SQLiteBackend(tmp_path / "store.db")
+    path = tmp_path / "store.db"
+    if request.param == "sealed":
+        return SealedSQLiteBackend(path, StorageKeys((StorageKey(bytes(32)),)))
+    return None if request.param == "memory" else SQLiteBackend(path)
 
 
 @pytest.fixture(params=["master", "clone"])

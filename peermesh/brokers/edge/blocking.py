@@ -13,11 +13,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from types import TracebackType
-from typing import Generic, Self, TypeVar
+from typing import Generic, TypeVar
 
 import trio
 
+from endpoint.closing import Closing
 from endpoint.mailbox import Message
 from handshake.credentials import Credentials
 from peermesh.blocking.portal import Portal
@@ -64,7 +64,7 @@ class Where:
         return await stack.enter_async_context(ZooKeeperRegistry(self._zookeeper))
 
 
-class _Living(Generic[Inner]):
+class _Living(Closing, Generic[Inner]):
     """Something that is entered and left in the loop's thread, by one task of its own."""
 
     def __init__(self, where: Where | None) -> None:
@@ -127,19 +127,6 @@ class _Living(Generic[Inner]):
     async def _end(self) -> None:
         self._closing.set()
         await self._closed.wait()
-
-    def __enter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 class Broker(_Living[Host]):

@@ -10,10 +10,8 @@ import contextlib
 import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import trio
 
@@ -32,6 +30,7 @@ from peermesh.brokers.edge.lifecycle import (
 )
 from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
 from peermesh.brokers.edge.messages import ControlMessage
+from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.ports import ANY_PORT, PortList
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.reign import Reign
@@ -52,7 +51,7 @@ OPEN_AGAIN_SECONDS: Final = 0.5
 """The pause before other ports are tried, when the system gave none."""
 
 
-class EdgeBroker:
+class EdgeBroker(Opened):
     """A broker: ``async with EdgeBroker(registry) as broker``.
 
     It serves as long as the registry knows no other broker that does; ``await broker.active()``.
@@ -85,30 +84,13 @@ class EdgeBroker:
         self._guests: dict[int, Guest] = {}
         self._rooms: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
-        self._life: AbstractAsyncContextManager[None] | None = None
         self._reign: Reign | None = None
         self._changed = trio.Event()
 
     # Life.
 
-    async def __aenter__(self) -> Self:
-        """Listen at the default channel's ports, and claim the registry."""
-        self._life = self._live()
-        await self._life.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Take everything out of the registry, and leave no task behind."""
-        assert self._life is not None
-        return await self._life.__aexit__(kind, value, traceback)
-
-    @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
+        """Listen, and claim the registry; at the end, take everything out of it."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             addresses = await self._listen(nursery, "", self._default_ports, lambda: self.is_active)
@@ -254,8 +236,8 @@ class EdgeBroker:
             return
         seen = remote_address(stream)
         try:
-            line = Line(await self._network.accept(stream))
-        except (OSError, trio.BrokenResourceError, MeshError) as error:
+            line = Line(await self._network.accept(stream), is_stranger=True)
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client at %s was refused: %s", seen, error)
             return
         guest = Guest(self.hall, line, here, self.apply)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
-from types import TracebackType
-from typing import Final, Self
+from contextlib import contextmanager
+from typing import Final
 
 import trio
 
@@ -14,6 +13,7 @@ from handshake.credentials import Credentials
 from peermesh.brokers.edge.errors import EdgeClosed, RegistryError
 from peermesh.brokers.edge.line import Line, make_network
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Hello, Welcome, expect
+from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Registry, Watch
 from peermesh.brokers.edge.tree import (
     BROKER,
@@ -39,7 +39,7 @@ DEFAULT: Final = ""
 """The default channel, where a topic's name is asked for."""
 
 
-class Client:
+class Client(Opened):
     """A publisher or a subscriber of an edge broker; finds it in the registry, however often."""
 
     def __init__(
@@ -59,7 +59,6 @@ class Client:
         """Those that stand, by topic."""
         self._following: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
-        self._life: AbstractAsyncContextManager[None] | None = None
         self._is_closed = False
         self._changed = trio.lowlevel.ParkingLot()
         self.last_error: str | None = None
@@ -67,24 +66,8 @@ class Client:
 
     # Life.
 
-    async def __aenter__(self) -> Self:
-        """Begin to look for the broker."""
-        self._life = self._live()
-        await self._life.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Close, and leave no task behind."""
-        assert self._life is not None
-        return await self._life.__aexit__(kind, value, traceback)
-
-    @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
+        """Begin to look for the broker. Close, and leave no task behind."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             self._follow(DEFAULT)

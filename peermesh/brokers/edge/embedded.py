@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 import trio
 
@@ -23,6 +21,7 @@ from endpoint.receipts import Receipt
 from endpoint.status import StatusCode
 from endpoint.store import Store
 from endpoint.watching import Commit
+from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
@@ -48,7 +47,7 @@ MEMBERS: Final = "/brokers"
 Result = TypeVar("Result")
 
 
-class EmbeddedTree:
+class EmbeddedTree(Opened):
     """The tree, at one broker: ``async with EmbeddedTree(endpoint) as tree``."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -57,27 +56,10 @@ class EmbeddedTree:
         self._store: Store | None = None
         self._sessions: dict[Session, None] = {}
         self._count = 0
-        self._life: AbstractAsyncContextManager[None] | None = None
         self.watchers = Watchers()
 
-    async def __aenter__(self) -> Self:
-        """Attach the store."""
-        self._life = self._live()
-        await self._life.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Let go of it."""
-        assert self._life is not None
-        return await self._life.__aexit__(kind, value, traceback)
-
-    @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
+        """Attach the store. Let go of it."""
         async with trio.open_nursery() as nursery:
             await self._attach()
             nursery.start_soon(self._heed_events)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from itertools import count, cycle
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import trio
 
@@ -26,6 +24,7 @@ from peermesh.brokers.edge.messages import (
     Welcome,
     expect,
 )
+from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.watching import Watchers
 from wire.errors import MeshError
@@ -44,7 +43,7 @@ class _Question:
         self.answer: Answer | None = None
 
 
-class RemoteRegistry:
+class RemoteRegistry(Opened):
     """The registry at one of these addresses: ``async with RemoteRegistry([("host", port)])``."""
 
     def __init__(
@@ -73,26 +72,9 @@ class RemoteRegistry:
         self._numbers = count(1)
         self._questions: dict[int, _Question] = {}
         self._connected = trio.lowlevel.ParkingLot()
-        self._life: AbstractAsyncContextManager[None] | None = None
 
-    async def __aenter__(self) -> Self:
-        """Begin to look for a registry."""
-        self._life = self._live()
-        await self._life.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """Close the connection; our ephemeral nodes go with it."""
-        assert self._life is not None
-        return await self._life.__aexit__(kind, value, traceback)
-
-    @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
+        """Begin to look for a registry. Close the connection; our ephemeral nodes go with it."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._stay_connected)
             try:

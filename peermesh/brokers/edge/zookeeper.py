@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import trio
 
 from peermesh.brokers.edge.errors import RegistryError
+from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
@@ -50,7 +49,7 @@ _LOST: Final = (
 Result = TypeVar("Result")
 
 
-class ZooKeeperRegistry:
+class ZooKeeperRegistry(Opened):
     """A tree in ZooKeeper: ``async with ZooKeeperRegistry("host:2181,host:2181") as registry``.
 
     ``hosts`` is what kazoo takes; a path after it is the root, which has to exist. Everything else
@@ -70,26 +69,9 @@ class ZooKeeperRegistry:
         self._was_lost = False
         self._token: trio.lowlevel.TrioToken | None = None
         self._restoring: trio.MemorySendChannel[None] | None = None
-        self._life: AbstractAsyncContextManager[None] | None = None
 
-    async def __aenter__(self) -> Self:
-        """Begin to connect."""
-        self._life = self._live()
-        await self._life.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> bool | None:
-        """End the session; our ephemeral nodes go with it."""
-        assert self._life is not None
-        return await self._life.__aexit__(kind, value, traceback)
-
-    @asynccontextmanager
     async def _live(self) -> AsyncIterator[None]:
+        """Begin to connect. End the session; our ephemeral nodes go with it."""
         self._token = trio.lowlevel.current_trio_token()
         self._restoring, restore = trio.open_memory_channel[None](1)
         async with trio.open_nursery() as nursery:

@@ -13,11 +13,11 @@ import queue
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from os import PathLike
 from pathlib import Path
-from types import TracebackType
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import trio
 
+from endpoint.closing import Closing
 from endpoint.endpoint import Endpoint
 from handshake.credentials import Credentials
 from peermesh.blocking.portal import Portal
@@ -33,7 +33,7 @@ from peermesh.brokers.qos2.shelf import Place
 Result = TypeVar("Result")
 
 
-class _Blocking:
+class _Blocking(Closing):
     """What all three have in common: the way into the loop, and its end."""
 
     def __init__(self) -> None:
@@ -68,17 +68,6 @@ class _Blocking:
                 self._portal.call(self._end)
             finally:
                 self._portal.release()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Publisher(_Blocking):

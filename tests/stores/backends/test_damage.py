@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -21,10 +22,12 @@ WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
 COMMITS = 12
 FLIPS = 700
 
+Make = Callable[[Path], SQLiteBackend]
 
-def write(path: Path) -> tuple[SQLiteBackend, list[Loaded]]:
+
+def write(make_backend: Make, path: Path) -> tuple[SQLiteBackend, list[Loaded]]:
     """Fill a store; gives what it was after each commit."""
-    backend = SQLiteBackend(path)
+    backend = make_backend(path)
     loaded = backend.load(1)
     table = Table(loaded.columns)
     commits = GroupCommit(table)
@@ -50,9 +53,9 @@ def flipped(original: Path, copy: Path, offset: int, bit: int) -> None:
     copy.write_bytes(content)
 
 
-def loaded_from(path: Path) -> Loaded | None:
+def loaded_from(make_backend: Make, path: Path) -> Loaded | None:
     """Load it; ``None`` if that is refused."""
-    backend = SQLiteBackend(path)
+    backend = make_backend(path)
     try:
         found = backend.load(1)
     except BackendFailure:
@@ -70,16 +73,18 @@ def is_same(one: Loaded, other: Loaded) -> bool:
     )
 
 
-def test_a_bit_that_flips_in_the_file_is_found_or_changes_nothing(tmp_path: Path) -> None:
+def test_a_bit_that_flips_in_the_file_is_found_or_changes_nothing(
+    tmp_path: Path, make_backend: Make
+) -> None:
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
-    backend, states = write(path)
+    backend, states = write(make_backend, path)
     backend.close()
     chance, size = Random(2), path.stat().st_size
     refused = 0
     for _ in range(FLIPS):
         offset, bit = chance.randrange(size), chance.randrange(8)
         flipped(path, copy, offset, bit)
-        found = loaded_from(copy)
+        found = loaded_from(make_backend, copy)
         if found is None:
             refused += 1
         else:
@@ -89,10 +94,12 @@ def test_a_bit_that_flips_in_the_file_is_found_or_changes_nothing(tmp_path: Path
     assert refused > FLIPS / 3
 
 
-def test_a_bit_that_flips_in_the_log_costs_the_last_commit_at_most(tmp_path: Path) -> None:
+def test_a_bit_that_flips_in_the_log_costs_the_last_commit_at_most(
+    tmp_path: Path, make_backend: Make
+) -> None:
     """Damage in the last commit of a log cannot be told from a power cut, and takes that back."""
     path, copy = tmp_path / "store.db", tmp_path / "copy.db"
-    backend, states = write(path)
+    backend, states = write(make_backend, path)
     crashed = tmp_path / "crashed.db"
     for suffix in ("", "-wal"):
         shutil.copy(f"{path}{suffix}", f"{crashed}{suffix}")
@@ -104,7 +111,7 @@ def test_a_bit_that_flips_in_the_log_costs_the_last_commit_at_most(tmp_path: Pat
         offset, bit = chance.randrange(size), chance.randrange(8)
         shutil.copy(crashed, copy)
         flipped(log, Path(f"{copy}-wal"), offset, bit)
-        found = loaded_from(copy)
+        found = loaded_from(make_backend, copy)
         if found is None:
             refused += 1
         else:
@@ -119,7 +126,7 @@ def test_a_refusal_says_what_to_do(tmp_path: Path, name: str) -> None:
     import sqlite3
 
     path = tmp_path / "store.db"
-    write(path)[0].close()
+    write(SQLiteBackend, path)[0].close()
     with sqlite3.connect(path) as connection:
         connection.execute(f"UPDATE {name} SET checksum = checksum + 1")
     connection.close()
@@ -131,7 +138,7 @@ def test_an_entry_that_is_missing_or_an_older_one_is_noticed(tmp_path: Path) -> 
     import sqlite3
 
     path = tmp_path / "store.db"
-    write(path)[0].close()
+    write(SQLiteBackend, path)[0].close()
     with sqlite3.connect(path) as connection:
         connection.execute("DELETE FROM store WHERE key = (SELECT min(key) FROM store)")
     connection.close()

@@ -10,6 +10,7 @@ import pytest
 from stores.actions import WriterId
 from stores.backends import log_sqlite
 from stores.backends.log_memory import MemoryLogBackend
+from stores.backends.log_sealed import SealedLogBackend
 from stores.backends.log_sqlite import SQLiteLogBackend
 from stores.log.changes import EpochEnds, LogBackend, LogChanges
 from stores.log.producers import ProducerRow
@@ -35,14 +36,14 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def reopen(path):
+def reopen(path, make_log):
     """Open the same file again and again, as keepers that follow one another do."""
     opened: list[SQLiteLogBackend] = []
 
     def open_again(**options):
         while opened:
             opened.pop().close()
-        opened.append(SQLiteLogBackend(path, **options))
+        opened.append(make_log(path, **options))
         return opened[0]
 
     yield open_again
@@ -50,14 +51,18 @@ def reopen(path):
         opened.pop().close()
 
 
-@pytest.fixture(params=["memory", "sqlite", "sqlite without its cache"])
-def backend(request, reopen, monkeypatch):
+@pytest.fixture(params=["memory", "sqlite", "sqlite without its cache", "sealed without its cache"])
+def backend(request, path, keys, monkeypatch):
     """Give a backend that is loaded, with three partitions."""
-    if request.param == "sqlite without its cache":
+    if "without" in request.param:
         monkeypatch.setattr(log_sqlite, "CACHE_SIZE_MAX", 0)
-    made: LogBackend = MemoryLogBackend() if request.param == "memory" else reopen()
+    kind = request.param.partition(" ")[0]
+    made: LogBackend = MemoryLogBackend()
+    if kind != "memory":
+        made = SQLiteLogBackend(path) if kind == "sqlite" else SealedLogBackend(path, keys)
     made.load_keeper(1, 3)
-    return made
+    yield made
+    made.close()
 
 
 def test_runs_are_read_from_the_one_with_the_offset_on(backend):

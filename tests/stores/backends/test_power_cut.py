@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 SECTOR_SIZE = 512
 COMMITS = 8
 WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
+
+Make = Callable[..., SQLiteBackend]
 
 
 class PowerCut(Exception):
@@ -104,15 +107,15 @@ class _Files(apsw.VFS):  # type: ignore[misc]  # apsw has no types here
         return _File(name, flags, self.disk)
 
 
-class FailingBackend(SQLiteBackend):
-    """The backend as it is, on that disk."""
+def put_on(disk: Disk, backend: SQLiteBackend) -> SQLiteBackend:
+    """Give the backend as it is, on that disk."""
+    files = _Files(f"disk-{id(disk)}", disk)
 
-    def __init__(self, path: Path, disk: Disk, **options: Any) -> None:
-        super().__init__(path, **options)
-        self._vfs = _Files(f"disk-{id(disk)}", disk)
+    def connect() -> Any:
+        return apsw.Connection(backend._path, vfs=f"disk-{id(files.disk)}")
 
-    def _connect(self) -> Any:
-        return apsw.Connection(self._path, vfs=f"disk-{id(self._vfs.disk)}")
+    backend._connect = connect  # type: ignore[method-assign]  # of this one
+    return backend
 
 
 def live(backend: SQLiteBackend, history: dict[int, dict[bytes, bytes]]) -> int:
@@ -141,27 +144,31 @@ def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stores.backends.sqlite.CHECKPOINT_PAGES", 8)
 
 
-def after_a_cut(path: Path, cut_at: int | None, **options: Any) -> tuple[Disk, int, Loaded, Any]:
+def after_a_cut(
+    make_backend: Make, path: Path, cut_at: int | None, **options: Any
+) -> tuple[Disk, int, Loaded, Any]:
     disk = Disk(cut_at)
     history: dict[int, dict[bytes, bytes]] = {0: {}}
-    backend = FailingBackend(path, disk, **options)
+    backend = put_on(disk, make_backend(path, **options))
     acknowledged = live(backend, history)
     disk.is_dark = True
     disk.leave_traces(Random(cut_at))
     backend._connection = None
-    again = SQLiteBackend(path)
+    again = make_backend(path)
     try:
         return disk, acknowledged, again.load(1), history
     finally:
         again.close()
 
 
-def test_power_may_fail_at_any_write(tmp_path: Path) -> None:
-    disk, acknowledged, _, _ = after_a_cut(tmp_path / "whole.db", None)
+def test_power_may_fail_at_any_write(tmp_path: Path, make_backend: Make) -> None:
+    disk, acknowledged, _, _ = after_a_cut(make_backend, tmp_path / "whole.db", None)
     assert acknowledged == 3 * COMMITS
     assert disk.write_count > 20 * COMMITS / 2
     for cut_at in range(disk.write_count):
-        _, acknowledged, loaded, history = after_a_cut(tmp_path / f"{cut_at}.db", cut_at)
+        _, acknowledged, loaded, history = after_a_cut(
+            make_backend, tmp_path / f"{cut_at}.db", cut_at
+        )
         assert loaded.revision >= acknowledged, f"acknowledged and lost at write {cut_at}"
         assert loaded.columns.values == history[loaded.revision], f"a half at write {cut_at}"
 
@@ -171,7 +178,7 @@ def test_without_waiting_for_the_disk_the_same_test_finds_losses(tmp_path: Path)
     for cut_at in range(30, 90, 3):
         path = tmp_path / f"{cut_at}.db"
         try:
-            _, acknowledged, loaded, _ = after_a_cut(path, cut_at, synchronous="OFF")
+            _, acknowledged, loaded, _ = after_a_cut(SQLiteBackend, path, cut_at, synchronous="OFF")
         except BackendFailure:
             lost += 1
         else:

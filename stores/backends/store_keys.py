@@ -1,0 +1,74 @@
+"""Where keys of stores come from: an argument, a file that its owner alone can read, a variable."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from typing import Final
+
+from handshake.keyfiles import read_file, write_private
+from stores.sealing import KEY_SIZE, StorageKey, StorageKeys, keys_text
+from wire.errors import CredentialsError
+
+PathLike = str | os.PathLike[str]
+
+KEYS_VARIABLE: Final = "PEERMESH_STORE_KEYS"
+"""Keys as text, with commas between them."""
+
+FILE_VARIABLE: Final = "PEERMESH_STORE_KEY_FILE"
+"""The path of a file with keys."""
+
+
+def generate_key() -> StorageKey:
+    """Make a new key from the system's random source."""
+    return StorageKey(secrets.token_bytes(KEY_SIZE))
+
+
+def keys_from_file(path: PathLike) -> StorageKeys:
+    """Read a file of keys, the current one first; refuse one that others can read."""
+    where = os.fspath(path)
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise CredentialsError(f"cannot read the key file {where}: {error.strerror}") from error
+    if stat.S_IMODE(mode) & 0o077:
+        raise CredentialsError(
+            f"the key file {where} can be read by others than its owner: chmod 600 {where}, and"
+            " make a new key if that may have happened"
+        )
+    try:
+        return StorageKeys.parse(read_file(path, "key").decode())
+    except UnicodeDecodeError:
+        raise CredentialsError(f"the file {where} holds no keys of stores") from None
+    except CredentialsError as error:
+        raise CredentialsError(f"{where}: {error}") from None
+
+
+def keys_from_environment(environment: Mapping[str, str]) -> StorageKeys | None:
+    """Read ``PEERMESH_STORE_KEYS``, or else the file that ``PEERMESH_STORE_KEY_FILE`` names."""
+    if text := environment.get(KEYS_VARIABLE, "").strip():
+        return StorageKeys.parse(text)
+    if path := environment.get(FILE_VARIABLE, "").strip():
+        return keys_from_file(path)
+    return None
+
+
+def write_new_key(path: PathLike) -> StorageKeys:
+    """Put a new key into a file: before the keys that are there, which become old ones.
+
+    The file is replaced in one step, so that a crash leaves the one or the other.
+    """
+    where = os.fspath(path)
+    older = keys_from_file(path).keys if os.path.exists(path) else ()
+    ring = StorageKeys((generate_key(), *older))
+    try:
+        write_private(f"{where}.new", keys_text(ring.keys).encode())
+        os.replace(f"{where}.new", where)
+    except OSError as error:
+        raise CredentialsError(
+            f"cannot write the key file {where}: {error.strerror}; name a file in a directory of"
+            f" yours, and remove {where}.new if it is there"
+        ) from error
+    return ring

@@ -1,0 +1,43 @@
+"""Keys for encrypted files, and the backends that come plain and encrypted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from stores.backends.log_sealed import SealedLogBackend
+from stores.backends.log_sqlite import SQLiteLogBackend
+from stores.backends.sqlite import SQLiteBackend
+from stores.backends.sqlite_sealed import SealedSQLiteBackend
+from stores.sealing import StorageKey, StorageKeys
+
+
+@pytest.fixture
+def keys() -> StorageKeys:
+    return StorageKeys((StorageKey(bytes(range(32))),))
+
+
+@pytest.fixture(params=["plain", "sealed"])
+def make_backend(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[..., SQLiteBackend]:
+    """Make the backend of a store in a file, plain and encrypted."""
+
+    def make(path: Any, **options: Any) -> SQLiteBackend:
+        if request.param == "plain":
+            return SQLiteBackend(path, **options)
+        return SealedSQLiteBackend(path, keys, **options)
+
+    return make
+
+
+@pytest.fixture(params=["plain", "sealed"])
+def make_log(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[..., SQLiteLogBackend]:
+    """Make the backend of a log in a file, plain and encrypted."""
+
+    def make(path: Any, **options: Any) -> SQLiteLogBackend:
+        if request.param == "plain":
+            return SQLiteLogBackend(path, **options)
+        return SealedLogBackend(path, keys, **options)
+
+    return make

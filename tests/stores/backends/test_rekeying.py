@@ -1,0 +1,214 @@
+"""Files under another key: in small steps, each of which stays done whatever comes between."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from stores.actions import WriterId
+from stores.backends.log_sealed import SealedLogBackend
+from stores.backends.log_sqlite import SQLiteLogBackend
+from stores.backends.rekeying import SUFFIX, rekey
+from stores.backends.sqlite import SQLiteBackend
+from stores.backends.sqlite_sealed import SealedSQLiteBackend
+from stores.log.changes import LoadedLog, LogChanges
+from stores.log.producers import ProducerRow
+from stores.log.runs import Run
+from stores.outcomes import Applied, Outcome, WriterRow
+from stores.persistence import Changes, Loaded, Rows
+from stores.sealing import StorageKey, StorageKeys
+from wire.errors import BackendFailure
+from wire.identifiers import EndpointId, EntityId
+
+NEW = StorageKeys((StorageKey(b"n" * 32),))
+WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
+COUNT = 40
+
+PROGRAM = """
+import sys
+
+from stores.backends.rekeying import rekey
+from stores.sealing import StorageKeys
+
+for _ in rekey(sys.argv[1], StorageKeys.parse(sys.stdin.readline()), 2):
+    print("committed", flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "file.db"
+
+
+@pytest.fixture
+def both(keys: StorageKeys) -> StorageKeys:
+    return StorageKeys((*NEW.keys, *keys.keys))
+
+
+def fill(backend: SQLiteBackend) -> Loaded:
+    row = WriterRow(WRITER, 7, (Outcome(7, 7, Applied(5)),))
+    rows = [(b"%d" % number, b"v" * number, number, None) for number in range(COUNT)]
+    rows.append((b"expiring", b"", COUNT, 9**18))
+    with closing(backend):
+        backend.load(1)
+        backend.commit(Changes(COUNT, rows=Rows(*zip(*rows, strict=True)), writers=[row]))
+    return look(backend)
+
+
+def look(backend: SQLiteBackend) -> Loaded:
+    with closing(backend):
+        return backend.load(1)
+
+
+def fill_log(backend: SQLiteLogBackend) -> tuple[LoadedLog, list[Run]]:
+    outcomes = (Outcome(1, 1, Applied(0)),)
+    runs = [Run(0, 3 * number, 3, number, b"r" * number) for number in range(COUNT)]
+    with closing(backend):
+        backend.load_keeper(1, 2)
+        backend.commit(
+            LogChanges(
+                runs=[*runs, Run(1, 0, 1, 5, b"other")],
+                starts=[(0, 4)],
+                cursors=(("consumer", ((0, 2), (1, 1))),),
+                writers=[WriterRow(WRITER, 2, outcomes)],
+                producers=[ProducerRow("p", ((1, 0, 0), (2, 1, 0)), 1)],
+            )
+        )
+    return look_log(backend)
+
+
+def look_log(backend: SQLiteLogBackend) -> tuple[LoadedLog, list[Run]]:
+    """Give all but epochs, which grow with each look."""
+    with closing(backend):
+        loaded = backend.load_keeper(1, None)
+        return loaded, [run for number in (0, 1) for run in backend.read(number, 4, 10**6)]
+
+
+def is_same(one: Loaded, other: Loaded) -> bool:
+    return (one.revision, one.columns, list(one.writers)) == (
+        other.revision,
+        other.columns,
+        list(other.writers),
+    )
+
+
+def is_same_log(one: tuple[LoadedLog, list[Run]], other: tuple[LoadedLog, list[Run]]) -> bool:
+    (before, runs), (after, others) = one, other
+    names = ("log_id", "partitions", "cursors", "writers", "producers")
+    same = [getattr(before, name) == getattr(after, name) for name in names]
+    return all(same) and runs == others and before.epochs == after.epochs[: len(before.epochs)]
+
+
+def test_a_store_is_under_its_new_key_alone(path, keys, both):
+    before = fill(SealedSQLiteBackend(path, keys, name="cities"))
+    assert len(list(rekey(str(path), both, 10))) > COUNT / 10
+    assert is_same(before, look(SealedSQLiteBackend(path, NEW, name="cities")))
+
+
+def test_a_log_is_under_its_new_key_alone(path, keys, both):
+    before = fill_log(SealedLogBackend(path, keys, name="log"))
+    assert len(list(rekey(str(path), both, 10))) > COUNT / 10
+    assert is_same_log(before, look_log(SealedLogBackend(path, NEW, name="log")))
+
+
+def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
+    fill(SealedSQLiteBackend(path, keys))
+    with closing(sqlite3.connect(path)) as connection:
+        before = connection.execute("SELECT body FROM entries").fetchall()
+    list(rekey(str(path), keys, 10))
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT body FROM entries").fetchall() == before
+
+
+def test_a_plain_store_is_encrypted_and_keeps_who_may_read_it(path):
+    before = fill(SQLiteBackend(path))
+    path.chmod(0o640)
+    list(rekey(str(path), NEW, 10))
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert is_same(before, look(SealedSQLiteBackend(path, NEW, name="cities")))
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_plain_log_is_encrypted(path):
+    before = fill_log(SQLiteLogBackend(path))
+    list(rekey(str(path), NEW, 10))
+    assert is_same_log(before, look_log(SealedLogBackend(path, NEW, name="log")))
+
+
+def interrupt(path: Path, keys: StorageKeys, commits: int) -> None:
+    """Have another process rekey it, and kill it after so many commits."""
+    arguments = [sys.executable, "-c", PROGRAM, str(path)]
+    with subprocess.Popen(
+        arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(",".join(key.text() for key in keys.keys) + "\n")
+        for number in range(commits):
+            if number:
+                process.stdin.write("\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "committed\n"
+        process.send_signal(signal.SIGKILL)
+    assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("commits", [1, 2, 15])
+def test_a_kill_in_the_middle_loses_nothing_and_it_goes_on_from_there(path, keys, both, commits):
+    before = fill(SealedSQLiteBackend(path, keys))
+    interrupt(path, both, commits)
+    with closing(sqlite3.connect(path)) as connection:
+        heads = {row[0] for row in connection.execute("SELECT substr(body, 1, 4) FROM entries")}
+        assert len(heads) == 2, "some are under the one key, some under the other"
+    assert is_same(before, look(SealedSQLiteBackend(path, both)))
+    with pytest.raises(BackendFailure, match="not among those given"):
+        look(SealedSQLiteBackend(path, NEW))
+    list(rekey(str(path), both, 10))
+    assert is_same(before, look(SealedSQLiteBackend(path, NEW)))
+
+
+@pytest.mark.parametrize("commits", [1, 25])
+def test_a_kill_in_the_middle_of_a_log_loses_nothing_either(path, keys, both, commits):
+    before = fill_log(SealedLogBackend(path, keys))
+    interrupt(path, both, commits)
+    list(rekey(str(path), both, 10))
+    assert is_same_log(before, look_log(SealedLogBackend(path, NEW)))
+
+
+@pytest.mark.parametrize("commits", [1, 15])
+def test_a_kill_while_a_plain_file_is_encrypted_leaves_it_plain(path, commits):
+    before = fill(SQLiteBackend(path))
+    interrupt(path, NEW, commits)
+    assert is_same(before, look(SQLiteBackend(path)))
+    list(rekey(str(path), NEW, 10))
+    assert is_same(before, look(SealedSQLiteBackend(path, NEW)))
+    assert not path.with_name(path.name + SUFFIX).exists()
+
+
+def test_a_file_in_use_is_left_alone(path, keys, both):
+    fill(SealedSQLiteBackend(path, keys))
+    with closing(SealedSQLiteBackend(path, keys)) as backend:
+        backend.load(1)
+        with pytest.raises(BackendFailure, match="master"):
+            list(rekey(str(path), both))
+
+
+def test_what_is_none_of_ours_is_refused(path, keys):
+    with pytest.raises(BackendFailure, match="not there"):
+        list(rekey(str(path), keys))
+    path.write_bytes(b"Dear diary, " * 1_000)
+    with pytest.raises(BackendFailure, match="cannot be read"):
+        list(rekey(str(path), keys))
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE diary (entry TEXT)")
+    with pytest.raises(BackendFailure, match="another program"):
+        list(rekey(str(path), keys))
+    assert list(path.parent.iterdir()) == [path]
