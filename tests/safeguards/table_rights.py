@@ -110,7 +110,7 @@ RIGHTS = [
         "announcements of who signs are looked at",
         "a relay announces another key, or that nobody wants anything",
         "endpoint/core.py",
-        "        if self._is_forged(peer, announcement):\n",
+        "        if self.forgeries.is_forged(peer, announcement):\n",
         "        if False:\n",
         _SIGNING,
     ),
