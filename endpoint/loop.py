@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import trio
 
@@ -19,7 +19,7 @@ from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
-from endpoint.mailbox import Mailbox
+from endpoint.mailbox import Mailbox, Reader
 from endpoint.outbox import ESCAPE_SIZE_MAX, Group, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
@@ -69,19 +69,6 @@ read with it in memory, however long it waits in an outbox that counts the frame
 
 TICKS_PER_WATCH: Final = 10
 """Ticks between two looks at peers and subscribers: their times are counted in seconds."""
-
-
-class Reader(Protocol):
-    """Who reads a mailbox."""
-
-    def wake(self) -> None:
-        """There is something to read."""
-
-    def ready_count(self) -> int:
-        """Count what was taken from the mailbox and not handed out yet."""
-
-    def end(self) -> None:
-        """The endpoint ends."""
 
 
 class EndpointLoop:

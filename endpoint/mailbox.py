@@ -13,7 +13,7 @@ from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Final
+from typing import Final, Protocol
 
 from wire.decoding import decode
 from wire.errors import DecodeError
@@ -60,6 +60,19 @@ SHAPE_DEFAULT: Final = (VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
 def _decode_within(shape: Shape, payload: bytes) -> Value:
     check_shape(payload, *shape)
     return decode(payload)
+
+
+class Reader(Protocol):
+    """Who reads a mailbox."""
+
+    def wake(self) -> None:
+        """There is something to read."""
+
+    def ready_count(self) -> int:
+        """Count what was taken from the mailbox and not handed out yet."""
+
+    def end(self) -> None:
+        """The endpoint ends."""
 
 
 class Mailbox:

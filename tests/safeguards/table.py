@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_outside import BROKERS, GATEWAYS
+from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_trust import TRUST
 
 WIRE = [
@@ -717,4 +718,5 @@ SAFEGUARDS = [
     *BROKERS,
     *GATEWAYS,
     *TRUST,
+    *RIGHTS,
 ]
