@@ -13,6 +13,8 @@ from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, rate, r
 from benchmarks.role import Task
 from benchmarks.workload import Disorder, payloads
 from peermesh import Backend, EndpointId
+from stores.backends.store_keys import generate_key
+from stores.sealing import StorageKeys
 
 NAME: Final = "benchmark"
 KEYS: Final = 100_000
@@ -31,6 +33,8 @@ async def master(task: Task) -> None:
         backend = Backend[task.options.get("backend", "Memory")]
         if backend is Backend.SQLite:
             options["path"] = Path(directory, "store.db")
+            if task.options.get("is_encrypted"):
+                options["keys"] = StorageKeys((generate_key(),))
         async with (
             peermesh.Endpoint() as endpoint,
             endpoint.attach_master(NAME, backend, **options) as store,
@@ -159,6 +163,8 @@ MASTER: Final = "benchmarks.store:master"
 PUT: Final = (MASTER, "benchmarks.store:put")
 SQLITE: Final = {"backend": "SQLite"}
 FILLED: Final = {"is_filled": True}
+ENCRYPTED: Final = {"backend": "SQLite", "is_encrypted": True}
+GET: Final = (MASTER, "benchmarks.store:get")
 FLOOR: Final = ("benchmarks.floors:echo_socket", "benchmarks.floors:ask_socket")
 
 BENCHMARK: Final = Benchmark(
@@ -167,14 +173,14 @@ BENCHMARK: Final = Benchmark(
     (
         Variant("put, memory", PUT, rate, "puts/s", 300_000, 100),
         Variant("put, SQLite", PUT, rate, "puts/s", 300_000, 100, SQLITE),
+        Variant("put, encrypted", PUT, rate, "puts/s", 300_000, 100, ENCRYPTED),
         Variant("sqlite3 alone", ("benchmarks.store:put_sqlite",), alone, "puts/s", 300_000, 100),
         Variant(
             "put to visible", (MASTER, "benchmarks.store:put_one"), round_trip, "µs", 3_000, 100
         ),
         Variant("trio socket round trip", FLOOR, round_trip, "µs", 3_000, 100),
-        Variant(
-            "get at a clone", (MASTER, "benchmarks.store:get"), rate, "gets/s", 100_000, 100, FILLED
-        ),
+        Variant("get at a clone", GET, rate, "gets/s", 100_000, 100, FILLED),
+        Variant("get, encrypted", GET, rate, "gets/s", 100_000, 100, {**ENCRYPTED, **FILLED}),
         Variant(
             "first fill", (MASTER, "benchmarks.store:fill"), _seconds, "s", 100_000, 100, FILLED
         ),
@@ -183,8 +189,10 @@ BENCHMARK: Final = Benchmark(
         Goal("put, memory", at_least=250_000),
         Goal("put, SQLite", at_least=150_000),
         Goal("put, SQLite", "sqlite3 alone"),
+        Goal("put, encrypted", "put, SQLite", at_least=0.6),
         Goal("put to visible", "trio socket round trip", at_most=2.5),
         Goal("get at a clone", at_least=500_000),
+        Goal("get, encrypted", "get at a clone", at_least=0.9),
         Goal("first fill", at_most=0.3),
     ),
 )
