@@ -170,7 +170,7 @@ class SealedTable:
     ) -> None:
         """Write ``count`` records, each in the place of the one of its name."""
         marks, places = secrets.token_bytes(MARK_SIZE * count), self._places
-        seal, head, rows = self._vault.seal, self._head, []
+        seal, place, rows = self._vault.seal, self._place, []
         for index, (name, body) in enumerate(records):
             mark = marks[index * MARK_SIZE : (index + 1) * MARK_SIZE]
             value, old = int.from_bytes(mark, "big"), places.get(name)
@@ -182,7 +182,7 @@ class SealedTable:
             places[name] = number * _MARK_END + value
             self._total += value
             content = b"".join((mark, len(name).to_bytes(4, "big"), name, body))
-            rows.append((number, seal(head + number.to_bytes(8, "big"), content)))
+            rows.append((number, seal(place(number), content)))
         connection.executemany(f"REPLACE INTO {self._name} VALUES (?, ?)", rows)
 
     def remove(self, connection: sqlite3.Connection, names: Iterable[bytes]) -> None:

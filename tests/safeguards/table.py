@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_outside import BROKERS, GATEWAYS
+from tests.safeguards.table_secrets import SECRETS
 
 WIRE = [
     Safeguard(
@@ -613,4 +614,5 @@ SAFEGUARDS = [
     *FACE,
     *BROKERS,
     *GATEWAYS,
+    *SECRETS,
 ]
