@@ -1,15 +1,17 @@
-"""Kill -9 around Spark's checkpoints, in rounds: ``python -m benchmarks.checkpoint_kills``.
+"""Kill -9 around Spark's checkpoints: ``python -m benchmarks.checkpoint_kills --batches 200``.
 
-Each round is a job of its own, which counts words, with its checkpoint at a pair of gateways: one
-in front of a store's master, one in front of a clone that has all that is answered. While the job
-runs, one of these dies at a random moment, and the job is started again until it is done:
+Jobs count words, with their checkpoints at a pair of gateways: one in front of a store's master,
+one in front of a clone that has all that is answered. Every few batches, at a random moment, one of
+these is killed, and the job is started again if that ended it:
 
 - the driver, with everything that belongs to it;
 - an executor, of a driver with two executors in processes of their own;
 - the gateway with the master, which is started again on its file;
 - the gateway with the master, whose clone is promoted; a new clone takes its place.
 
-In the end the result has to equal a plain recount, with each batch told once.
+In the end of each job the result has to equal a plain recount, with no batch missing. With
+``--journal FILE`` every job that is done is noted there, and counts when the command is run again
+with the same victims: so a long loop can be run in pieces.
 """
 
 from __future__ import annotations
@@ -29,16 +31,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import pyspark
-
 from peermesh.spark import trial
 from peermesh.spark.configuration import spark_conf
 from peermesh.spark.trial import Kind
 
-FILES: Final = 12
+JOB_BATCHES: Final = 20
+"""Batches of a job, so that each kind of state gets its turn."""
 VICTIMS: Final = ("driver", "executor", "gateway", "master")
 COMMAND: Final = (sys.executable, "-m", "peermesh.cli")
-STARTS_MAX: Final = 10
+STARTS_MAX: Final = 3 * JOB_BATCHES
 
 
 def free_port() -> int:
@@ -89,75 +90,89 @@ class Gateway:
         self.process.stdout.close()
 
 
-class Round:
+class Job:
     """One job, and what is done to it."""
 
-    def __init__(self, folder: Path, pair: list[Gateway], chance: random.Random) -> None:
-        """Choose a victim and a moment."""
+    def __init__(
+        self, folder: Path, pair: list[Gateway], victims: list[str], chance: random.Random
+    ) -> None:
+        """Choose what state it keeps."""
         self.folder = folder
+        self.source, self.output = folder / "source", folder / "output"
         self.pair = pair
-        self.victim = chance.choice(VICTIMS)
+        self.victims = victims
+        self.chance = chance
         self.kind = chance.choice(list(Kind))
-        self.told = chance.randrange(1, FILES - 2)
-        self.delay = chance.random() * 0.3
         self.checkpoint = f"webhdfs://mesh/{folder.name}"
         self.starts = 0
+        self.kills = 0
+        self.batches = 0
 
     def run(self) -> None:
         """Do all of it; raises ``AssertionError`` for a wrong result."""
-        source, output = self.folder / "source", self.folder / "output"
-        texts = (f"text {n} of a round\n" * (n + 1) for n in range(FILES))
-        trial.write_source(source, texts)
-        has_killed = False
-        while True:
-            driver = self._start(source, output)
-            try:
-                if not has_killed and self._await_moment(driver, output):
-                    has_killed = True
-                    self._kill(driver)
-                driver.communicate()
-            finally:
-                self._end(driver)
-            if driver.returncode == 0:
-                break
+        texts = (f"text {n} of a job\n" * (n + 1) for n in range(JOB_BATCHES))
+        trial.write_source(self.source, texts)
+        while self._drive() != 0:
             assert self.starts < STARTS_MAX, "it does not get on"
-        found = trial.batches_of(output)
-        assert list(found) == list(range(FILES)), f"batches {list(found)}"
-        assert trial.counts_of(self.kind, output) == trial.recount(source), "the counts differ"
+        found = trial.batches_of(self.output)
+        # Spark's source may put two files into one batch, if it was killed when it had just
+        # noted a file, and not yet in which batch that was.
+        assert list(found) == list(range(len(found))), f"batches {list(found)}"
+        assert trial.counts_of(self.kind, self.output) == trial.recount(self.source), "counts"
+        self.batches = len(found)
 
-    def _start(self, source: Path, output: Path) -> subprocess.Popen[bytes]:
+    def _drive(self) -> int:
+        """Start a driver, kill around it until it ends, and give its code."""
+        driver = self._start()
+        try:
+            while self._await_moment(driver):
+                self.kills += 1
+                self._kill(driver, self.chance.choice(self.victims))
+            return driver.wait()
+        finally:
+            if driver.poll() is None:
+                os.killpg(driver.pid, signal.SIGKILL)
+                driver.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
         settings = spark_conf(*(f"127.0.0.1:{gateway.http}" for gateway in self.pair))
-        if self.victim == "executor":
+        if "executor" in self.victims:
             settings["spark.master"] = "local-cluster[2,1,600]"
             settings["spark.executor.memory"] = "600m"
         with (self.folder / f"driver{self.starts}.log").open("wb") as log:
             return subprocess.Popen(
                 [
                     sys.executable, "-m", "peermesh.spark.trial", "--kind", self.kind,
-                    "--source", str(source), "--output", str(output),
+                    "--source", str(self.source), "--output", str(self.output),
                     "--checkpoint", self.checkpoint, "--settings", json.dumps(settings),
                 ],
                 stderr=log,
                 start_new_session=True,
             )  # fmt: skip
 
-    def _await_moment(self, driver: subprocess.Popen[bytes], output: Path) -> bool:
-        """Wait until enough is told, and a little longer; false if it ended before."""
-        while not output.is_dir() or len(trial.batches_of(output)) < self.told:
+    def _told(self) -> int:
+        return len(trial.batches_of(self.output)) if self.output.is_dir() else 0
+
+    def _await_moment(self, driver: subprocess.Popen[bytes]) -> bool:
+        """Wait for some batches, and a little longer; false if it ended before."""
+        goal = self._told() + self.chance.randrange(1, 6)
+        while self._told() < goal:
             if driver.poll() is not None:
                 return False
             time.sleep(0.01)
-        time.sleep(self.delay)
+        time.sleep(self.chance.random() * 0.3)
         return driver.poll() is None
 
-    def _kill(self, driver: subprocess.Popen[bytes]) -> None:
+    def _kill(self, driver: subprocess.Popen[bytes], victim: str) -> None:
         active, standby = self.pair
-        match self.victim:
+        match victim:
             case "driver":
                 os.killpg(driver.pid, signal.SIGKILL)
+                driver.wait()
             case "executor":
-                os.kill(executors_of(driver.pid)[0], signal.SIGKILL)
+                for executor in executors_of(driver.pid)[:1]:
+                    os.kill(executor, signal.SIGKILL)
             case "gateway":
                 active.kill()
                 active.start(None)
@@ -168,12 +183,6 @@ class Round:
                 subprocess.run([*COMMAND, *promotion, *peer], check=True, capture_output=True)
                 self.pair.reverse()
                 active.start(standby)
-
-    def _end(self, driver: subprocess.Popen[bytes]) -> None:
-        """Leave nothing of it behind."""
-        if driver.poll() is None:
-            os.killpg(driver.pid, signal.SIGKILL)
-            driver.wait()
 
 
 def executors_of(session: int) -> list[int]:
@@ -190,35 +199,68 @@ def executors_of(session: int) -> list[int]:
     return found
 
 
+@dataclass
+class Journal:
+    """The jobs that are done, in a file if one is named."""
+
+    path: Path | None
+    victims: list[str]
+    jobs: list[dict[str, object]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Read what was done before with the same victims."""
+        if self.path is not None and self.path.exists():
+            noted = map(json.loads, self.path.read_text().splitlines())
+            self.jobs = [job for job in noted if job["victims"] == self.victims]
+
+    def note(self, job: dict[str, object]) -> None:
+        """Add a job."""
+        self.jobs.append(job)
+        print(json.dumps(job), flush=True)
+        if self.path is not None:
+            with self.path.open("a") as file:
+                file.write(json.dumps(job) + "\n")
+
+    def total(self, name: str) -> int:
+        """Sum up over all jobs."""
+        return sum(int(str(job[name])) for job in self.jobs)
+
+
 def main() -> int:
-    """Run the rounds; the code is 1 if a result was wrong."""
+    """Run jobs until there were so many batches; the code is 1 if a result was wrong."""
     parser = argparse.ArgumentParser(description="Kill -9 around Spark's checkpoints.")
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--victims", nargs="+", choices=VICTIMS, default=list(VICTIMS))
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--journal", type=Path, default=None, help="a file, to go on with later")
     options = parser.parse_args()
-    chance = random.Random(options.seed)
+    victims = sorted(set(options.victims))
+    journal = Journal(options.journal, victims)
+    chance = random.Random(len(journal.jobs) if options.seed is None else options.seed)
     with tempfile.TemporaryDirectory(prefix="peermesh-kills-") as name:
         pair = [Gateway(Path(name)), Gateway(Path(name))]
         try:
             pair[0].start(None)
             pair[1].start(pair[0])
-            for number in range(options.rounds):
-                folder = Path(name) / f"round{number}"
+            while journal.total("batches") < options.batches:
+                folder = Path(name) / f"job{len(journal.jobs)}"
                 folder.mkdir()
-                job = Round(folder, pair, chance)
+                job = Job(folder, pair, victims, chance)
                 began = time.monotonic()
                 job.run()
-                print(
-                    f"{number}: {job.kind}, {job.victim} killed after {job.told} batches;"
-                    f" {job.starts} starts, {time.monotonic() - began:.0f} s, exact",
-                    flush=True,
-                )
+                journal.note(
+                    {
+                        "victims": victims, "kind": job.kind, "batches": job.batches,
+                        "kills": job.kills, "starts": job.starts,
+                        "seconds": round(time.monotonic() - began),
+                    }
+                )  # fmt: skip
                 shutil.rmtree(folder)
         finally:
             for gateway in pair:
                 gateway.kill()
-            # Where the workers of a local cluster keep their logs, whatever they are told.
-            shutil.rmtree(Path(pyspark.__file__).parent / "work", ignore_errors=True)
+    totals = {word: journal.total(word) for word in ("batches", "kills", "starts", "seconds")}
+    print(f"{' and '.join(victims)}: {len(journal.jobs)} jobs, {totals}, exact")
     return 0
 
 

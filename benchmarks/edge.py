@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant
+from benchmarks.harness import Benchmark, Goal, Variant, alone
 from benchmarks.role import Task
 from benchmarks.workload import MARKS, Disorder, messages, payloads
 from peermesh.brokers.edge import Publisher, RemoteRegistry, Subscriber, open_edge_broker
@@ -110,22 +110,16 @@ async def _through_a_relay(task: Task) -> None:
         nursery.cancel_scope.cancel()
 
 
-def _alone(facts: Facts) -> Figures:
-    seconds = (facts["ended_ns"] - facts["began_ns"]) / 1e9
-    (taken,) = facts["cpu_seconds"]
-    return {"per second": facts["taken"] / seconds, "cpu µs out": taken * 1e6 / facts["taken"]}
-
-
 BENCHMARK: Final = Benchmark(
     "edge",
     "The edge broker: one topic's channel, 100 bytes, publisher and subscriber in its process",
     (
         Variant(
-            "a relay of bytes", ("benchmarks.edge:through_a_relay",), _alone, "messages/s", 300_000,
+            "a relay of bytes", ("benchmarks.edge:through_a_relay",), alone, "messages/s", 300_000,
             100,
         ),
         Variant(
-            "a channel", ("benchmarks.edge:through_a_channel",), _alone, "messages/s", 300_000, 100
+            "a channel", ("benchmarks.edge:through_a_channel",), alone, "messages/s", 300_000, 100
         ),
     ),
     (Goal("a channel", "a relay of bytes"),),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import peermesh
-from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, rate
+from benchmarks.harness import Benchmark, Goal, Variant, alone, rate
 from benchmarks.role import Task
 from benchmarks.workload import Disorder, payloads
 from peermesh import Backend, EndpointId, Log
@@ -116,40 +115,10 @@ async def read_local(task: Task) -> None:
         await task.dismissed_async()
 
 
-def append_sqlite(task: Task) -> None:
-    """Insert the same with nothing but sqlite3: WAL, FULL, many rows in a transaction."""
-    values = payloads(task.size)
-    with tempfile.TemporaryDirectory(prefix="peermesh-bench-") as directory:
-        connection = sqlite3.connect(Path(directory, "floor.db"), isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE log (offset INTEGER PRIMARY KEY, value BLOB)")
-        task.introduce()
-        began = time.monotonic_ns()
-        for start in range(0, task.count, BATCH_COUNT):
-            numbers = range(start, min(start + BATCH_COUNT, task.count))
-            rows = [(number, values[number % len(values)]) for number in numbers]
-            connection.execute("BEGIN")
-            connection.executemany("INSERT INTO log VALUES (?, ?)", rows)
-            connection.execute("COMMIT")
-        ended = time.monotonic_ns()
-        (count,) = connection.execute("SELECT count(*) FROM log").fetchone()
-        connection.close()
-        assert count == task.count
-        task.report(began_ns=began, ended_ns=ended, taken=task.count)
-        task.dismissed()
-
-
-def _alone(facts: Facts) -> Figures:
-    """Rate of a process that works alone."""
-    seconds = (facts["ended_ns"] - facts["began_ns"]) / 1e9
-    (taken,) = facts["cpu_seconds"]
-    return {"per second": facts["taken"] / seconds, "cpu µs out": taken * 1e6 / facts["taken"]}
-
-
 KEEPER: Final = "benchmarks.log:keeper"
 APPEND: Final = (KEEPER, "benchmarks.log:append")
 BATCHES: Final = (KEEPER, "benchmarks.log:append_batches")
+ROWS: Final = ("benchmarks.sqlite_floors:append_rows",)
 SQLITE: Final = {"backend": "SQLite"}
 FILLED: Final = {"is_filled": True}
 
@@ -160,13 +129,13 @@ BENCHMARK: Final = Benchmark(
         Variant("append, memory", APPEND, rate, "appends/s", 200_000, 100),
         Variant("append, SQLite", APPEND, rate, "appends/s", 200_000, 100, SQLITE),
         Variant("append batches, SQLite", BATCHES, rate, "entries/s", 300_000, 100, SQLITE),
-        Variant("sqlite3 alone", ("benchmarks.log:append_sqlite",), _alone, "rows/s", 300_000, 100),
+        Variant("sqlite3 alone", ROWS, alone, "rows/s", 300_000, 100),
         Variant(
             "read by a proxy", (KEEPER, "benchmarks.log:read_remote"), rate, "entries/s",
             300_000, 100, FILLED,
         ),
         Variant(
-            "read at the keeper", ("benchmarks.log:read_local",), _alone, "entries/s", 300_000, 100
+            "read at the keeper", ("benchmarks.log:read_local",), alone, "entries/s", 300_000, 100
         ),
     ),
     (

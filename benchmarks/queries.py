@@ -11,9 +11,9 @@ from typing import Final
 import trio
 
 import peermesh
-from benchmarks.harness import Benchmark, Goal, Variant, rate
+from benchmarks.harness import Benchmark, Goal, Variant, alone, rate
 from benchmarks.role import Task
-from benchmarks.store import MASTER, NAME, alone
+from benchmarks.store import MASTER, NAME
 from benchmarks.workload import payloads
 from peermesh import Batch, Bookmark, Commit, EndpointId
 

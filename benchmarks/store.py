@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sqlite3
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
 import peermesh
-from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, rate, round_trip
+from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, alone, rate, round_trip
 from benchmarks.role import Task
+from benchmarks.sqlite_floors import KEYS
 from benchmarks.workload import Disorder, payloads
 from peermesh import Backend, EndpointId
 from stores.backends.store_keys import generate_key
 from stores.sealing import StorageKeys
 
 NAME: Final = "benchmark"
-KEYS: Final = 100_000
-"""Different keys: the size of the store after a long run of puts."""
-
-SQLITE_BATCH_COUNT: Final = 256
-"""Rows in one transaction of the floor: as many as one action of a store holds."""
-
 IDLE_SECONDS: Final = 90.0
 
 
@@ -123,37 +117,6 @@ async def fill(task: Task) -> None:
             await task.dismissed_async()
 
 
-def put_sqlite(task: Task) -> None:
-    """Upsert the same with nothing but sqlite3: WAL, FULL, many rows in a transaction."""
-    values = payloads(task.size)
-    with tempfile.TemporaryDirectory(prefix="peermesh-bench-") as directory:
-        connection = sqlite3.connect(Path(directory, "floor.db"), isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("CREATE TABLE store (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
-        task.introduce()
-        began = time.monotonic_ns()
-        for start in range(0, task.count, SQLITE_BATCH_COUNT):
-            numbers = range(start, min(start + SQLITE_BATCH_COUNT, task.count))
-            rows = [(f"key{n % KEYS}".encode(), values[n % len(values)]) for n in numbers]
-            connection.execute("BEGIN")
-            connection.executemany("INSERT OR REPLACE INTO store VALUES (?, ?)", rows)
-            connection.execute("COMMIT")
-        ended = time.monotonic_ns()
-        (count,) = connection.execute("SELECT count(*) FROM store").fetchone()
-        connection.close()
-        assert count == min(task.count, KEYS)
-        task.report(began_ns=began, ended_ns=ended, taken=task.count)
-        task.dismissed()
-
-
-def alone(facts: Facts) -> Figures:
-    """Rate of a process that works alone."""
-    seconds = (facts["ended_ns"] - facts["began_ns"]) / 1e9
-    (taken,) = facts["cpu_seconds"]
-    return {"per second": facts["taken"] / seconds, "cpu µs out": taken * 1e6 / facts["taken"]}
-
-
 def _seconds(facts: Facts) -> Figures:
     """Time of the whole, in seconds."""
     return {"seconds": (facts["ended_ns"] - facts["began_ns"]) / 1e9}
@@ -174,7 +137,14 @@ BENCHMARK: Final = Benchmark(
         Variant("put, memory", PUT, rate, "puts/s", 300_000, 100),
         Variant("put, SQLite", PUT, rate, "puts/s", 300_000, 100, SQLITE),
         Variant("put, encrypted", PUT, rate, "puts/s", 300_000, 100, ENCRYPTED),
-        Variant("sqlite3 alone", ("benchmarks.store:put_sqlite",), alone, "puts/s", 300_000, 100),
+        Variant(
+            "sqlite3 alone",
+            ("benchmarks.sqlite_floors:upsert_rows",),
+            alone,
+            "puts/s",
+            300_000,
+            100,
+        ),
         Variant(
             "put to visible", (MASTER, "benchmarks.store:put_one"), round_trip, "µs", 3_000, 100
         ),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import trio
 
 from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend
+from endpoint.guarding import Guarding
 from endpoint.proxy_runner import ProxyRunner
 from endpoint.storage_keys import take_keys
 from endpoint.store import Store
@@ -125,6 +126,7 @@ class Attachments:
         """Start the master of a store; raises ``MasterExists`` and ``BackendFailure``."""
         check_replicas(replicas)
         hears, speaks = store_topics(name)
+        self._guarding(name).check("lead")
         self._check(name, hears, speaks)
         keeper = make_backend(backend, name, dict(options), self._around.open_file)
         epoch_min = started_at(self._around.now_ns())
@@ -155,6 +157,7 @@ class Attachments:
         """Start a clone of a store, whether its master is known or not."""
         options = CloneOptions(stale_interval, mutation_buffer_interval)
         speaks, hears = store_topics(name)
+        self._guarding(name).check("read")
         if speaks in self._loop.stores:
             raise NoSuchMaster(
                 f"store {name} has its master at this endpoint: use the master's handle, or attach "
@@ -171,6 +174,7 @@ class Attachments:
         """Start a proxy of a store, whether its master is known or not."""
         topics = store_topics(name)
         hears = proxy_topic(name)
+        self._guarding(name).check("read", "write")
         if any(topic in self._loop.stores for topic in (*topics, hears)):
             raise StoreError(f"store {name} is in use at this endpoint: use that handle")
         ticks = max(0, round(mutation_buffer_interval / TICK_SECONDS))
@@ -187,6 +191,9 @@ class Attachments:
         runner.survey()
         runner.carry_out(proxy.start())
         return StoreProxy(runner, partial(self._loop.close_store, hears))
+
+    def _guarding(self, name: str) -> Guarding:
+        return Guarding(self._loop.core, name)
 
     def _entity(self) -> EntityId:
         self._objects += 1
@@ -212,5 +219,6 @@ class Attachments:
         return Store(runner, close)
 
     def _start(self, runner: StoreRunner) -> None:
+        runner.guarding = self._guarding(runner.name)
         self._loop.add_store(runner.hears, runner)
         self._loop.start_task(runner.flush_forever)

@@ -11,10 +11,11 @@ from typing import Final, Protocol
 import trio
 
 from endpoint.bell import Bell
+from endpoint.core import Route
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.transport import Transport
 from wire.codec import encode_control
-from wire.errors import RemoteProtocolError
+from wire.errors import PeerNotTrusted, RemoteProtocolError
 from wire.framing import (
     Frame,
     FrameDecoder,
@@ -70,6 +71,10 @@ class Connection:
         """Own the transport; ``dialled`` tells whether this side opened it."""
         self.transport = transport
         self.address = address
+        self.certificate_name = transport.peer_name
+        """What the other side's certificate calls it; ``None`` without TLS."""
+        self.routes: dict[bytes, Route] = {}
+        """The core's routes of what this peer sends; set by the host."""
         self.dialled = dialled
         self.decoder = FrameDecoder()
         self.outbox = Outbox(policy)
@@ -79,6 +84,8 @@ class Connection:
         self.room = trio.lowlevel.ParkingLot()
         """Publishers that wait for the outbox."""
         self.ended = trio.Event()
+        self.refusal: PeerNotTrusted | None = None
+        """Why TLS ended it, if it did: a dialler hears of it only after TLS's handshake."""
         self.is_open = True
         self.bytes_received = 0
         self.messages_received = 0
@@ -88,6 +95,7 @@ class Connection:
         self._work = Bell()
         self.is_writing = False
         self._is_ending = False
+        self._is_mute = False
         self._turn = -1
         self._scope = trio.CancelScope()
 
@@ -101,13 +109,14 @@ class Connection:
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._write)
+                    nursery.start_soon(self._write_all)
                     await self._read()
-                    if self._is_ending:
+                    if self._is_ending and not self._is_mute:
                         await trio.sleep_forever()  # Until the last words are written, or late.
                     nursery.cancel_scope.cancel()
-        except* trio.BrokenResourceError:
-            pass
+        except* trio.BrokenResourceError as broken:
+            causes = [error.__cause__ for error in broken.exceptions]
+            self.refusal = next((each for each in causes if isinstance(each, PeerNotTrusted)), None)
         finally:
             self.is_open = False
             self.transport.close()
@@ -121,6 +130,8 @@ class Connection:
         self.is_open = False
         self._is_ending = True
         self._scope.deadline = trio.current_time() + LAST_WORDS_SECONDS
+        if self._is_mute:
+            self._scope.cancel()
         self.room.unpark_all()
         self.wake()
 
@@ -141,6 +152,15 @@ class Connection:
             host.settle(self)
             if not self.is_open:
                 return
+
+    async def _write_all(self) -> None:
+        """Write until that fails: why, the reader finds out, who hears the other's last words."""
+        try:
+            await self._write()
+        except trio.BrokenResourceError:
+            self._is_mute = True
+            if self._is_ending:
+                self._scope.cancel()
 
     async def _write(self) -> None:
         outbox = self.outbox

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from endpoint.authorisation import Authorisation
 from endpoint.duplicates import SequenceWindow
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.news import (
@@ -23,13 +24,14 @@ from endpoint.news import (
 )
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
+from handshake.roles import ALL_RIGHTS, Rights, Role
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import decode_header
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
-from wire.limits import LAMPORT_TIME_MAX, STORES_MAX, SUBSCRIPTIONS_MAX
+from wire.limits import LAMPORT_TIME_MAX, MIB, STORES_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
-from wire.topics import SubscriptionCounts
+from wire.topics import SubscriptionCounts, store_name
 
 ENDPOINTS_MAX: Final = 10_000
 """Endpoints remembered: ten times the largest mesh that flooding suits. Announcements of more are
@@ -37,6 +39,10 @@ ignored, so that a hostile peer cannot fill the memory with endpoints that do no
 
 ROUTES_MAX: Final = 8_192
 """Routes remembered by header; the cache begins anew beyond, so that topics may come and go."""
+
+ROUTES_SIZE_MAX: Final = 8 * MIB
+"""Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
+topic of 64 KiB."""
 
 WINDOWS_MAX: Final = 2 * ENDPOINTS_MAX
 """Sequence windows remembered: both kinds of messages of every endpoint."""
@@ -61,15 +67,37 @@ class Route:
     receivers: tuple[object, ...]
     """The local subscribers, or the local stores, that want it."""
     next_hops: tuple[EndpointId, ...]
+    refusal: str = ""
+    """Why they go nowhere, if the sender has no right to send them."""
+    is_neighbour: bool = False
+    """The sender is a direct peer, as both sides say: it speaks for itself by its own link."""
+
+    def admit(self, link: EndpointId | None, sequence: int) -> bool:
+        """Take note of a frame that came by a link; false if it was seen, or cannot be right."""
+        if not self.is_neighbour:
+            return self.window.admit(sequence)
+        if link == self.header.sender:
+            return self.window.admit_first_hand(sequence)
+        return self.window.admit_hearsay(sequence)
 
 
 class EndpointCore:
     """One endpoint's view of the mesh. Events in, effects out; it never waits."""
 
-    def __init__(self, local: EndpointId, *, forwarding: bool = True) -> None:
-        """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through."""
+    def __init__(
+        self,
+        local: EndpointId,
+        *,
+        forwarding: bool = True,
+        authorisation: Authorisation | None = None,
+    ) -> None:
+        """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through.
+
+        Without an ``authorisation`` everybody may do everything.
+        """
         self.local = local
-        self.forwarding = forwarding
+        self.authorisation = authorisation or Authorisation()
+        self.forwarding = forwarding and self.authorisation.own_role.relay
         self.topology = Topology(local)
         self._clock = _NOTHING
         self._counts = SubscriptionCounts()
@@ -79,6 +107,8 @@ class EndpointCore:
         self._unreachable_since: dict[EndpointId, float] = {}
         self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
         self.routes: dict[bytes, Route] = {}
+        self._leaf_routes: dict[EndpointId, dict[bytes, Route]] = {}
+        self._routes_size = 0
         self._mismatches: dict[EndpointId, int] = {}
         self._sizes: dict[EndpointId, int] = {}
         self._size_in_all = 0
@@ -111,6 +141,13 @@ class EndpointCore:
                 news.append(announcement)
         return tuple(news)
 
+    def objection(
+        self, peer: EndpointId, certificate_name: str | None, news: Sequence[Announcement]
+    ) -> str | None:
+        """Say why somebody must not become a peer; ``None`` if he may."""
+        known = self.topology.announcements.get(peer)
+        return self.authorisation.objection(peer, certificate_name, news, known)
+
     # Peers come and go.
 
     def connect(
@@ -119,18 +156,37 @@ class EndpointCore:
         knowledge: VectorTime,
         announcements: Sequence[Announcement],
         address: tuple[str, int] | None,
+        certificate_name: str | None = None,
     ) -> list[Effect]:
-        """A peering stands; ``knowledge`` is all that the peer has heard."""
+        """A peering stands; ``knowledge`` is all that the peer has heard.
+
+        ``certificate_name`` is what its verified certificate calls it; ``None`` without TLS.
+        """
         effects: list[Effect] = []
+        self.authorisation.enter(peer, certificate_name)
         self.topology.connect(peer)
-        fresh = self._learn(announcements)
-        self._outvote(knowledge.get(self.local, _NOTHING))
+        for is_command in (False, True):
+            if (window := self._windows.get((peer, is_command))) is not None:
+                window.begin_first_hand()
+        fresh = self._learn(self.authorisation.heard(peer, announcements))
+        if self.authorisation.is_leaf(peer):
+            self._leaf_routes[peer] = {}
+        else:
+            self._outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
         news = (*self._refresh(effects, fresh), mine)
         self._send(effects, [peer], self._lacking(knowledge))
         self._send(effects, [hop for hop in self.topology.direct if hop != peer], news)
         reason = "handshake successful"
-        self._emit(effects, StatusCode.PEER_ADDED, peer, address, reason)
+        event = StatusEvent(
+            StatusCode.PEER_ADDED,
+            peer,
+            address,
+            ErrorCode.NONE,
+            reason,
+            certificate_name=certificate_name,
+        )
+        effects.append(EmitStatus(event))
         return effects
 
     def disconnect(
@@ -145,6 +201,8 @@ class EndpointCore:
         """A peering ended: ``status`` says who ended it."""
         effects: list[Effect] = []
         self.topology.disconnect(peer)
+        self.authorisation.leave(peer)
+        self._leaf_routes.pop(peer, None)
         self._mismatches.pop(peer, None)
         mine = self._announce_here()
         self._send(effects, list(self.topology.direct), (mine,))
@@ -157,8 +215,12 @@ class EndpointCore:
     def receive_announcements(
         self, peer: EndpointId, announcements: Sequence[Announcement]
     ) -> list[Effect]:
-        """Take in what a peer passed on, and pass on what was new to us."""
+        """Take in what a peer passed on, and pass on what was new to us.
+
+        Raises ``RemoteProtocolError`` for what its role does not permit it to say of itself.
+        """
         effects: list[Effect] = []
+        announcements = self.authorisation.heard(peer, announcements)
         fresh = self._learn(announcements)
         mine = self._reclaim(announcements)
         if fresh or mine:
@@ -260,19 +322,43 @@ class EndpointCore:
 
     # Routes.
 
-    def route(self, encoded: bytes) -> Route:
-        """Say where a frame with this header goes; raises ``DecodeError``."""
-        route = self.routes.get(encoded)
+    def routes_of(self, peer: EndpointId) -> dict[bytes, Route]:
+        """Give the routes of what a peer sends: those of all, unless it is a leaf by its role."""
+        return self._leaf_routes.get(peer, self.routes)
+
+    def route(self, encoded: bytes, peer: EndpointId | None = None) -> Route:
+        """Say where a frame with this header goes that a peer has sent; raises ``DecodeError``."""
+        routes = self.routes if peer is None else self.routes_of(peer)
+        route = routes.get(encoded)
         if route is None:
-            if len(self.routes) >= ROUTES_MAX:
-                self.routes.clear()
-            route = self.routes[encoded] = self._resolve(decode_header(encoded))
+            size = self._routes_size + len(encoded)
+            if len(routes) >= ROUTES_MAX or size > ROUTES_SIZE_MAX:
+                self._forget_routes()
+            self._routes_size += len(encoded)
+            header = decode_header(encoded)
+            if routes is self.routes or header.sender == peer:
+                route = self._resolve(header)
+            else:
+                reason = f"a leaf by its role sent messages of {header.sender}"
+                route = Route(header, SequenceWindow.closed(), (), (), reason)
+            routes[encoded] = route
         return route
 
+    def _forget_routes(self) -> None:
+        self.routes.clear()
+        self._routes_size = 0
+        for routes in self._leaf_routes.values():
+            routes.clear()
+
     def _resolve(self, header: NodeHeader) -> Route:
-        if header.sender not in self.topology.announcements:
+        known = self.topology.announcements.get(header.sender)
+        if known is None:
             # News precedes data, so that it is made up.
             return Route(header, SequenceWindow.closed(), (), ())
+        if header.sender != self.local:
+            refusal = self.authorisation.refusal(header, known)
+            if refusal:
+                return Route(header, SequenceWindow.closed(), (), (), refusal)
         hops: tuple[EndpointId, ...] = ()
         receivers: tuple[object, ...] = ()
         if header.sender != self.local and header.receiver in (None, self.local):
@@ -280,7 +366,14 @@ class EndpointCore:
         if header.receiver != self.local and (header.sender == self.local or self.forwarding):
             tree = self.topology.tree(header.sender)
             hops = tree.next_hops(self.local, self._targets(header, tree.parents))
-        return Route(header, self._window(header), receivers, hops)
+        is_neighbour = self._is_neighbour(header.sender)
+        return Route(header, self._window(header), receivers, hops, is_neighbour=is_neighbour)
+
+    def _is_neighbour(self, sender: EndpointId) -> bool:
+        """Tell whether both sides say so: a peer that has lost the link sends by other ways."""
+        if sender not in self.topology.direct:
+            return False
+        return self.local in self.topology.announcements[sender].links
 
     def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
         topic = header.topic
@@ -294,7 +387,8 @@ class EndpointCore:
         self, header: NodeHeader, candidates: Iterable[EndpointId]
     ) -> Iterable[EndpointId]:
         if header.receiver is not None:
-            return (header.receiver,)
+            role = self._role(header.receiver)
+            return (header.receiver,) if self.authorisation.may_hear(role, header) else ()
         return [origin for origin in candidates if self._wants(origin, header)]
 
     def _wants(self, origin: EndpointId, header: NodeHeader) -> bool:
@@ -302,8 +396,22 @@ class EndpointCore:
         if announcement is None:
             return False
         if header.type is PackedType.COMMAND:
-            return header.topic in announcement.stores
-        return header.topic.startswith(announcement.subscriptions)
+            is_wanted = header.topic in announcement.stores
+        else:
+            is_wanted = header.topic.startswith(announcement.subscriptions)
+        return is_wanted and self.authorisation.may_hear(self._role(origin), header)
+
+    def _role(self, origin: EndpointId) -> Role:
+        return self.authorisation.role(origin, self.topology.announcements.get(origin))
+
+    def who(self, origin: EndpointId) -> str:
+        """Name an endpoint with its role, for a refusal."""
+        known = self.topology.announcements.get(origin)
+        return self.authorisation.who(None if known is None else known.name)
+
+    def rights(self, origin: EndpointId, store: str) -> Rights:
+        """Say what an endpoint may do with a store or log."""
+        return ALL_RIGHTS if origin == self.local else self._role(origin).rights(store)
 
     def _window(self, header: NodeHeader) -> SequenceWindow:
         # Commands overtake data in the outboxes, so the two count apart.
@@ -330,16 +438,19 @@ class EndpointCore:
             return self.local
         for origin in self._reachable:
             announcement = self.topology.announcements.get(origin)
-            if announcement and topic in announcement.stores:
+            if announcement and topic in announcement.stores and self._leads(origin, topic):
                 return origin
         return None
+
+    def _leads(self, origin: EndpointId, topic: str) -> bool:
+        return self.rights(origin, store_name(topic) or "").lead
 
     def find_stores(self, topics: Container[str]) -> Iterator[tuple[EndpointId, str]]:
         """Say which endpoints hear commands on these store topics, the nearest first."""
         for origin in self._reachable:
             announcement = self.topology.announcements.get(origin)
             for topic in () if announcement is None else announcement.stores:
-                if topic in topics:
+                if topic in topics and self._leads(origin, topic):
                     yield origin, topic
 
     def explain_unreachable(self, endpoint: EndpointId) -> str:
@@ -362,6 +473,7 @@ class EndpointCore:
             subscriptions=self._counts.minimal(),
             stores=tuple(sorted(self._stores)),
             forwarding=self.forwarding,
+            name=self.authorisation.name,
         )
         self.topology.learn(announcement)
         self._forget_knowledge()
@@ -369,7 +481,7 @@ class EndpointCore:
 
     def _announce_wishes(self, *, always: bool = False) -> list[Effect]:
         effects: list[Effect] = [RoutesChanged()]
-        self.routes.clear()
+        self._forget_routes()
         known = self.topology.announcements[self.local]
         if always or known.subscriptions != self._counts.minimal():
             self._send(effects, list(self.topology.direct), (self._announce_here(),))
@@ -393,6 +505,9 @@ class EndpointCore:
         size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
         is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
         has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
+        known = self.topology.announcements.get(origin)
+        if self.authorisation.is_renamed(announcement, known):
+            return False
         if not has_room or not self.topology.learn(announcement):
             return False
         self._sizes[origin], self._size_in_all = size, size_in_all
@@ -429,7 +544,7 @@ class EndpointCore:
 
     def _forget_knowledge(self) -> None:
         self._knowledge = self._digest = None
-        self.routes.clear()
+        self._forget_routes()
 
     def _forget(self, origin: EndpointId) -> None:
         # Its sequence windows stay: what it sent before may still be on the way.

@@ -14,7 +14,13 @@ from endpoint.status import StatusCode, StatusEvent
 from endpoint.transport import Transport
 from handshake.directory import Standing
 from handshake.effects import Established, Failed, Redundant
-from wire.errors import ErrorCode, MeshError, PeerIncompatible, PeerUnavailable
+from wire.errors import (
+    ErrorCode,
+    MeshError,
+    PeerIncompatible,
+    PeerNotTrusted,
+    PeerUnavailable,
+)
 from wire.identifiers import EndpointId
 
 CONNECT_TIMEOUT_SECONDS: Final = 10.0
@@ -163,6 +169,8 @@ class Dialer:
         host, port = self.address
         if code in _INCOMPATIBLE:
             return PeerIncompatible(f"{host}:{port}: {reason}")
+        if code is ErrorCode.NOT_AUTHORIZED:
+            return PeerNotTrusted(f"{host}:{port}: {reason}")
         error = PeerUnavailable(f"no peering with {host}:{port}: {reason}")
         error.code = code
         return error

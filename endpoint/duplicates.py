@@ -20,15 +20,21 @@ class SequenceWindow:
 
     An endpoint sees only those frames of a sender that are routed through it, so that gaps are
     normal and mean nothing.
+
+    A sender that is a direct peer sends each frame by its own link as long as that stands. So what
+    comes by it is new, in order; and what others bring in its name from then on is made up.
     """
 
-    __slots__ = ("_ends", "_starts", "end")
+    __slots__ = ("_ends", "_own_first", "_own_last", "_starts", "end")
 
     def __init__(self) -> None:
         """Nothing was seen yet."""
         self.end = -1
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self._own_first: int | None = None
+        """The number of the first frame that came by the sender's own link."""
+        self._own_last: int | None = None
 
     @classmethod
     def closed(cls) -> SequenceWindow:
@@ -49,10 +55,45 @@ class SequenceWindow:
             return True
         return self._admit_late(sequence)
 
+    def admit_first_hand(self, sequence: int) -> bool:
+        """Take note of a frame by the sender's own link; false if it was repeated there.
+
+        Numbers beyond this one, said by others in the sender's name, are forgotten: enough of them
+        would make all that it says itself too old to tell.
+        """
+        if self._own_last is not None and sequence <= self._own_last:
+            return False
+        self._own_last = sequence
+        if self._own_first is None:
+            self._own_first = sequence
+        if self.end > sequence:
+            self._forget_after(sequence)
+        self.admit(sequence)
+        return True
+
+    def admit_hearsay(self, sequence: int) -> bool:
+        """Take note of a frame by another link than the sender's own, which stands."""
+        is_made_up = self._own_first is not None and sequence >= self._own_first
+        return not is_made_up and self.admit(sequence)
+
+    def begin_first_hand(self) -> None:
+        """A link to the sender stands, from now on."""
+        self._own_first = self._own_last = None
+
+    def _forget_after(self, sequence: int) -> None:
+        run = bisect_right(self._starts, sequence)
+        del self._starts[run:], self._ends[run:]
+        if run:
+            self._ends[-1] = min(self._ends[-1], sequence)
+        self.end = self._ends[-1] if run else -1
+
     def _append(self, sequence: int) -> None:
         self._starts.append(sequence)
         self._ends.append(sequence)
         self.end = sequence
+        self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
         if len(self._starts) > RUNS_MAX:
             # What is forgotten counts as seen, so the oldest runs become one down to 0.
             half = RUNS_MAX // 2
@@ -76,4 +117,5 @@ class SequenceWindow:
         else:
             self._starts.insert(run + 1, sequence)
             self._ends.insert(run + 1, sequence)
+            self._forget_oldest()
         return True

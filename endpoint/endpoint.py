@@ -28,13 +28,14 @@ from endpoint.network import Network, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.publisher import Publisher
-from endpoint.settings import Settings
+from endpoint.settings import Settings, authorise
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.limits import LINKS_MAX
@@ -79,19 +80,29 @@ class Endpoint:
         credentials: Credentials | None = None,
         settings_file: str | os.PathLike[str] | None = None,
         endpoint_id: EndpointId | None = None,
+        roles: RolesSource | None = None,
         **settings: object,
     ) -> None:
         """Set up, doing nothing yet.
 
-        ``credentials`` turn TLS on. Keyword arguments are the fields of ``Settings``, and go before
+        ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
+        the same as dicts) say what each certificate's name may do; without them everybody who is
+        in may do everything. Keyword arguments are the fields of ``Settings``, and go before
         ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
-        random unless a test wants a certain one: no two endpoints may ever share an id.
+        random unless a test wants a certain one: no two endpoints may ever share an id. Raises
+        ``SettingsError``, ``CredentialsError`` and ``RolesError``.
         """
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
+        if credentials is None:
+            credentials = self.settings.credentials()
         self._around = around = surroundings.get()
         self._id = endpoint_id or around.new_id()
-        self._core = EndpointCore(self._id, forwarding=self.settings.forwarding)
+        self._core = EndpointCore(
+            self._id,
+            forwarding=self.settings.forwarding,
+            authorisation=authorise(roles, credentials),
+        )
         self.loop = EndpointLoop(
             self._core,
             ttl=self.settings.ttl,
@@ -106,6 +117,7 @@ class Endpoint:
             allow_plain=self.settings.allow_plain,
             open_stream=around.open_tcp_stream,
             open_listeners=around.open_tcp_listeners,
+            on_refresh=lambda error: self.loop.emit(credentials_event(error)),
         )
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -125,6 +137,8 @@ class Endpoint:
         self.loop.nursery = self._nursery
         self._is_open = self.loop.publication.is_open = True
         self.loop.start_task(self.loop.tick_forever)
+        if self._network.is_refreshable:
+            self.loop.start_task(self._network.refresh_forever)
         return self
 
     async def __aexit__(
@@ -320,6 +334,7 @@ class Endpoint:
             PeerInfo(
                 node_id=peer,
                 address=peering.connection.address,
+                certificate_name=peering.connection.certificate_name,
                 is_outbound=peering.connection.dialled,
                 messages_received=peering.connection.messages_received,
                 bytes_received=peering.connection.bytes_received,
@@ -535,4 +550,5 @@ class Endpoint:
             + sum(peer.outbox.dropped_messages for peer in peers),
             messages_duplicate=self.loop.duplicates,
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
+            messages_refused=self._core.authorisation.refusals.total,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import trio
 
@@ -13,7 +14,9 @@ from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, Handshake, KnowledgeSou
 from wire.codec import decode_control
 from wire.errors import ErrorCode
 from wire.framing import ControlFrame, Frame, encode_preamble
+from wire.identifiers import EndpointId
 from wire.messages import (
+    Announcement,
     DropConn,
     Hello,
     OriginatorAck,
@@ -49,12 +52,17 @@ class Greeter:
         source: KnowledgeSource,
         establish: Callable[[Greeting, Established], None],
         fail: Callable[[Greeting, Failed], None],
+        objection: Callable[[EndpointId, str | None, Sequence[Announcement]], str | None],
     ) -> None:
-        """Tell ``establish`` of connections that become peerings, and ``fail`` of the failed."""
+        """Tell ``establish`` of connections that become peerings, and ``fail`` of the failed.
+
+        ``objection`` says what there is against a peer whose certificate calls it so.
+        """
         self.directory = directory
         self._source = source
         self._establish = establish
         self._fail = fail
+        self._objection = objection
         self._greetings: dict[ConnectionId, Greeting] = {}
         self._count = 0
         self.changed = trio.lowlevel.ParkingLot()
@@ -73,10 +81,14 @@ class Greeter:
             dialled=connection.dialled,
             directory=self.directory,
             source=self._source,
+            vet=partial(self._vet, connection.certificate_name),
         )
         greeting = self._greetings[number] = Greeting(number, connection, machine)
         self._apply(greeting, machine.start())
         return greeting
+
+    def _vet(self, name: str | None, peer: EndpointId, news: Sequence[Announcement]) -> str | None:
+        return self._objection(peer, name, news)
 
     def receive(self, greeting: Greeting, frame: Frame) -> None:
         """Take in one frame of a connection in handshake; raises ``DecodeError``."""
@@ -108,7 +120,8 @@ class Greeter:
     def lost(self, greeting: Greeting) -> None:
         """The connection ended; whether in handshake or not."""
         if not greeting.machine.is_over:
-            self._apply(greeting, greeting.machine.connection_lost())
+            refusal = greeting.connection.refusal
+            self._apply(greeting, greeting.machine.connection_lost(refusal))
 
     def tick(self, now: float) -> None:
         """End the handshakes that have taken too long."""

@@ -119,15 +119,34 @@ class Log:
     ) -> AppendReceipt:
         """Append entries to one partition, one after the other, all or none of them."""
         encoded_key = None if key is None else encode(key)
+        count = self._count or await self.partition_count()
+        number = self._choose(encoded_key, partition, producer, count)
+        flat = [each for value in values for each in (encoded_key, encode(value))]
+        return await self._append(number, flat, producer, sequence)
+
+    async def append_entries(
+        self,
+        entries: Iterable[tuple[Value, Value]],
+        *,
+        partition: int,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
+        count = self._count or await self.partition_count()
+        number = self._choose(None, partition, producer, count)
         flat: list[bytes | None] = []
-        for value in values:
-            flat += (encoded_key, encode(value))
+        for key, value in entries:
+            flat += (None if key is None else encode(key), encode(value))
+        return await self._append(number, flat, producer, sequence)
+
+    async def _append(
+        self, number: int, flat: list[bytes | None], producer: str | None, sequence: int | None
+    ) -> AppendReceipt:
         if (producer is None) != (sequence is None):
             raise InvalidData("a producer needs a sequence number, and a number a producer")
-        count = self._count or await self.partition_count()
         if self.runner.error is not None:
             raise self.runner.error
-        number = self._choose(encoded_key, partition, producer, count)
         request = self._requests.append(number, tuple(flat), producer, sequence or 0)
         receipt = AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
         await self._breathe(len(flat) // 2)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import trio
 
 from endpoint.attaching import Backend
+from endpoint.guarding import Guarding
 from endpoint.log import Log
 from endpoint.log_collector import collect
 from endpoint.log_runner import Ear, LogCore, LogRunner, LogTopics
@@ -123,6 +124,7 @@ class LogAttachments:
 
     def _check_keeper(self, name: str) -> None:
         hears, readers, _ = log_topics(name)
+        Guarding(self._loop.core, name).check("lead")
         where = self._loop.core.find_store(hears)
         if where is not None:
             raise MasterExists(
@@ -140,11 +142,11 @@ class LogAttachments:
         times: tuple[float | None, float],
     ) -> Log:
         """Start a follower, whether its keeper is known or not."""
-        self._check_reader(name)
+        self._check_reader(name, "read")
         keeper = make_log_backend(backend, name, dict(options))
         loaded = await self._load(keeper, keeper.load_follower)
         try:
-            self._check_reader(name)
+            self._check_reader(name, "read")
         except StoreError:
             await trio.to_thread.run_sync(keeper.close)
             raise
@@ -166,7 +168,7 @@ class LogAttachments:
 
     async def attach_proxy(self, name: str, patience: float) -> Log:
         """Start a proxy, whether its keeper is known or not."""
-        self._check_reader(name)
+        self._check_reader(name, "read", "write")
         ticks = round(patience * TICKS_PER_SECOND)
         core = Proxy(self._entity(), self._around.now_ns(), ticks)
         speaks, hears, _ = log_topics(name)
@@ -175,8 +177,9 @@ class LogAttachments:
         runner.carry_out(core.start())
         return log
 
-    def _check_reader(self, name: str) -> None:
+    def _check_reader(self, name: str, *rights: str) -> None:
         keeper, readers, _ = log_topics(name)
+        Guarding(self._loop.core, name).check(*rights)
         if keeper in self._loop.stores:
             raise NoSuchMaster(f"log {name} has its keeper at this endpoint: use its handle")
         if readers in self._loop.stores:
@@ -204,6 +207,7 @@ class LogAttachments:
             backend=backend,
             now_ns=self._around.now_ns,
         )
+        runner.guarding = Guarding(self._loop.core, name)
         self._loop.add_store(topics.hears, runner)
         self._loop.start_task(runner.flush_forever)
         return runner

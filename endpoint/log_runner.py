@@ -40,6 +40,8 @@ class LogTopics(NamedTuple):
 class LogRunner(StoreRunner):
     """One log of an endpoint at work."""
 
+    is_log = True
+
     def __init__(
         self,
         host: StoreHost,

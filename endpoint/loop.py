@@ -98,7 +98,8 @@ class EndpointLoop:
         self.flight = FlightRecorder(core.local)
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
-        self.greeter = Greeter(PeerDirectory(core.local), core, self._establish, self._fail)
+        directory = PeerDirectory(core.local)
+        self.greeter = Greeter(directory, core, self._establish, self._fail, core.objection)
         self.publication = Publication(core, self.peerings, ttl, first_sequence)
         self.duplicates = 0
         self.dropped = 0
@@ -111,7 +112,6 @@ class EndpointLoop:
         self._connections: dict[Connection, None] = {}
         self._dirty: dict[StoreRunner, None] = {}
         self._pings = 0
-        self._routes = core.routes
 
     # Connections.
 
@@ -159,7 +159,15 @@ class EndpointLoop:
         for announcement in established.sent:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
         self.flight.hear(established.received)
-        self.apply(self.core.connect(peer, knowledge, established.received, connection.address))
+        effects = self.core.connect(
+            peer,
+            knowledge,
+            established.received,
+            connection.address,
+            connection.certificate_name,
+        )
+        self.apply(effects)
+        connection.routes = self.core.routes_of(peer)
 
     def _fail(self, greeting: Greeting, failed: Failed) -> None:
         """Tell of a handshake that somebody else began in vain; of our own, the dialler tells."""
@@ -230,8 +238,10 @@ class EndpointLoop:
         self.mailboxes[mailbox] = reader
 
     def add_topics(self, mailbox: Mailbox, topics: Iterable[str]) -> None:
-        """A subscriber wants more."""
-        self.apply(self.core.subscribe(mailbox, [check_topic(topic) for topic in topics]))
+        """A subscriber wants more; raises ``NotAllowed`` for what it would never get."""
+        wanted = [check_topic(topic) for topic in topics]
+        self.core.authorisation.check_subscribe(wanted)
+        self.apply(self.core.subscribe(mailbox, wanted))
 
     def remove_topics(self, mailbox: Mailbox, topics: Iterable[str] | None) -> None:
         """A subscriber wants less; ``None`` is nothing any more."""
@@ -306,17 +316,26 @@ class EndpointLoop:
 
     def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
         """Take in a peer's messages; raises ``RemoteProtocolError``."""
-        route = self._routes.get(frame.header) or self.core.route(frame.header)
+        route = connection.routes.get(frame.header) or self.core.route(
+            frame.header, connection.peer
+        )
         if route.header.type is not _COMMAND:
             connection.inflow.admit(frame.size)
         connection.messages_received += len(frame.lengths)
-        if not route.window.admit(frame.sequence):
-            self.duplicates += len(frame.lengths)
+        if not route.admit(connection.peer, frame.sequence):
+            self._refuse(route, len(frame.lengths))
             return
         if route.receivers:
             self._deliver(connection, route, frame)
         if route.next_hops and frame.ttl > 1:
             self._forward(connection, route, frame)
+
+    def _refuse(self, route: Route, count: int) -> None:
+        """Take note of messages that go nowhere: they were here before, or have no right to be."""
+        if route.refusal:
+            self.core.authorisation.refusals.note(route.header.sender, route.refusal, count)
+        else:
+            self.duplicates += count
 
     def _deliver(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
         header, payloads = route.header, frame.payloads()
@@ -456,10 +475,16 @@ class EndpointLoop:
         self.apply(self.core.tick(now))
         for peering in list(self.peerings.values()):
             self._watch_peer(peering, now)
+        self._tell_refusals()
         for mailbox, reader in list(self.mailboxes.items()):
             if mailbox.check(now, reader.ready_count()):
                 logger.warning("a subscriber is not read: it drops its oldest messages")
                 self.release(mailbox)
+
+    def _tell_refusals(self) -> None:
+        for sender, reason, count in self.core.authorisation.refusals.take():
+            code, text = ErrorCode.NOT_AUTHORIZED, f"{reason} ({count} times in a second)"
+            self.emit(StatusEvent(StatusCode.NOT_ALLOWED, sender, None, code, text))
 
     def _watch_peer(self, peering: Peering, now: float) -> None:
         connection, outbox = peering.connection, peering.connection.outbox

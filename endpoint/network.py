@@ -9,9 +9,13 @@ from typing import Final
 
 import trio
 
+from endpoint.tls import TLSStream
 from endpoint.transport import StreamTransport, Transport, transport_of
-from handshake.credentials import Credentials, check_address, peer_not_trusted
-from wire.errors import AddressInUse, PeerUnavailable
+from handshake.credentials import Credentials, peer_name
+from handshake.exposure import Protection, decide_protection
+from handshake.refusals import peer_not_trusted
+from handshake.trust import Refreshed, Trust
+from wire.errors import AddressInUse, CredentialsError, PeerNotTrusted, PeerUnavailable
 
 BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
@@ -20,6 +24,12 @@ PORT_MAX: Final = 65_535
 
 TLS_TIMEOUT_SECONDS: Final = 10.0
 """For the handshake of TLS, as for ours."""
+
+REFRESH_SECONDS: Final = 10.0
+"""How often changed certificate files are looked for, besides at each new connection."""
+
+Stream = trio.SocketStream | TLSStream
+"""A connection: bare, or with both sides authenticated."""
 
 _TAKEN: Final = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
 
@@ -34,18 +44,55 @@ class Network:
         allow_plain: bool,
         open_stream: Callable[..., Awaitable[trio.SocketStream]],
         open_listeners: Callable[..., Awaitable[list[trio.SocketListener]]],
+        stakes: str = "read and write the mesh",
+        on_refresh: Callable[[CredentialsError | None], object] = lambda _: None,
     ) -> None:
-        """Use TLS with these credentials, or none. The functions are trio's, or do as those do."""
+        """Use TLS with these credentials, or none. The functions are trio's, or do as those do.
+
+        ``stakes`` is what an exposed port would let anybody do. ``on_refresh`` is told when changed
+        credentials are in force, or why they cannot be.
+        """
         self._open_stream = open_stream
         self._open_listeners = open_listeners
-        self._credentials = credentials
         self._allow_plain = allow_plain
-        self._server = credentials.server_context() if credentials is not None else None
-        self._client = credentials.client_context() if credentials is not None else None
+        self._stakes = stakes
+        self._on_refresh = on_refresh
+        self._trust = Trust(credentials)
 
-    def check(self, address: str) -> None:
+    @property
+    def credentials(self) -> Credentials | None:
+        """Give the credentials in force."""
+        return self._trust.credentials
+
+    def check(self, address: str) -> Protection:
         """Raise ``InsecureAddress`` if plain TCP at this address would let strangers in."""
-        check_address(address, self._credentials, allow_plain=self._allow_plain)
+        return decide_protection(
+            address,
+            has_credentials=self._trust.credentials is not None,
+            allow_plain=self._allow_plain,
+            stakes=self._stakes,
+        )
+
+    @property
+    def is_refreshable(self) -> bool:
+        """Tell whether the credentials may change."""
+        return self.credentials is not None and self.credentials.files is not None
+
+    async def refresh_forever(self) -> None:
+        """Look at the files even while nobody connects, so that a mistake is told soon."""
+        while True:
+            await trio.sleep(REFRESH_SECONDS)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Use changed credentials for all new connections."""
+        try:
+            found = self._trust.refresh()
+        except CredentialsError as error:
+            self._on_refresh(error)
+        else:
+            if found is Refreshed.RELOADED:
+                self._on_refresh(None)
 
     async def listen(self, address: str, port: int) -> list[trio.SocketListener]:
         """Listen; raises ``AddressInUse`` or ``InsecureAddress``."""
@@ -64,25 +111,42 @@ class Network:
 
     async def connect(self, address: str, port: int) -> Transport:
         """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
+        return _transport_of(await self.open(address, port))
+
+    async def accept(self, stream: trio.SocketStream) -> Transport:
+        """Take a connection over that somebody else dialled; raises as ``connect`` does."""
+        return _transport_of(await self.secure(stream))
+
+    async def open(self, address: str, port: int) -> Stream:
+        """Open a connection as ``connect`` does, for those who want trio's stream."""
         self.check(address)
         if not 0 < port <= PORT_MAX:  # The system would take the rest of a division.
             raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
         stream = await self._open_stream(address, port)
-        return await self._secure(stream, self._client, server_side=False)
+        self.refresh()
+        return await self._shake(stream, self._trust.client, server_side=False)
 
-    async def accept(self, stream: trio.SocketStream) -> Transport:
-        """Take a connection over that somebody else dialled."""
-        return await self._secure(stream, self._server, server_side=True)
+    async def secure(self, stream: trio.SocketStream) -> Stream:
+        """Take a connection over as ``accept`` does, for those who want trio's stream."""
+        self.refresh()
+        return await self._shake(stream, self._trust.server, server_side=True)
 
-    async def _secure(
+    async def _shake(
         self, stream: trio.SocketStream, context: ssl.SSLContext | None, *, server_side: bool
-    ) -> Transport:
+    ) -> Stream:
         if context is None:
-            return transport_of(stream)
-        secure = trio.SSLStream(stream, context, server_side=server_side, https_compatible=True)
+            return stream
+        secure = TLSStream(stream, context, server_side=server_side)
         try:
             with trio.fail_after(TLS_TIMEOUT_SECONDS):
                 await secure.do_handshake()
+            secure.peer_name = _name_of_peer(secure)
+        except trio.TooSlowError:
+            stream.socket.close()
+            raise PeerUnavailable(
+                f"the TLS handshake took longer than {TLS_TIMEOUT_SECONDS:g} s: does the other side"
+                " have credentials, too?"
+            ) from None
         except trio.BrokenResourceError as error:
             stream.socket.close()
             if isinstance(error.__cause__, ssl.SSLError):
@@ -91,7 +155,24 @@ class Network:
         except BaseException:
             stream.socket.close()
             raise
-        return StreamTransport(secure)
+        return secure
+
+
+def _transport_of(stream: Stream) -> Transport:
+    if isinstance(stream, TLSStream):
+        return StreamTransport(stream, stream.peer_name)
+    return transport_of(stream)
+
+
+def _name_of_peer(secure: TLSStream) -> str | None:
+    """Read the name in the certificate that the handshake has verified."""
+    certificate = secure.peer_certificate()
+    try:
+        return None if certificate is None else peer_name(certificate)
+    except ValueError as error:
+        raise PeerNotTrusted(
+            f"the name in the peer's certificate cannot be read: {error}"
+        ) from error
 
 
 def remote_address(stream: trio.SocketStream) -> tuple[str, int] | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from wire.identifiers import ENDPOINT_ID_SIZE
 from wire.limits import MIB
-from wire.messages import Announcement
+from wire.messages import Announcement, Seal
 
 ANNOUNCEMENT_SIZE_MAX: Final = 1 * MIB
 """Bytes of one announcement. Each change floods it as a whole, and everybody keeps it."""
@@ -34,7 +34,15 @@ def size_of(announcement: Announcement) -> int:
     """Give the bytes that an announcement takes on the wire, at most."""
     links = len(announcement.links) * (ENDPOINT_ID_SIZE + _ITEM_SIZE)
     topics = topics_size(announcement.subscriptions) + topics_size(announcement.stores)
-    return _HEAD_SIZE + links + topics
+    name = len((announcement.name or "").encode())
+    return _HEAD_SIZE + name + links + topics + _seal_size(announcement.seal)
+
+
+def _seal_size(seal: Seal | None) -> int:
+    if seal is None:
+        return 0
+    parts = (seal.key, seal.endorsement, seal.signature, *seal.certificates)
+    return sum(len(part) + _ITEM_SIZE for part in parts)
 
 
 def topics_size(topics: Iterable[str]) -> int:

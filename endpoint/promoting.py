@@ -12,7 +12,7 @@ from stores.clone import Clone
 from stores.effects import Deposed
 from stores.epochs import promoted, started_at, term_of
 from stores.master import Master
-from stores.persistence import Census, Changes, Loaded, StoreBackend
+from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ async def promote(
     if not isinstance(clone, Clone):
         raise MasterExists(f"store {runner.name} has its master here already")
     now_ns = runner.now_ns()
+    if runner.guarding is not None:
+        runner.guarding.check("lead")
     assessment = clone.assess(now_ns)
     if not force or not assessment.has_data:
         assessment.check(runner.name)
@@ -74,13 +76,8 @@ def _settle_in(keeper: StoreBackend, legacy: Loaded) -> Loaded:
             "there is a store in that file already: give the promoted store a file of its own"
         )
     if keeper.is_durable:
-        columns = legacy.columns
-        expiry = columns.expiries.get
-        rows = [
-            (key, value, columns.revisions[key], expiry(key))
-            for key, value in columns.values.items()
-        ]
-        census = Census.of(columns)
+        rows = Rows.of(legacy.columns, list(legacy.columns))
+        census = Census.of(legacy.columns)
         keeper.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers, census=census))
     return Loaded(found.epoch, legacy.revision, legacy.columns, legacy.writers)
 

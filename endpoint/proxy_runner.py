@@ -12,7 +12,7 @@ from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
 from stores.asking import KnownReplica
 from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
 from stores.effects import ReadAnswered
-from wire.errors import StaleData, StoreError
+from wire.errors import NotAllowed, StaleData, StoreError
 from wire.identifiers import EndpointId
 from wire.topics import proxy_topic
 
@@ -94,6 +94,8 @@ class ProxyRunner(StoreRunner):
         match self._answers.pop(number, None):
             case ReadAnswered(_, ReadAnswerCommand() as answer, revision):
                 return answer, revision
+            case ReadAnswered(_, ReadRefusedCommand(_, _, text, True)):
+                raise NotAllowed(f"store {self.name}: {text}")
             case ReadAnswered(_, ReadRefusedCommand(_, _, text)):
                 raise StaleData(f"store {self.name}: no replica in reach could answer: {text}")
             case _:

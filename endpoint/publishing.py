@@ -282,7 +282,7 @@ class Publication:
                     "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"
                 )
             if kind is not _COMMAND:
-                check_topic(topic)
+                self._core.authorisation.check_publish(check_topic(topic))
             if len(self._ways) >= ROUTES_MAX:
                 self._ways.clear()
             header = encode_header(NodeHeader(kind, self._core.local, to, topic))

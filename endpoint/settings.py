@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final
 
 from endpoint import storage_keys
+from endpoint.authorisation import Authorisation
 from endpoint.mailbox import QUEUE_SIZE_DEFAULT
 from endpoint.outbox import OverflowPolicy
-from wire.errors import MeshError
-from wire.limits import TTL_DEFAULT, TTL_MAX
+from handshake.credentials import MEMBER_NAME, Credentials
+from handshake.keyfiles import RolesSource, load_roles
+from handshake.secret import ClusterSecret
+from wire.errors import MeshError, RolesError
+from wire.limits import NAME_SIZE_MAX, TTL_DEFAULT, TTL_MAX
 
 PREFIX: Final = "PEERMESH_"
 
-OTHER_VARIABLES: Final = ("PEERMESH_SECRET", *storage_keys.VARIABLES)
-"""Variables with our prefix that are no settings of an endpoint."""
+TRUST: Final = frozenset({"secret", "secret_file", "certificate", "key", "authority"})
+"""The settings that say how to get into the mesh."""
+
+_PATHS: Final = TRUST - {"secret"}
+_MAY_BE_EMPTY: Final = frozenset(PREFIX + name.upper() for name in (*TRUST, "passphrase"))
 
 
 class SettingsError(MeshError, ValueError):
@@ -38,6 +45,19 @@ class Settings:
     """Messages that wait for a subscriber before its publishers do."""
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
+    secret: ClusterSecret | str | None = field(default=None, repr=False)
+    """The cluster secret, or its text, for TLS. Given as ``None`` it turns TLS off, whatever the
+    sources below say."""
+    secret_file: Path | None = None
+    """A file with the text of the cluster secret."""
+    certificate: Path | None = None
+    """The endpoint's certificate of an own authority, in PEM; needs ``key`` and ``authority``."""
+    key: Path | None = None
+    """The private key of ``certificate``."""
+    authority: Path | None = None
+    """The certificates of whoever issues certificates to members."""
+    passphrase: str | None = field(default=None, repr=False)
+    """Opens ``key``, if that is locked."""
 
     def __post_init__(self) -> None:
         """Refuse what does not make sense."""
@@ -45,6 +65,29 @@ class Settings:
             raise SettingsError(f"ttl is {self.ttl}; it has to be between 1 and {TTL_MAX}")
         if self.queue_size < 1:
             raise SettingsError(f"queue_size is {self.queue_size}; it has to be at least 1")
+        files = (self.certificate, self.key, self.authority)
+        ways = (self.secret is not None, self.secret_file is not None, any(files))
+        if sum(ways) > 1:
+            raise SettingsError(
+                "give one way into the mesh: secret, or secret_file, or certificate, key and"
+                " authority"
+            )
+        if any(files) and not all(files):
+            raise SettingsError("certificate, key and authority belong together: give all three")
+
+    def credentials(self, name: str = MEMBER_NAME) -> Credentials | None:
+        """Make the credentials that these settings ask for; ``None`` is plain TCP.
+
+        ``name`` stands in the certificate that a holder of the secret issues itself, and is shown
+        to whoever dials. Raises ``CredentialsError``.
+        """
+        if self.certificate and self.key and self.authority:
+            files = (self.certificate, self.key, self.authority)
+            return Credentials.from_files(*files, passphrase=self.passphrase)
+        secret = self.secret
+        if self.secret_file is not None:
+            secret = ClusterSecret.from_file(self.secret_file)
+        return None if secret is None else Credentials.from_secret(secret, name)
 
     @classmethod
     def load(
@@ -55,13 +98,12 @@ class Settings:
     ) -> Settings:
         """Put the sources together; raises ``SettingsError`` for unknown names and bad values."""
         values: dict[str, object] = {}
-        if file is not None:
-            values.update(_read_file(file))
-        names = {field.name for field in fields(cls)}
-        for variable, text in environment.items():
-            if variable.startswith(PREFIX) and variable not in OTHER_VARIABLES:
-                values[variable.removeprefix(PREFIX).lower()] = text
-        values.update(arguments)
+        names = {each.name for each in fields(cls)}
+        for source in (_read_file(file), _read_environment(environment), arguments):
+            if source.keys() & TRUST:
+                # One way in replaces another as a whole: half of each would be neither.
+                values = {name: value for name, value in values.items() if name not in TRUST}
+            values.update(source)
         unknown = sorted(set(values) - names)
         if unknown:
             raise SettingsError(
@@ -70,7 +112,43 @@ class Settings:
         return cls(**{name: _convert(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # each is converted by its name
 
 
-def _read_file(file: Path) -> dict[str, object]:
+def authorise(roles: RolesSource | None, credentials: Credentials | None) -> Authorisation:
+    """Put together who may do what; raises ``RolesError`` where names would prove nothing."""
+    name = None if credentials is None else credentials.name
+    if name is not None and len(name.encode()) > NAME_SIZE_MAX:
+        raise RolesError(
+            f"the name in the certificate has more than {NAME_SIZE_MAX} bytes: use another"
+        )
+    if roles is None:
+        return Authorisation(None, name)
+    if credentials is None or not credentials.can_trust_names:
+        raise RolesError(
+            "roles go by the names in certificates, and nobody vouches for those here: without TLS"
+            " there are none, and whoever has the cluster secret gives itself any; use certificates"
+            " of an authority of your own (peermesh certs init, then Credentials.from_files)"
+        )
+    loaded = load_roles(roles)
+    if loaded.find(name) is None:
+        raise RolesError(
+            f"the roles have none for this endpoint itself, which is called {name!r}: add it to"
+            " [names], or give a default"
+        )
+    return Authorisation(loaded, name)
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    return {
+        variable.removeprefix(PREFIX).lower(): text
+        for variable, text in environment.items()
+        if variable.startswith(PREFIX)
+        and variable not in storage_keys.VARIABLES
+        and (text.strip() or variable not in _MAY_BE_EMPTY)
+    }
+
+
+def _read_file(file: Path | None) -> dict[str, object]:
+    if file is None:
+        return {}
     try:
         return dict(tomllib.loads(file.read_text()))
     except OSError as error:
@@ -80,6 +158,8 @@ def _read_file(file: Path) -> dict[str, object]:
 
 
 def _convert(name: str, value: object) -> object:
+    if name in _PATHS:
+        return None if value is None else Path(str(value))
     default = getattr(Settings(), name, None) if name in Settings.__slots__ else None
     try:
         if isinstance(default, bool):

@@ -15,6 +15,9 @@ class PeerInfo:
     node_id: EndpointId
     address: tuple[str, int] | None
     """The other side's network address; of an inbound peer, with the port that it dials from."""
+    certificate_name: str | None
+    """What the peer's certificate calls it; ``None`` without TLS. Worth something only where the
+    certificates come from an authority that nobody else can use."""
     is_outbound: bool
     """Whether this endpoint dialled."""
     messages_received: int
@@ -38,3 +41,5 @@ class EndpointStatistics:
     """Came twice while the mesh was changing, and were suppressed."""
     messages_malformed: int
     """Payloads that could not be decoded, and were skipped."""
+    messages_refused: int = 0
+    """Messages, subscriptions and store commands of others that their roles do not permit."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
-from wire.errors import ErrorCode
+from wire.errors import CredentialsError, ErrorCode
 from wire.identifiers import EndpointId
 
 
@@ -26,6 +27,10 @@ class StatusCode(StrEnum):
     """An attempt to peer failed: nobody answers, or the handshake did not succeed."""
     CANNOT_REMOVE_PEER = "cannot_remove_peer"
     """``unpeer`` named a peer that is not there."""
+    CREDENTIALS_RELOADED = "credentials_reloaded"
+    """The certificate files have changed, and new connections use them."""
+    CREDENTIALS_REFUSED = "credentials_refused"
+    """The certificate files have changed and cannot be used: the old ones stay in force."""
     STORE_MASTER_FOUND = "store_master_found"
     """A clone of this endpoint is in touch with its master, and has its state."""
     STORE_MASTER_LOST = "store_master_lost"
@@ -34,6 +39,8 @@ class StatusCode(StrEnum):
     """A store of this endpoint has heard a second master of its name."""
     STORE_DEPOSED = "store_deposed"
     """A master of this endpoint is a clone now, since another one was promoted."""
+    NOT_ALLOWED = "not_allowed"
+    """An endpoint did what its role does not permit, and nothing came of it: told once a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +57,13 @@ class StatusEvent:
     """A sentence for people."""
     store: str | None = None
     """The name of the store that it is about, if it is about one."""
+    certificate_name: str | None = None
+    """What the certificate of a peer that was added calls it; ``None`` without TLS."""
 
     @property
     def is_error(self) -> bool:
         """Tell failures of a call from events of the mesh."""
-        return self.status in (StatusCode.PEER_UNAVAILABLE, StatusCode.CANNOT_REMOVE_PEER)
+        return self.status in _ERRORS
 
     def __str__(self) -> str:
         """Write one line for a log."""
@@ -63,3 +72,20 @@ class StatusEvent:
         # A peer's words stay in their line, and write nothing but text.
         reason = "".join(each if each.isprintable() else "?" for each in self.reason)
         return f"{self.status}: {who}{where}: {reason}"
+
+
+_ERRORS: Final = frozenset(
+    {
+        StatusCode.PEER_UNAVAILABLE,
+        StatusCode.CANNOT_REMOVE_PEER,
+        StatusCode.CREDENTIALS_REFUSED,
+    }
+)
+
+
+def credentials_event(error: CredentialsError | None) -> StatusEvent:
+    """Tell that changed certificate files are in force, or why they cannot be."""
+    if error is None:
+        reason = "new connections use the changed certificate files"
+        return StatusEvent(StatusCode.CREDENTIALS_RELOADED, None, None, ErrorCode.NONE, reason)
+    return StatusEvent(StatusCode.CREDENTIALS_REFUSED, None, None, error.code, str(error))

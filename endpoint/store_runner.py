@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, assert_never
 import trio
 
 from endpoint.bell import Bell
+from endpoint.guarding import Guarding
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
 from endpoint.status import StatusCode, StatusEvent
@@ -34,6 +35,7 @@ from stores.effects import (
     Unicast,
     Verified,
 )
+from stores.gatekeeping import Guard, Post
 from stores.history import History
 from stores.master import Master
 from stores.outcomes import Outcome as Outcomes
@@ -170,6 +172,8 @@ _Told = (
 class StoreRunner:
     """One store of an endpoint at work."""
 
+    is_log = False
+
     def __init__(
         self,
         host: StoreHost,
@@ -204,6 +208,8 @@ class StoreRunner:
         self._use_topics()
         self.open_file: BackendOpener | None = None
         """Makes backends that keep a store in a file; ``None`` is SQLite."""
+        self.guarding: Guarding | None = None
+        """Who may do what here; ``None`` is everybody everything."""
         self.make_clone: MakeClone | None = None
         """Makes the clone that a deposed master becomes."""
         self.on_swap: list[Callable[[], None]] = []
@@ -224,13 +230,27 @@ class StoreRunner:
     def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
         """Take in commands; bad ones are the sender's fault, and cost nothing else."""
         core = self.core
+        guard = None if self.guarding is None else self.guarding.guard(sender)
         for payload in payloads:
             if self.core is not core:
                 break  # It changed its role: what comes now was meant for the other one.
             try:
+                if guard is not None and self._is_refused(sender, guard, payload):
+                    continue
                 self.carry_out(self.core.receive(sender, payload, self.now_ns()))
             except DecodeError as error:
                 logger.warning("store %s: bad command from %s: %s", self.name, sender, error)
+
+    def _is_refused(self, sender: EndpointId, guard: Guard, payload: bytes) -> bool:
+        core: Any = self.core  # of logs, too
+        epoch = core.epoch if self.is_master else 0
+        refusal = guard.examine(Post(core.entity, epoch, self.is_master, self.is_log), payload)
+        if refusal is None:
+            return False
+        assert self.guarding is not None, "the guard is from there"
+        self.guarding.note(sender, refusal.text)
+        self.carry_out(list(refusal.answer))
+        return True
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""

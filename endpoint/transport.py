@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 from typing import Final, Protocol
 
 import trio
 
 from endpoint.outbox import JOIN_SIZE
+from handshake.refusals import peer_not_trusted
 
 RECEIVE_SIZE: Final = 128 * 1024
 """Bytes read at once. Twice as many took twice the time: the buffer then comes from the system."""
@@ -28,6 +30,8 @@ class Transport(Protocol):
 
     sends_now: bool
     """Whether ``send_now`` ever sends anything."""
+    peer_name: str | None
+    """What the other side's verified certificate calls it; ``None`` without TLS."""
     bytes_sent: int
     """What the system has taken so far."""
 
@@ -61,6 +65,7 @@ class SocketTransport:
     """A TCP socket, used directly: the kernel's, or one that behaves like it."""
 
     sends_now = True
+    peer_name: str | None = None
 
     def __init__(self, sock: socket.socket, readiness: Readiness = trio.lowlevel) -> None:
         """Own the socket from now on."""
@@ -141,15 +146,21 @@ class StreamTransport:
 
     sends_now = False
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, peer_name: str | None = None) -> None:
         """Own the stream from now on."""
         self._stream = stream
+        self.peer_name = peer_name
         self.bytes_sent = 0
 
     async def receive(self) -> bytes:
         """Wait for bytes."""
         try:
             return bytes(await self._stream.receive_some(RECEIVE_SIZE))
+        except trio.BrokenResourceError as error:
+            if isinstance(error.__cause__, ssl.SSLError):
+                refusal = peer_not_trusted(error.__cause__)
+                raise trio.BrokenResourceError(str(refusal)) from refusal
+            raise
         except trio.ClosedResourceError as error:
             raise trio.BrokenResourceError("the connection was closed here") from error
 
@@ -168,13 +179,10 @@ class StreamTransport:
 
     def close(self) -> None:
         """End the connection without a farewell: the mesh has said its own."""
-        stream: object = self._stream
-        while isinstance(stream, trio.SSLStream):
-            stream = stream.transport_stream
-        if isinstance(stream, trio.SocketStream):
-            stream.socket.close()
+        if isinstance(self._stream, trio.SocketStream):
+            self._stream.socket.close()
         else:
-            close = getattr(stream, "close", None)
+            close = getattr(self._stream, "close", None)
             if close is not None:
                 close()
 

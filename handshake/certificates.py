@@ -15,9 +15,12 @@ import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
+from wire.errors import CredentialsError
+
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPublicKeyTypes
 
 NAME_SIZE_MAX: Final = 64
 """Bytes of UTF-8 in an endpoint's name: the upper bound of X.520 for a common name."""
@@ -63,51 +66,35 @@ class ClusterAuthority:
         """
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-        from cryptography.x509.oid import ExtendedKeyUsageOID
 
         assert 0 < len(name.encode()) <= NAME_SIZE_MAX, f"{name!r} does not fit a common name"
         key = Ed25519PrivateKey.generate()
-        purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
-        builder = (
-            self._builder(name, key, x509.random_serial_number())
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(_ENDPOINT_USAGE), critical=True)
-            .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
-        )
-        return builder.sign(self._key, None), key
+        builder = self._builder(name, key, x509.random_serial_number())
+        return as_member(builder).sign(self._key, None), key
 
     def _sign_own(self) -> x509.Certificate:
         """Sign what everybody must agree on: Ed25519 signatures are deterministic."""
-        from cryptography import x509
-
-        builder = (
-            self._builder(self._name(), self._key, _AUTHORITY_SERIAL)
-            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-            .add_extension(_key_usage(_AUTHORITY_USAGE), critical=True)
-        )
-        return builder.sign(self._key, None)
+        builder = self._builder(self._name(), self._key, _AUTHORITY_SERIAL)
+        return as_authority(builder).sign(self._key, None)
 
     def _builder(
         self, subject: str, key: Ed25519PrivateKey, serial: int
     ) -> x509.CertificateBuilder:
-        from cryptography import x509
-
-        subject_key = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-        issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
-        return (
-            x509.CertificateBuilder()
-            .issuer_name(_common_name(self._name()))
-            .subject_name(_common_name(subject))
-            .public_key(key.public_key())
-            .serial_number(serial)
-            .not_valid_before(VALID_FROM)
-            .not_valid_after(VALID_UNTIL)
-            .add_extension(subject_key, critical=False)
-            .add_extension(issuer_key, critical=False)
-        )
+        names = common_name(self._name()), common_name(subject)
+        keys = self._key.public_key(), key.public_key()
+        return start_certificate(names, keys, (VALID_FROM, VALID_UNTIL)).serial_number(serial)
 
     def _name(self) -> str:
         return f"peermesh cluster {self.fingerprint}"
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that fits no certificate; raises ``CredentialsError``."""
+    if not name.isprintable() or not 0 < len(name.encode()) <= NAME_SIZE_MAX:
+        raise CredentialsError(
+            f"an endpoint cannot be called {name!r} in its certificate:"
+            f" give it a printable name of 1 to {NAME_SIZE_MAX} bytes"
+        )
 
 
 def certificate_name(certificate: x509.Certificate) -> str | None:
@@ -137,7 +124,51 @@ def _fingerprint(key: Ed25519PrivateKey) -> str:
     return hashlib.sha256(key.public_key().public_bytes_raw()).hexdigest()[:16]
 
 
-def _common_name(text: str) -> x509.Name:
+def start_certificate(
+    names: tuple[x509.Name, x509.Name],
+    keys: tuple[CertificateIssuerPublicKeyTypes, CertificateIssuerPublicKeyTypes],
+    valid: tuple[datetime, datetime],
+) -> x509.CertificateBuilder:
+    """Begin a certificate; of names and keys the first is the issuer's, then the subject's."""
+    from cryptography import x509
+
+    subject_key = x509.SubjectKeyIdentifier.from_public_key(keys[1])
+    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[0])
+    return (
+        x509.CertificateBuilder()
+        .issuer_name(names[0])
+        .subject_name(names[1])
+        .public_key(keys[1])
+        .not_valid_before(valid[0])
+        .not_valid_after(valid[1])
+        .add_extension(subject_key, critical=False)
+        .add_extension(issuer_key, critical=False)
+    )
+
+
+def as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+    """Let it issue certificates, and those no others."""
+    from cryptography import x509
+
+    return builder.add_extension(
+        x509.BasicConstraints(ca=True, path_length=0), critical=True
+    ).add_extension(_key_usage(_AUTHORITY_USAGE), critical=True)
+
+
+def as_member(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+    """Make it an endpoint's, for both directions."""
+    from cryptography import x509
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    purposes = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]
+    return (
+        builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(_ENDPOINT_USAGE), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
+    )
+
+
+def common_name(text: str) -> x509.Name:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 

@@ -1,7 +1,7 @@
-"""Credentials: how an endpoint proves that it belongs to the mesh, and where it has to (design 5).
+"""Credentials: how an endpoint proves that it belongs to the mesh (design 5).
 
-Plain TCP is for loopback. Anywhere else both sides of a connection show a certificate, over
-TLS 1.3, and take the other's if the same authority issued it. **Membership is the identity:** there
+With them both sides of a connection show a certificate, over TLS 1.3, and take the other's if the
+same authority issued it. **Membership is the identity:** there
 is no host name to check, because endpoints move and are dialled by address. The authority therefore
 has to be the mesh's own. Two ways lead to one:
 
@@ -13,7 +13,6 @@ has to be the mesh's own. Two ways lead to one:
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import secrets
 import ssl
@@ -22,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from handshake.certificates import NAME_SIZE_MAX, ClusterAuthority, certificate_name
+from handshake.certificates import ClusterAuthority, certificate_name, check_name
 from handshake.keyfiles import (
     check_purpose,
     check_validity,
@@ -31,11 +30,36 @@ from handshake.keyfiles import (
     write_private,
 )
 from handshake.secret import ClusterSecret
-from wire.errors import CredentialsError, InsecureAddress, PeerNotTrusted
+from wire.errors import CredentialsError
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes, PublicKeyTypes
+
+
+MEMBER_NAME: Final = "peermesh"
+"""What a holder of the cluster secret is called who gave no name."""
+
+Stamp = tuple[tuple[int, ...] | None, ...]
+"""Tells versions of files apart without reading them; ``None`` for one that cannot be found."""
+
+
+@dataclass(frozen=True, slots=True)
+class CredentialFiles:
+    """Where credentials were read from, and can be read again."""
+
+    certificate: Path
+    key: Path
+    authority: Path
+    passphrase: str | None = field(default=None, repr=False)
+
+    def stamp(self) -> Stamp:
+        """Give what differs when a file was written or replaced."""
+        return tuple(map(_stamp_of, (self.certificate, self.key, self.authority)))
+
+    def load(self) -> Credentials:
+        """Read the files as they are now; raises ``CredentialsError``."""
+        return Credentials.from_files(self.certificate, self.key, self.authority, self.passphrase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,22 +76,30 @@ class Credentials:
     """Certificates in PEM: whoever they issued one to is a member of the mesh."""
     name: str | None
     """What the endpoint is called in its certificate, for limits and logs."""
+    can_trust_names: bool = field(default=True, repr=False)
+    """False with a cluster secret, whose holders may write any name into their certificates."""
+    files: CredentialFiles | None = field(default=None, repr=False)
+    """Where they came from, if they may change there."""
+    stamp: Stamp = field(default=(), repr=False)
+    """The version of the files that was read."""
 
     @classmethod
-    def from_secret(cls, secret: ClusterSecret, name: str) -> Credentials:
+    def from_secret(cls, secret: ClusterSecret | str, name: str = MEMBER_NAME) -> Credentials:
         """Derive the cluster's authority and let it issue a certificate with this name.
 
-        The name is for people who read logs, the endpoint's id for instance: printable, and at
-        most ``NAME_SIZE_MAX`` bytes. Each call makes a fresh key, which never leaves the process.
+        A secret may be its text, as ``peermesh secret new`` prints it.
+
+        The name is for people who read logs: printable, and at most ``NAME_SIZE_MAX`` bytes. TLS
+        shows it to whoever dials, before it knows who that is. Each call makes a fresh key, which
+        never leaves the process.
         """
-        if not name.isprintable() or not 0 < len(name.encode()) <= NAME_SIZE_MAX:
-            raise CredentialsError(
-                f"an endpoint cannot be called {name!r} in its certificate:"
-                f" give it a printable name of 1 to {NAME_SIZE_MAX} bytes"
-            )
+        check_name(name)
+        if isinstance(secret, str):
+            secret = ClusterSecret.parse(secret)
         authority = ClusterAuthority(secret.key)
         certificate, key = authority.issue(name)
-        return cls(_pem(certificate), key, _pem(authority.certificate).decode(), name)
+        trusted = _pem(authority.certificate).decode()
+        return cls(_pem(certificate), key, trusted, name, can_trust_names=False)
 
     @classmethod
     def from_files(
@@ -81,7 +113,10 @@ class Credentials:
 
         ``certificate`` holds the endpoint's own first and then any in between; every certificate
         in ``authority`` is trusted to issue members, whether it is a root or stands below one.
+        When the files change, new connections use the new ones, without a restart.
         """
+        files = CredentialFiles(Path(certificate), Path(key), Path(authority), passphrase)
+        stamp = files.stamp()
         chain = load_certificates(certificate, "certificate")
         trusted = load_certificates(authority, "authority")
         private_key = load_key(key, passphrase)
@@ -93,7 +128,9 @@ class Credentials:
         check_validity(chain[:1], f"the certificate in {os.fspath(certificate)}")
         check_validity(trusted, f"the authority in {os.fspath(authority)}")
         check_purpose(chain[0], f"the certificate in {os.fspath(certificate)}")
-        return cls(_pem(*chain), private_key, _pem(*trusted).decode(), certificate_name(chain[0]))
+        name = certificate_name(chain[0])
+        authorities = _pem(*trusted).decode()
+        return cls(_pem(*chain), private_key, authorities, name, files=files, stamp=stamp)
 
     def server_context(self) -> ssl.SSLContext:
         """Make the context for connections that others dial. Make it once, for all of them."""
@@ -139,33 +176,6 @@ class Credentials:
                 ) from error
 
 
-def check_address(host: str, credentials: Credentials | None, *, allow_plain: bool) -> None:
-    """Raise ``InsecureAddress`` if plain TCP at this address would let strangers in.
-
-    Only literal loopback addresses and ``localhost`` count as loopback. Other names are not
-    resolved: what they mean now and what they mean when we connect need not be the same.
-    """
-    if credentials is not None or allow_plain or is_loopback(host):
-        return
-    raise InsecureAddress(
-        f"plain TCP at {host or 'all interfaces'} would let anybody on the network read and write"
-        " the mesh: give credentials (Credentials.from_secret or Credentials.from_files), use"
-        " 127.0.0.1, or say allow_plain=True if you trust everything on that network"
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether only this machine can reach the address; an empty one means every interface."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
-
-
 def peer_name(certificate: bytes) -> str | None:
     """Give the name in a verified peer's certificate: ``getpeercert(binary_form=True)`` of it.
 
@@ -177,41 +187,12 @@ def peer_name(certificate: bytes) -> str | None:
     return certificate_name(x509.load_der_x509_certificate(certificate))
 
 
-def peer_not_trusted(error: ssl.SSLError) -> PeerNotTrusted:
-    """Say in words why a connection was refused, on our side or, by an alert, on the other."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return PeerNotTrusted(
-            f"the peer's certificate is not of our mesh's authority ({error.verify_message}):"
-            " give both sides the same cluster secret, or certificates of the same authority"
-        )
-    reason = error.reason or str(error)
-    return PeerNotTrusted(_REFUSALS.get(reason, f"TLS failed ({reason})"))
-
-
-_THEY_REFUSE: Final = (
-    "the peer does not accept our certificate: give both sides the same cluster secret, or"
-    " certificates of the same authority"
-)
-_NO_CERTIFICATE: Final = "one side showed no certificate: both sides need credentials"
-_NOT_TLS: Final = "the peer speaks plain TCP: give both sides credentials, or neither"
-_HUNG_UP: Final = "the peer hung up during the TLS handshake: does it have credentials too?"
-_TOO_OLD: Final = "the peer has no TLS 1.3, and nothing older is accepted: update its OpenSSL"
-
-_REFUSALS: Final = {
-    "TLSV1_ALERT_UNKNOWN_CA": _THEY_REFUSE,
-    "TLSV1_ALERT_DECRYPT_ERROR": _THEY_REFUSE,
-    "SSLV3_ALERT_BAD_CERTIFICATE": _THEY_REFUSE,
-    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "our certificate has expired: issue a new one",
-    "SSLV3_ALERT_UNSUPPORTED_CERTIFICATE": _THEY_REFUSE,
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": _NO_CERTIFICATE,
-    "PEER_DID_NOT_RETURN_A_CERTIFICATE": _NO_CERTIFICATE,
-    "WRONG_VERSION_NUMBER": _NOT_TLS,
-    "HTTP_REQUEST": _NOT_TLS,
-    "UNEXPECTED_EOF_WHILE_READING": _HUNG_UP,
-    "UNSUPPORTED_PROTOCOL": _TOO_OLD,
-    "TLSV1_ALERT_PROTOCOL_VERSION": _TOO_OLD,
-}
-"""OpenSSL's reasons, ours and those that the other side's alert carries, in words."""
+def _stamp_of(path: Path) -> tuple[int, ...] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _pem(*certificates: x509.Certificate) -> bytes:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from wire.errors import CredentialsError
+from handshake.roles import Roles
+from wire.errors import CredentialsError, RolesError
 
 if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+RolesSource = Roles | Mapping[str, object] | str | os.PathLike[str]
+"""Roles as users give them: a TOML file, or the same as dicts."""
 
 FILE_SIZE_MAX: Final = 1024 * 1024
 """Bytes of a file that we read: a bundle of certificates is smaller by far, a wrong path is not."""
@@ -34,10 +39,39 @@ def read_file(path: str | os.PathLike[str], what: str) -> bytes:
     return data
 
 
-def write_private(path: str | os.PathLike[str], data: bytes) -> None:
+def load_roles(source: RolesSource) -> Roles:
+    """Read a file of roles, or take roles that are no file; raises ``RolesError``."""
+    if isinstance(source, Roles):
+        return source
+    if isinstance(source, Mapping):
+        return Roles.of(source)
+    try:
+        return Roles.parse(read_file(source, "roles").decode())
+    except (CredentialsError, UnicodeDecodeError, RolesError) as error:
+        raise RolesError(f"roles of {os.fspath(source)}: {error}") from error
+
+
+def write_private(path: str | os.PathLike[str], data: bytes, *, replaces: bool = False) -> None:
     """Create a file that is its owner's alone from its first moment on."""
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+    _write(path, data, 0o600, replaces=replaces)
+
+
+def write_new(path: str | os.PathLike[str], data: bytes, *, replaces: bool = False) -> None:
+    """Create a file that everybody may read; one that is there is left alone, unless told."""
+    _write(path, data, 0o644, replaces=replaces)
+
+
+def _write(path: str | os.PathLike[str], data: bytes, mode: int, *, replaces: bool) -> None:
+    target = f"{os.fspath(path)}.new" if replaces else path
+    if replaces:
+        Path(target).unlink(missing_ok=True)
+    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
         file.write(data)
+        if replaces:
+            file.flush()
+            os.fsync(file.fileno())
+    if replaces:
+        os.replace(target, path)
 
 
 def load_certificates(path: str | os.PathLike[str], what: str) -> list[x509.Certificate]:

@@ -23,14 +23,14 @@ again with back-off.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, assert_never
 
 from handshake.directory import Claim, ConnectionId, PeerDirectory
 from handshake.effects import Effect, Established, Failed, Reconsider, Redundant, Send
 from handshake.states import EXPECTED, State
 from wire.clocks import VectorTime
-from wire.errors import ErrorCode, LocalProtocolError
+from wire.errors import ErrorCode, LocalProtocolError, MeshError
 from wire.framing import VERSION_MAX, VERSION_MIN
 from wire.identifiers import EndpointId
 from wire.messages import (
@@ -66,6 +66,10 @@ class KnowledgeSource(Protocol):
         ...
 
 
+Vetting = Callable[[EndpointId, Sequence[Announcement]], str | None]
+"""Says why an endpoint that told this of the mesh must not become a peer, or ``None``."""
+
+
 class Handshake:
     """One end of one connection, until it is a peering or closed."""
 
@@ -77,8 +81,12 @@ class Handshake:
         directory: PeerDirectory,
         source: KnowledgeSource,
         versions: Preamble = OUR_VERSIONS,
+        vet: Vetting | None = None,
     ) -> None:
-        """Prepare for a fresh connection, which this endpoint has dialled or accepted."""
+        """Prepare for a fresh connection, which this endpoint has dialled or accepted.
+
+        ``vet`` says what there is against the peer, by all that it told of the mesh.
+        """
         self.state = State.NEW
         self.peer: EndpointId | None = None
         self._local = directory.local
@@ -87,6 +95,7 @@ class Handshake:
         self._directory = directory
         self._source = source
         self._versions = versions
+        self._vet = vet
         self._version = versions.version_max
         self._is_introduced = dialled
         self._peer_knowledge: VectorTime | None = None
@@ -146,11 +155,13 @@ class Handshake:
         reason = reason[:REASON_SIZE_MAX]
         return self._close(Send(DropConn(code, reason)), Failed(code, reason, self.peer))
 
-    def connection_lost(self) -> Sequence[Effect]:
-        """Note that the stream has ended or broken."""
+    def connection_lost(self, refusal: MeshError | None = None) -> Sequence[Effect]:
+        """Note that the stream has ended or broken; or, by a ``refusal``, was ended by TLS."""
         self._refuse_if_established()
         if self.state is State.CLOSED:
             return ()
+        if refusal is not None:
+            return self._close(Failed(refusal.code, str(refusal), self.peer))
         code = ErrorCode.PEER_DISCONNECT_DURING_HANDSHAKE
         return self._close(Failed(code, "the connection was lost during the handshake", self.peer))
 
@@ -204,6 +215,9 @@ class Handshake:
             )
         self.peer = message.sender
         self._peer_knowledge = message.knowledge
+        objection = self._objection(message.sender, message.announcements)
+        if objection is not None:
+            return self.refuse(ErrorCode.NOT_AUTHORIZED, objection)
         self._received = message.announcements
         self._sent = self._source.news_for(message.knowledge)
         self._directory.answer(message.sender, self._connection)
@@ -211,8 +225,15 @@ class Handshake:
         return (Send(ResponderSynAck(self._sent)),)
 
     def _on_responder_syn_ack(self, message: ResponderSynAck) -> Sequence[Effect]:
+        assert self.peer is not None
+        objection = self._objection(self.peer, message.announcements)
+        if objection is not None:
+            return self.refuse(ErrorCode.NOT_AUTHORIZED, objection)
         self._received = message.announcements
         return (Send(OriginatorAck()), *self._establish())
+
+    def _objection(self, peer: EndpointId, news: tuple[Announcement, ...]) -> str | None:
+        return None if self._vet is None else self._vet(peer, news)
 
     def _on_drop_conn(self, message: DropConn) -> Sequence[Effect]:
         if message.code is ErrorCode.REDUNDANT_CONNECTION and self.peer is not None:

@@ -86,7 +86,10 @@ EXPECTED: Final[dict[State, Moves]] = {
         OriginatorSyn: (State.AWAIT_ORIGINATOR_ACK, State.CLOSED),
         **_ON_DROP,
     },
-    State.AWAIT_RESPONDER_SYN_ACK: {ResponderSynAck: (State.ESTABLISHED,), **_ON_DROP},
+    State.AWAIT_RESPONDER_SYN_ACK: {
+        ResponderSynAck: (State.ESTABLISHED, State.CLOSED),
+        **_ON_DROP,
+    },
     State.AWAIT_ORIGINATOR_ACK: {OriginatorAck: (State.ESTABLISHED,), **_ON_DROP},
     State.ESTABLISHED: {},
     State.CLOSED: {},

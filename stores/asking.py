@@ -100,6 +100,10 @@ class Questions:
         asked = self._asked.get(refusal.number)
         if asked is None or sender in asked.refusals:
             return
+        if refusal.is_denied:
+            del self._asked[refusal.number]
+            self._answered(refusal, 0)
+            return
         asked.refusals[sender] = refusal
         asked.reason = f"endpoint {sender} could not answer: {refusal.text}"
         if asked.asked is not None and asked.asked.endpoint == sender:

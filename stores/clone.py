@@ -175,7 +175,9 @@ class Clone:
             raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
         if self._is_closed or self._is_paused:
             return []
-        if isinstance(command.content, commands.Question):
+        if isinstance(command.content, commands.NotAllowedCommand):
+            self._on_not_allowed(command.content)
+        elif isinstance(command.content, commands.Question):
             self._effects.append(self._answer_proxy(command, now_ns))
         elif (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
@@ -222,14 +224,15 @@ class Clone:
     def close(self) -> list[Effect]:
         """Say goodbye; whatever has no outcome is refused, as nobody will hear of it."""
         if not self._is_closed:
-            self.requests.seal()
-            self._is_closed = True
-            self._following.stop()
-            self._writing.refuse_all(
-                ErrorCode.SHUTTING_DOWN, "the clone closed: whether it was applied is unknown"
-            )
-            self._effects.append(Closed(ErrorCode.SHUTTING_DOWN, "the store's clone closed"))
+            self._end(ErrorCode.SHUTTING_DOWN, "the store's clone closed")
         return self._take_effects()
+
+    def _end(self, code: ErrorCode, text: str) -> None:
+        self.requests.seal()
+        self._is_closed = True
+        self._following.stop()
+        self._writing.refuse_all(code, f"{text}: whether it was applied is unknown")
+        self._effects.append(Closed(code, text))
 
     # -- promotion -------------------------------------------------------------------------------
 
@@ -399,6 +402,13 @@ class Clone:
         table, size = self._table, size_of(action) if payload is None else len(payload)
         self.history.add(action, payload, size, table.revision, table.columns.values)
         table.apply(action)
+
+    def _on_not_allowed(self, refusal: commands.NotAllowedCommand) -> None:
+        """Give up: on everything without an outcome, or altogether, if there is nothing to read."""
+        if not refusal.is_reading:
+            self._writing.deny(refusal.text)
+        elif not self._following.is_in_touch:
+            self._end(ErrorCode.NOT_AUTHORIZED, refusal.text)
 
     def _answer_proxy(self, command: InternalCommand, now_ns: int) -> ToProxy:
         if not self.has_data:

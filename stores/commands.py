@@ -267,6 +267,17 @@ class ReadRefusedCommand:
     is_stale: bool
     """True if readers here get ``StaleData`` too; otherwise it may be able to answer soon."""
     text: str
+    is_denied: bool = False
+    """True if the proxy has no right to read: no other replica will answer either."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAllowedCommand:
+    """To a clone or a writer: what you ask for is not done, your role does not permit it."""
+
+    is_reading: bool
+    """Whether it is about having a clone; otherwise about everything that was asked to be done."""
+    text: str
 
 
 Question = LookUpCommand | ScanCommand
@@ -288,6 +299,7 @@ ProducerControl = (
     | OutcomesCommand
     | ReadAnswerCommand
     | ReadRefusedCommand
+    | NotAllowedCommand
 )
 
 ConsumerControl = (

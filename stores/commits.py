@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from stores.actions import WriterId
 from stores.outcomes import WriterRow
-from stores.persistence import Census, Changes, Row
+from stores.persistence import Census, Changes, Rows
 from stores.table import Columns, Entry, Table
 
 _Past = dict[bytes, Entry | None]
@@ -42,23 +42,14 @@ class GroupCommit:
         self._in_flight, self._gathering = self._gathering, {}
         self._revision_in_flight = self._table.revision
         is_cleared, self._is_cleared = self._is_cleared, False
-        columns = self._table.columns
-        rows: list[Row] = []
-        erased: list[bytes] = []
-        values, revisions, expiries = columns.values, columns.revisions, columns.expiries
-        total = self._revision_total
-        for key, past in self._in_flight.items():
-            if past is not None:
-                total -= past.revision
-            value = values.get(key)
-            if value is not None:
-                revision = revisions[key]
-                total += revision
-                rows.append((key, value, revision, expiries.get(key)))
-            elif not is_cleared:
-                erased.append(key)
-        self._revision_total = total
-        census = Census(len(values), total)
+        columns, changed = self._table.columns, self._in_flight
+        keys = [key for key in changed if key in columns.values]
+        is_erasing = not is_cleared and len(keys) < len(changed)
+        erased = [key for key in changed if key not in columns.values] if is_erasing else []
+        rows = Rows.of(columns, keys)
+        self._revision_total += sum(rows.revisions)
+        self._revision_total -= sum(past.revision for past in changed.values() if past is not None)
+        census = Census(len(columns), self._revision_total)
         return Changes(self._table.revision, is_cleared, rows, erased, writers, forgotten, census)
 
     def finish(self) -> None:

@@ -106,6 +106,8 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     41: (commands.BarrierAnswerCommand, (fields.count,)),
     42: (commands.DetachCommand, ()),
     43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
+    # Below 64, where the messages of logs begin: logs hear it too.
+    44: (commands.NotAllowedCommand, (fields.flag, fields.text)),
     64: (commands.ProclaimCommand, ()),
     65: (commands.ReplicatedCommand, ()),
     67: (commands.DigestAnswerCommand, (fields.count, fields.digest)),
@@ -131,7 +133,7 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
         commands.ReadAnswerCommand,
         (fields.count, fields.list_of(fields.row, PAGE_COUNT_MAX), fields.optional_bytes),
     ),
-    75: (commands.ReadRefusedCommand, (fields.count, fields.flag, fields.text)),
+    75: (commands.ReadRefusedCommand, (fields.count, fields.flag, fields.text, fields.flag)),
     80: (commands.HistoryRequestCommand, (fields.count, fields.count)),
     81: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
 }

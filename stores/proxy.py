@@ -214,6 +214,8 @@ class Proxy:
                     self._questions.answer(sender.endpoint, content, command.sequence)
             case ReadRefusedCommand():
                 self._questions.refuse(sender.endpoint, content)
+            case commands.NotAllowedCommand() if not content.is_reading:
+                self._writing.deny(content.text)
             case OutcomesCommand() if epoch is not None:
                 self._on_outcomes(MasterId(epoch, sender), content)
             case commands.MasterClosedCommand() if self._master == MasterId(epoch or 0, sender):

@@ -128,6 +128,12 @@ class Writing:
         self._refuse_until(min(request, self._sent_request), sent)
         self._refuse_until(request, Refused(ErrorCode.NO_SUCH_MASTER, _NEVER_SENT.format(seconds)))
 
+    def deny(self, text: str) -> None:
+        """Take note that the master takes nothing from here; whoever goes on asking is told so."""
+        self.hang_up()
+        self._unsent = []
+        self.refuse_all(ErrorCode.NOT_AUTHORIZED, text)
+
     def unanswered(self) -> list[bytes]:
         """Give the actions that have no outcome, oldest first."""
         return [payload for _, _, payload, _ in self._pending]

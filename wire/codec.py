@@ -8,7 +8,7 @@ class; both ends find either in one table. The preamble is not one of them: see 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from itertools import pairwise
 from typing import Any, Final, TypeVar
@@ -34,6 +34,7 @@ from wire.messages import (
     Ping,
     Pong,
     ResponderSynAck,
+    Seal,
 )
 from wire.scalars import INTEGER_MAX, Value, shorten
 from wire.topics import check_topic, is_minimal, store_name
@@ -85,6 +86,14 @@ def _read_time(item: object) -> LamportTime:
 def _read_flag(item: object) -> bool:
     if type(item) is not bool:
         raise _refusal("true or false", item)
+    return item
+
+
+def _read_name(item: object) -> str | None:
+    if item is None:
+        return None
+    if type(item) is not str or len(item.encode()) > limits.NAME_SIZE_MAX:
+        raise _refusal("a certificate's name, or none", item)
     return item
 
 
@@ -142,6 +151,21 @@ def _read_store_topic(item: object) -> str:
     return item
 
 
+def _read_sized(size: int) -> Callable[[object], bytes]:
+    def read(item: object) -> bytes:
+        if type(item) is not bytes or len(item) != size:
+            raise _refusal(f"{size} bytes", item)
+        return item
+
+    return read
+
+
+def _read_certificate(item: object) -> bytes:
+    if type(item) is not bytes or len(item) > limits.CERTIFICATE_SIZE_MAX:
+        raise _refusal("a certificate, or what its key signed", item)
+    return item
+
+
 # Lists.
 
 
@@ -180,6 +204,18 @@ def _read_stores(item: object) -> tuple[str, ...]:
     return stores
 
 
+def _read_certificates(item: object) -> tuple[bytes, ...]:
+    return _read_list(item, limits.CERTIFICATES_MAX, _read_certificate)
+
+
+def _read_seal(item: object) -> Seal | None:
+    return None if item is None else _read_fields(Seal, _SEAL_SHAPE, item)
+
+
+def _write_seal(seal: Seal | None) -> Value:
+    return None if seal is None else _write_fields(seal, _SEAL_SHAPE)
+
+
 def _read_announcement(item: object) -> Announcement:
     return _read_fields(Announcement, _ANNOUNCEMENT_SHAPE, item)
 
@@ -216,6 +252,13 @@ _DIGEST: Final = _Field(_read_digest, _write_digest)
 _KNOWLEDGE: Final = _Field(_read_knowledge)
 _ANNOUNCEMENTS: Final = _Field(_read_announcements, _write_announcements)
 
+_SEAL_SHAPE: Final[_Shape] = {
+    "key": _Field(_read_sized(limits.SIGNING_KEY_SIZE)),
+    "certificates": _Field(_read_certificates),
+    "endorsement": _Field(_read_certificate),
+    "signature": _Field(_read_sized(limits.SIGNATURE_SIZE)),
+}
+
 _ANNOUNCEMENT_SHAPE: Final[_Shape] = {
     "origin": _ID,
     "time": _Field(_read_time),
@@ -223,6 +266,8 @@ _ANNOUNCEMENT_SHAPE: Final[_Shape] = {
     "subscriptions": _Field(_read_subscriptions),
     "stores": _Field(_read_stores),
     "forwarding": _Field(_read_flag),
+    "name": _Field(_read_name),
+    "seal": _Field(_read_seal, _write_seal),
 }
 
 _CONTROL: Final[dict[ControlKind, tuple[type[ControlMessage], _Shape]]] = {
@@ -245,7 +290,9 @@ _CONTROL: Final[dict[ControlKind, tuple[type[ControlMessage], _Shape]]] = {
 }
 _KINDS: Final = {message_class: kind for kind, (message_class, _) in _CONTROL.items()}
 
-for _class, _shape in (*_CONTROL.values(), (Announcement, _ANNOUNCEMENT_SHAPE)):
+_PARTS: Final = ((Announcement, _ANNOUNCEMENT_SHAPE), (Seal, _SEAL_SHAPE))
+
+for _class, _shape in (*_CONTROL.values(), *_PARTS):
     assert [field.name for field in fields(_class)] == list(_shape), f"{_class} has other fields"
 
 
@@ -269,6 +316,13 @@ def encode_control(message: ControlMessage) -> tuple[ControlKind, bytes]:
     """Give the kind and the body of a control message; a preamble is none."""
     kind = _KINDS[type(message)]
     return kind, encode(_write_fields(message, _CONTROL[kind][1]))
+
+
+def encode_unsigned(announcement: Announcement) -> bytes:
+    """Give the bytes that the signature in an announcement's seal is over."""
+    assert announcement.seal is not None, "only sealed announcements are signed"
+    unsigned = replace(announcement, seal=replace(announcement.seal, signature=b""))
+    return encode(_write_announcement(unsigned))
 
 
 def decode_control(kind: int, body: bytes) -> ControlMessage:

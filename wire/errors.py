@@ -132,6 +132,10 @@ class PeerNotTrusted(MeshError):
     code = ErrorCode.NOT_AUTHORIZED
 
 
+class RolesError(MeshError, ValueError):
+    """A table of roles that cannot be used: the text says what is wrong with it, and where."""
+
+
 class AddressInUse(MeshError):
     """Somebody listens at that address already, or it is not ours to listen at."""
 
@@ -158,6 +162,12 @@ class MasterExists(StoreError):
     """A master of that name is known in the mesh."""
 
     code = ErrorCode.MASTER_EXISTS
+
+
+class NotAllowed(StoreError):
+    """The role of this endpoint does not permit it: reading, writing, leading or publishing."""
+
+    code = ErrorCode.NOT_AUTHORIZED
 
 
 class NoSuchMaster(StoreError):

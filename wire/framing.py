@@ -32,12 +32,18 @@ VERSION_MAX: Final = 1
 NODE_KIND: Final = 0
 """The kind of a node frame; control frames have the numbers of ``wire.codec.ControlKind``."""
 
+CHUNK_SIZE_MIN: Final = 512
+"""Bytes below which a chunk is joined to the one before it: each costs sixty bytes of its own, so
+that a large frame that comes in crumbs would take thirty times its size."""
+
 FRONT: Final = Struct("!IBBHIQ")
 FRONT_SIZE: Final = FRONT.size
 PREAMBLE: Final = Struct("!4sHH")
 
 _TTL_OFFSET: Final = 5
-_TLS_HANDSHAKE: Final = b"\x16"
+_TLS_RECORDS: Final = (b"\x15", b"\x16")
+"""How TLS begins: with an alert, or with a handshake."""
+
 _LENGTHS: Final = tuple(Struct(f"!{count}I") for count in range(limits.GROUP_COUNT + 1))
 
 
@@ -162,8 +168,11 @@ class FrameDecoder:
         if self._offset == len(self._buffer) and not self._chunks:
             self._buffer, self._offset, self._missing = chunk, 0, 0
         else:
-            self._chunks.append(chunk)
             self._missing -= len(chunk)
+            if self._chunks and len(self._chunks[-1]) < CHUNK_SIZE_MIN:
+                self._chunks[-1] += chunk
+            else:
+                self._chunks.append(chunk)
 
     def next_frame(self) -> Frame | None:
         """Give the next whole frame, or ``None`` until more bytes come; raises ``DecodeError``."""
@@ -201,7 +210,7 @@ class FrameDecoder:
         """Read the preamble; other protocols are told apart by their very first byte."""
         self._merge()
         if self._buffer[:4] != MAGIC[: len(self._buffer)]:
-            is_tls = self._buffer[:1] == _TLS_HANDSHAKE
+            is_tls = self._buffer[:1] in _TLS_RECORDS
             hint = (
                 "it speaks TLS: give this endpoint credentials too" if is_tls else "check the port"
             )

@@ -53,5 +53,20 @@ STORES_MAX: Final = 4096
 KNOWLEDGE_MAX: Final = 65_536
 """Endpoints of a vector of times: six times what an endpoint remembers, in 2 MiB."""
 
+NAME_SIZE_MAX: Final = 255
+"""Bytes of the name in an announcement: the longest that a DNS name in a certificate may be."""
+
+SIGNING_KEY_SIZE: Final = 32
+"""Bytes of an Ed25519 public key (RFC 8032)."""
+
+SIGNATURE_SIZE: Final = 64
+"""Bytes of an Ed25519 signature."""
+
+CERTIFICATES_MAX: Final = 4
+"""Certificates of one seal: an endpoint's own, and three between it and the authority."""
+
+CERTIFICATE_SIZE_MAX: Final = 8 * KIB
+"""Bytes of a certificate in a seal, and of what its key has signed: RSA of 16,384 bits fits."""
+
 REASON_SIZE_MAX: Final = 1024
 """Characters of the reason in ``drop_conn``: some sentences for a status event, not a book."""

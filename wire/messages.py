@@ -36,6 +36,20 @@ class NodeHeader:
 
 
 @dataclass(frozen=True, slots=True)
+class Seal:
+    """What proves an announcement, and the key that proves all else from its origin."""
+
+    key: bytes
+    """The Ed25519 public key that the origin's id is made from."""
+    certificates: tuple[bytes, ...]
+    """In DER: the origin's own, then those between it and the authority; none without TLS."""
+    endorsement: bytes
+    """The certificate's key signed the origin's id, so that the name in it is the origin's."""
+    signature: bytes
+    """The origin's own, over everything else in the announcement."""
+
+
+@dataclass(frozen=True, slots=True)
 class Announcement:
     """What an endpoint is and wants, as of its Lamport time: flooded through the mesh."""
 
@@ -49,6 +63,10 @@ class Announcement:
     """The exact store topics (with the reserved segment) that its masters and clones hear."""
     forwarding: bool
     """False for a leaf, which nobody routes through."""
+    name: str | None = None
+    """What its certificate calls it; ``None`` without one. Its peers see to it that it is true."""
+    seal: Seal | None = None
+    """Of an endpoint that signs what it sends, and this announcement too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.store import Store as CoreStore
 from endpoint.store_proxy import StoreProxy as CoreProxy
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
 from peermesh.blocking.log import Log
 from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.portal import Portal
@@ -53,6 +54,7 @@ class Endpoint:
         credentials: Credentials | None = None,
         settings_file: str | os.PathLike[str] | None = None,
         endpoint_id: EndpointId | None = None,
+        roles: RolesSource | None = None,
         **settings: object,
     ) -> None:
         """Start; see ``peermesh.Endpoint`` for the arguments."""
@@ -60,6 +62,7 @@ class Endpoint:
             credentials=credentials,
             settings_file=settings_file,
             endpoint_id=endpoint_id,
+            roles=roles,
             **settings,
         )
         self._portal = Portal.acquire()

@@ -73,6 +73,24 @@ class Log(Closing):
             )
         )
 
+    def append_entries(
+        self,
+        entries: Iterable[tuple[Value, Value]],
+        *,
+        partition: int,
+        producer: str | None = None,
+        sequence: int | None = None,
+    ) -> AppendReceipt:
+        """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
+        append = partial(
+            self._core.append_entries,
+            list(entries),
+            partition=partition,
+            producer=producer,
+            sequence=sequence,
+        )
+        return self._portal.call(append)
+
     def trim(self, partition: int, offset: int) -> Receipt:
         """Let the entries of a partition before an offset go."""
         return self._portal.call(self._core.trim, partition, offset)

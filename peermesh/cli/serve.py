@@ -9,7 +9,7 @@ from typing import Any
 import click
 import trio
 
-from handshake.credentials import is_loopback
+from handshake.exposure import is_loopback
 from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.exits import CommandFailed

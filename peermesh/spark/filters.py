@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from endpoint.reading import Entry
-from peermesh.blocking import Store
 from peermesh.cli.values import NoValue, parse_value
 from peermesh.spark.columns import text_of_key
-from peermesh.spark.records import is_reserved
 from wire.errors import EncodeError
 from wire.values import Value
 
@@ -34,12 +31,13 @@ class KeyFilter:
         is_empty = self.is_empty or not longer.startswith(shorter)
         return replace(self, prefix=longer, is_empty=is_empty)
 
-    def accepts(self, key: str | None) -> bool:
-        """Tell whether a row is wanted."""
+    def accepts(self, key: Value) -> bool:
+        """Tell whether the entry of a key is wanted."""
         if self == KeyFilter():
             return True
-        is_named = self.keys is None or key in self.keys
-        return key is not None and not self.is_empty and is_named and key.startswith(self.prefix)
+        text = text_of_key(key)
+        is_named = self.keys is None or text in self.keys
+        return text is not None and not self.is_empty and is_named and text.startswith(self.prefix)
 
 
 def candidates(text: str) -> list[Value]:
@@ -50,16 +48,3 @@ def candidates(text: str) -> list[Value]:
     except (NoValue, EncodeError):
         return [text]
     return [text, parsed] if is_other else [text]
-
-
-def find_entries(store: Store, key_filter: KeyFilter) -> Iterator[Entry]:
-    """Give the entries that are wanted."""
-    if key_filter.keys is None:
-        found: Iterable[Entry | None] = store.entries()
-    else:
-        found = (store.entry(key) for text in key_filter.keys for key in candidates(text))
-    for entry in found:
-        if entry is None or is_reserved(entry.key):
-            continue
-        if key_filter.accepts(text_of_key(entry.key)):
-            yield entry

@@ -2,20 +2,23 @@
 
 Nothing of the driver's reaches its planners, sink runners and workers but what can be pickled. So
 each joins by itself, as a leaf that nobody routes through, and later tasks of a worker find what
-the first one opened.
+the first one opened. None has a copy of a store, unless a table could not be read in one moment.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import Final
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
 
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
-from peermesh.blocking import Endpoint, Log, Store
+from peermesh.blocking import Endpoint, Log, Store, StoreProxy
 from peermesh.spark.options import MeshAddress
-from wire.errors import RequestTimeout
+from wire.errors import RequestTimeout, StaleData
 
 DIAL_SECONDS: Final = 0.2
 """How long to wait for each peer: whatever is asked then waits by itself, and dialling goes on."""
@@ -25,6 +28,9 @@ RETRY_SECONDS: Final = 0.5
 
 CERTIFICATE_NAME: Final = "peermesh spark"
 
+AnyStore: TypeAlias = Store | StoreProxy
+"""What a job may keep its things in: a master, a clone, or a proxy."""
+
 
 class Membership:
     """What one process has open in one mesh."""
@@ -33,10 +39,8 @@ class Membership:
         """Join; who cannot be reached now is dialled on."""
         self._address = address
         self._logs: dict[str, Log] = {}
-        self._stores: dict[str, Store] = {}
-        self.endpoint = Endpoint(credentials=_credentials(address), forwarding=False)
-        for host, port in address.peers:
-            self.endpoint.peer(host, port, RETRY_SECONDS, timeout=DIAL_SECONDS)
+        self._proxies: dict[str, StoreProxy] = {}
+        self.endpoint = self._new_endpoint()
 
     def log(self, name: str) -> Log:
         """Give the handle of a log, without a copy."""
@@ -45,14 +49,46 @@ class Membership:
             self._logs[name] = self.endpoint.attach_log_proxy(name, patience=patience)
         return self._logs[name]
 
-    def store(self, name: str) -> Store:
-        """Give the handle of a store that is level with its master; raises ``RequestTimeout``."""
-        if name not in self._stores:
-            self._stores[name] = self.endpoint.attach_clone(name)
-        idle = self._stores[name].await_idle(timeout=self._address.patience_seconds)
-        if not idle:
-            raise RequestTimeout(f"store {name}: {idle}: is its master in the mesh?")
-        return self._stores[name]
+    def store(self, name: str) -> StoreProxy:
+        """Give the handle of a store, without a copy, whose master has answered a moment ago.
+
+        Raises ``RequestTimeout`` if none did in time.
+        """
+        self.revision(name)
+        return self._proxy(name)
+
+    def revision(self, name: str) -> int:
+        """Ask a store's master for its revision; raises ``RequestTimeout``."""
+        deadline = time.monotonic() + self._address.patience_seconds
+        while True:
+            try:
+                return self._proxy(name).at_master().scan(limit=1).revision
+            except StaleData as error:
+                if time.monotonic() >= deadline:
+                    raise RequestTimeout(f"{error}: is its master in the mesh?") from error
+
+    def _proxy(self, name: str) -> StoreProxy:
+        if name not in self._proxies:
+            self._proxies[name] = self.endpoint.attach_proxy(name)
+        return self._proxies[name]
+
+    @contextmanager
+    def copy(self, name: str) -> Iterator[Store]:
+        """Give a copy of a store that is level with its master, for as long as the block runs.
+
+        Raises ``RequestTimeout``. It has an endpoint of its own, as one has one handle of a store.
+        """
+        with self._new_endpoint() as endpoint, endpoint.attach_clone(name) as store:
+            idle = store.await_idle(timeout=self._address.patience_seconds)
+            if not idle:
+                raise RequestTimeout(f"store {name}: {idle}: is its master in the mesh?")
+            yield store
+
+    def _new_endpoint(self) -> Endpoint:
+        endpoint = Endpoint(credentials=_credentials(self._address), forwarding=False)
+        for host, port in self._address.peers:
+            endpoint.peer(host, port, RETRY_SECONDS, timeout=DIAL_SECONDS)
+        return endpoint
 
 
 _memberships: dict[tuple[int, MeshAddress], Membership] = {}

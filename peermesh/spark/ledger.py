@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from peermesh.blocking import Store
-from peermesh.spark.joining import join
+from peermesh.spark.joining import AnyStore, join
 from peermesh.spark.options import MeshAddress, read_address
 from peermesh.spark.records import (
     JobFenced,
@@ -54,7 +53,7 @@ class StoreAddress:
 class Ledger:
     """What a job has done: ``Ledger(store, "nightly scores")``, in the driver."""
 
-    def __init__(self, store: Store, job: str) -> None:
+    def __init__(self, store: AnyStore, job: str) -> None:
         """Begin a run of the job; earlier runs get ``JobFenced`` when they write."""
         self._store = store
         self._job = job
@@ -93,7 +92,7 @@ class Ledger:
 
         With ``peers``, as in the option of that name, it can be sent to executors.
         """
-        place: Store | StoreAddress = self._store
+        place: AnyStore | StoreAddress = self._store
         if peers is not None:
             place = StoreAddress(read_address({"peers": peers}), self._store.name())
         return Work(place, self._job, self._run, fingerprint)
@@ -102,14 +101,16 @@ class Ledger:
 class Work:
     """Units of a batch job, each of which is done once, and skipped from then on."""
 
-    def __init__(self, place: Store | StoreAddress, job: str, run: Table, fingerprint: str) -> None:
+    def __init__(
+        self, place: AnyStore | StoreAddress, job: str, run: Table, fingerprint: str
+    ) -> None:
         """Use ``Ledger.work``."""
         self._place = place
         self._job = job
         self._run = run
         self._fingerprint = fingerprint
 
-    def _store(self) -> Store:
+    def _store(self) -> AnyStore:
         if isinstance(self._place, StoreAddress):
             return join(self._place.address).store(self._place.name)
         return self._place
@@ -151,7 +152,7 @@ class Work:
         return True
 
 
-def _apply(store: Store, changes: Batch, job: str, run: Table) -> None:
+def _apply(store: AnyStore, changes: Batch, job: str, run: Table) -> None:
     try:
         store.batch(changes).result(ANSWER_SECONDS)
     except GuardFailed as error:
@@ -170,7 +171,9 @@ def _query_of(frame: DataFrame) -> str:
     return query
 
 
-def upsert_batch(store: Store, *key_columns: str, value_column: str | None = None) -> ForeachBatch:
+def upsert_batch(
+    store: AnyStore, *key_columns: str, value_column: str | None = None
+) -> ForeachBatch:
     """Make a function for ``foreachBatch`` that puts each row under its key, exactly once.
 
     It is the way for queries in update mode, which Spark does not let into a sink in Python. It

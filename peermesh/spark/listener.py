@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from peermesh.blocking import Endpoint, Store
+from peermesh.blocking import Endpoint
+from peermesh.spark.joining import AnyStore
 from peermesh.spark.progress import TOPIC, Progress, summarize
 from peermesh.spark.records import progress_key
 from wire.errors import MeshError, OutboxFull
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 class MeshListener(StreamingQueryListener):
     """Publishes progress, best effort: it never holds up a query, and drops what has no room."""
 
-    def __init__(self, endpoint: Endpoint, job: str, store: Store | None = None) -> None:
+    def __init__(self, endpoint: Endpoint, job: str, store: AnyStore | None = None) -> None:
         """Publish under ``spark/progress/JOB``; with a ``store``, keep the last of each there."""
         self._endpoint = endpoint
         self._job = job

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 
 if TYPE_CHECKING:
@@ -70,8 +71,10 @@ class LocalSpark:
             f"-Djava.io.tmpdir={directory}",
             f"-Dlog4j2.configurationFile={logging.as_uri()}",
         )
-        for name in FOREIGN:
-            os.environ.pop(name, None)
+        for variable in FOREIGN:
+            os.environ.pop(variable, None)
+        if (settings or {}).get("spark.master", "").startswith("local-cluster"):
+            os.environ["SPARK_HOME"] = str(link_home(directory / "home"))
         os.environ.update(
             PYSPARK_PYTHON=sys.executable,
             SPARK_LOCAL_IP="127.0.0.1",
@@ -117,6 +120,14 @@ class LocalSpark:
     ) -> None:
         """Stop it."""
         self.stop()
+
+
+def link_home(directory: Path) -> Path:
+    """Make a home of links to the real one, since workers of a local cluster write into it."""
+    directory.mkdir()
+    for path in Path(pyspark.__file__).parent.iterdir():
+        (directory / path.name).symlink_to(path)
+    return directory
 
 
 def _configuration(name: str, directory: Path) -> SparkConf:

@@ -90,6 +90,8 @@ class Options:
     consumer: str | None
     poll_seconds: float
     key_columns: tuple[str, ...]
+    topic_columns: tuple[str, ...]
+    """One, or none."""
     value_column: str | None
     writing: Writing
     write_id: str | None
@@ -115,6 +117,7 @@ NAMES: Final = (
     "consumer",
     "pollTimeout",
     "keyColumns",
+    "topicColumn",
     "valueColumn",
     "writeMode",
     "writeId",
@@ -151,6 +154,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         consumer=found.get("consumer"),
         poll_seconds=_number(found, "pollTimeout", float, POLL_SECONDS),
         key_columns=_names(found.get("keycolumns", "")),
+        topic_columns=(found["topiccolumn"],) if "topiccolumn" in found else (),
         value_column=found.get("valuecolumn"),
         writing=_one_of(Writing, found, "writeMode", "upsert"),
         write_id=found.get("writeid"),

@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Final
 
-from peermesh.blocking import Log, Store
+from peermesh.blocking import Log
+from peermesh.spark.joining import AnyStore
 from peermesh.spark.options import Writing
 from peermesh.spark.records import (
     PIECE_COUNT_MAX,
@@ -23,10 +24,10 @@ from peermesh.spark.records import (
     staged_prefix,
 )
 from stores.log.limits import APPEND_COUNT_MAX, PRODUCER_WINDOW
+from stores.log.runs import partition_of
 from wire.encoding import encode
 from wire.errors import GuardFailed, InvalidData
 from wire.limits import MIB
-from wire.values import Value
 
 APPEND_SIZE_MAX: Final = 8 * MIB
 """Bytes of one append: half of what a keeper takes at once."""
@@ -36,7 +37,12 @@ PIECES_MAX: Final = PRODUCER_WINDOW
 
 
 def publish_in_store(
-    store: Store, query: str, batch: int, rows: Sequence[Row], writing: Writing, seconds: float
+    store: AnyStore,
+    query: str,
+    batch: int,
+    rows: Sequence[Row],
+    writing: Writing,
+    seconds: float,
 ) -> bool:
     """Publish a batch of a query, once; tell whether it was this time.
 
@@ -65,7 +71,7 @@ def publish_in_store(
 class _Publisher:
     """Moves the mark of a query, with rows."""
 
-    def __init__(self, store: Store, query: str, seconds: float) -> None:
+    def __init__(self, store: AnyStore, query: str, seconds: float) -> None:
         self._store = store
         self._query = query
         self._seconds = seconds
@@ -120,30 +126,53 @@ class _Publisher:
             receipt.result(self._seconds)
 
 
-def publish_in_log(
-    log: Log, query: str, batch: int, values: Sequence[Value], seconds: float
+def publish_in_log(log: Log, query: str, batch: int, rows: Sequence[Row], seconds: float) -> None:
+    """Append a batch of a query, once: what has no key goes to the one partition of the query.
+
+    Rows with keys go where their keys belong, and each partition has a producer of its own: so
+    a repetition finds in each what was appended there, whatever was missing in others.
+    """
+    count = log.partition_count()
+    without = [row for row in rows if row[0] is None]
+    if without:
+        partition = partition_of(encode(f"spark/{query}"), count)
+        _append(log, (query, partition), batch, without, seconds)
+    by_partition: dict[int, list[Row]] = {}
+    for row in rows:
+        if row[0] is not None:
+            by_partition.setdefault(partition_of(encode(row[0]), count), []).append(row)
+    for partition, found in sorted(by_partition.items()):
+        _append(log, (f"{query}/{partition}", partition), batch, found, seconds)
+
+
+def _append(
+    log: Log, place: tuple[str, int], batch: int, rows: Sequence[Row], seconds: float
 ) -> None:
-    """Append a batch of a query, once, to the one partition that is the query's."""
-    pieces = _cut(values)
+    """Append rows to a partition, as a producer."""
+    pieces = _cut(rows)
     if len(pieces) > PIECES_MAX:
         raise InvalidData(
-            f"a batch of {len(values):,} rows takes {len(pieces):,} appends, {PIECES_MAX:,} are"
+            f"a batch of {len(rows):,} rows takes {len(pieces):,} appends, {PIECES_MAX:,} are"
             " allowed: make batches smaller with maxOffsetsPerTrigger"
         )
-    producer = f"spark/{query}"
+    producer, partition = place
     for number, piece in enumerate(pieces):
-        sequence = batch * PIECES_MAX + number
-        log.append_batch(piece, producer=producer, sequence=sequence).result(seconds)
+        log.append_entries(
+            piece,
+            partition=partition,
+            producer=f"spark/{producer}",
+            sequence=batch * PIECES_MAX + number,
+        ).result(seconds)
 
 
-def _cut(values: Sequence[Value]) -> list[list[Value]]:
-    pieces: list[list[Value]] = []
+def _cut(rows: Sequence[Row]) -> list[list[Row]]:
+    pieces: list[list[Row]] = []
     size = 0
-    for value in values:
-        value_size = len(encode(value))
-        if not pieces or len(pieces[-1]) == APPEND_COUNT_MAX or size + value_size > APPEND_SIZE_MAX:
+    for row in rows:
+        row_size = len(encode(row))
+        if not pieces or len(pieces[-1]) == APPEND_COUNT_MAX or size + row_size > APPEND_SIZE_MAX:
             pieces.append([])
             size = 0
-        pieces[-1].append(value)
-        size += value_size
+        pieces[-1].append(row)
+        size += row_size
     return pieces

@@ -45,20 +45,25 @@ class Sink:
     def __init__(self, options: Options, schema: StructType) -> None:
         """Check that the columns are there; raises ``InvalidData``."""
         self.options = options
-        self.shape = Shape(options.key_columns, options.value_column)
+        self.shape = Shape(options.key_columns or options.topic_columns, options.value_column)
         self.shape.check(schema.fieldNames())
         if options.store is not None and not options.key_columns:
             raise InvalidData("say which columns are the key: option keyColumns, as in a,b")
         if options.log is not None and (
             options.key_columns or options.writing is not Writing.UPSERT
         ):
-            raise InvalidData("a log has no keyColumns and no writeMode: rows are appended to it")
+            raise InvalidData(
+                "a log has no keyColumns and no writeMode: rows are appended to it, each with the"
+                " key that is in its topicColumn"
+            )
+        if options.store is not None and options.topic_columns:
+            raise InvalidData("a store has no topicColumn: say keyColumns, as in a,b")
 
     def take(self, iterator: Iterator[SparkRow]) -> Written:
         """Take the rows of a task in."""
         context = TaskContext.get()
         assert context is not None, "write runs in tasks"
-        has_keys = self.options.store is not None
+        has_keys = bool(self.shape.key_columns)
         rows: list[Row] = [
             (self.shape.key(row) if has_keys else None, self.shape.value(row)) for row in iterator
         ]
@@ -83,7 +88,7 @@ class Sink:
         else:
             assert options.log is not None, options
             log = membership.log(options.log)
-            publish_in_log(log, query, batch, [value for _, value in rows], seconds)
+            publish_in_log(log, query, batch, rows, seconds)
 
 
 class MeshStreamWriter(DataSourceStreamWriter):

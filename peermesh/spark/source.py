@@ -26,12 +26,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from peermesh.spark.columns import converter, ddl, log_row, store_row
-from peermesh.spark.filters import KeyFilter, find_entries
+from peermesh.spark.filters import KeyFilter
 from peermesh.spark.joining import join
 from peermesh.spark.offsets import Offsets, Range, from_json, to_json
 from peermesh.spark.options import End, Options, read_options
 from peermesh.spark.reading import LogReader
 from peermesh.spark.sink import MeshStreamWriter, MeshWriter, Sink
+from peermesh.spark.tables import read_table
 from wire.errors import InvalidData
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class StorePartition(InputPartition):
     """A task: what it reads of a store."""
 
     key_filter: KeyFilter
+    since: int
+    """The revision of the master when the read was planned."""
 
 
 def _open(options: Options) -> LogReader:
@@ -151,16 +154,18 @@ class StoreReader(DataSourceReader):
         self._filter = KeyFilter()
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan: one task, so that there is one moment."""
-        return [StorePartition(self._filter)]
+        """Plan: one task, so that there is one moment, which is now or later."""
+        assert self._options.store is not None, self._options
+        since = join(self._options.address).revision(self._options.store)
+        return [StorePartition(self._filter, since)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
-        """Read in an executor, from a copy that is level with the master."""
+        """Read in an executor, at the nearest replica."""
         assert isinstance(partition, StorePartition), partition
         options, convert = self._options, converter(self._options, self._schema)
         assert options.store is not None, options
-        store = join(options.address).store(options.store)
-        for entry in find_entries(store, partition.key_filter):
+        membership, wanted = join(options.address), partition.key_filter
+        for entry in read_table(membership, options.store, wanted, partition.since):
             yield store_row(entry, convert)
 
 

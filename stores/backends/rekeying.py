@@ -21,7 +21,7 @@ from stores.backends.log_sealed import SealedLogBackend
 from stores.backends.sqlite import SQLiteBackend
 from stores.backends.sqlite_file import SQLiteFile
 from stores.backends.sqlite_sealed import SealedSQLiteBackend
-from stores.persistence import Census, Changes
+from stores.persistence import Census, Changes, Rows
 from stores.sealing import StorageKeys
 from wire.errors import BackendFailure
 
@@ -90,10 +90,9 @@ def _copy_store(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
         sealed.load(loaded.epoch)
         names = list(columns)
         for start in range(0, len(names), count):
-            entries = [(key, columns.entry(key)) for key in names[start : start + count]]
-            rows = [(k, e.value, e.revision, e.expires_at_ns) for k, e in entries if e is not None]
+            rows = Rows.of(columns, names[start : start + count])
             sealed.commit(Changes(loaded.revision, rows=rows))
-            yield len(rows)
+            yield len(rows.keys)
         census = Census.of(columns)
         sealed.commit(Changes(loaded.revision, writers=loaded.writers, census=census))
 

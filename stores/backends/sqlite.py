@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from os import PathLike, fspath
 from typing import Final, Literal, get_args
 
@@ -22,9 +22,10 @@ from stores.backends.wal import LogWitness, read_witness
 from stores.digests import checksum, checksums
 from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
-from stores.persistence import Census, Changes, Loaded
+from stores.persistence import Census, Changes, Loaded, Rows
 from stores.table import Columns
 from wire.errors import BackendFailure, DecodeError
+from wire.limits import KIB
 
 Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
 
@@ -34,6 +35,14 @@ SCHEMA_VERSION: Final = 2
 CHECKPOINT_PAGES: Final = 4_000
 """Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
 busy store rewrites the same pages often, and each move costs two more waits for the disk."""
+
+ROWS_PER_STATEMENT: Final = 128
+"""Rows that one statement writes: SQLite does them without asking for the interpreter in between,
+so that the master goes on meanwhile. Five values each stay below the 999 that an old SQLite takes.
+"""
+
+SMALL_SIZE: Final = 4 * KIB
+"""Bytes up to which values are written so: a statement keeps what it wrote last, up to 0.5 MiB."""
 
 REMEDY: Final = (
     "do not use it. Promote a clone that has the store (peermesh store promote), or restore a copy"
@@ -249,12 +258,7 @@ class SQLiteBackend:
     def _write(self, connection: sqlite3.Connection, changes: Changes) -> None:
         if changes.is_cleared:
             connection.execute("DELETE FROM store")
-        if changes.rows:
-            keys, values, revisions, expiries = zip(*changes.rows, strict=True)
-            is_lasting = expiries.count(None) == len(expiries)
-            checks = checksums(keys, values, revisions, () if is_lasting else expiries)
-            rows = zip(keys, values, revisions, expiries, checks, strict=True)
-            connection.executemany("REPLACE INTO store VALUES (?, ?, ?, ?, ?)", rows)
+        self._replace(connection, changes.rows)
         if changes.erased:
             erased = [(key,) for key in changes.erased]
             connection.executemany("DELETE FROM store WHERE key = ?", erased)
@@ -269,6 +273,28 @@ class SQLiteBackend:
             numbers["entries"] = census.entry_count
             numbers["revisions"] = census.revision_total & _INTEGER_MAX
         self._set_meta(connection, numbers)
+
+    def _replace(self, connection: sqlite3.Connection, rows: Rows) -> None:
+        if not rows.keys:
+            return
+        checks = checksums(rows.keys, rows.values, rows.revisions, rows.expiries)
+        # To sqlite3 a bytearray is what it is. For bytes it looks for an adapter, and raises and
+        # catches an error when there is none: that took a quarter of a commit.
+        keys, values = map(bytearray, rows.keys), map(bytearray, rows.values)
+        # It is the same with NULL, which most rows have for an expiry: so it is left out.
+        columns: list[Iterable[object]] = [keys, values, rows.revisions, checks]
+        names = "key, value, revision, checksum"
+        if rows.expiries:
+            columns, names = [*columns, rows.expiries], f"{names}, expiry"
+        one = f"({', '.join('?' * len(columns))})"
+        statement = f"REPLACE INTO store ({names}) VALUES "
+        records = zip(*columns, strict=True)
+        if max(map(len, rows.values)) <= SMALL_SIZE:
+            many = statement + ", ".join([one] * ROWS_PER_STATEMENT)
+            for _ in range(len(rows.keys) // ROWS_PER_STATEMENT):
+                some = chain.from_iterable(islice(records, ROWS_PER_STATEMENT))
+                connection.execute(many, list(some))
+        connection.executemany(statement + one, records)
 
     def _writer_row(self, row: WriterRow) -> tuple[bytes, int, int, bytes, int]:
         self._seen += 1

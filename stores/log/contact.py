@@ -126,6 +126,9 @@ class Contact:
 
     def on_command(self, command: InternalCommand) -> None:
         """Take in what the keeper's end of the channel from us says."""
+        content = command.content
+        if isinstance(content, commands.NotAllowedCommand) and not content.is_reading:
+            self.writing.deny(content.text)
         if (message := commands.consumer_message(command)) is not None:
             self.writing.receive(command.sender, message)
 

@@ -205,6 +205,9 @@ class Follower(Proxy):
 
     def _on_command(self, command: InternalCommand) -> None:
         """Hand a message of the keeper's channel to its consumer, or one of ours to its writer."""
+        if isinstance(command.content, commands.NotAllowedCommand):
+            self._on_not_allowed(command.content)
+            return
         if commands.consumer_message(command) is not None:
             self.contact.on_command(command)
             return
@@ -331,10 +334,19 @@ class Follower(Proxy):
                 del self._idle[token]
                 self._effects.append(IdleReached(token))
 
+    def _on_not_allowed(self, refusal: commands.NotAllowedCommand) -> None:
+        """Give up: on everything without an outcome, or altogether, if there is nothing to read."""
+        self.contact.writing.deny(refusal.text)
+        if refusal.is_reading and self.phase is not Phase.SYNCED:
+            self._stop(ErrorCode.NOT_AUTHORIZED, refusal.text)
+
     def _end(self, code: ErrorCode, text: str) -> list[LogEffect]:
+        self._stop(code, text)
+        return self._take_effects()
+
+    def _stop(self, code: ErrorCode, text: str) -> None:
         if not self._is_closed:
             self._is_closed = True
             self._consumer.stop()
             self.contact.close(self._session)
             self._effects.append(Closed(code, text))
-        return self._take_effects()

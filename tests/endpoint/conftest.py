@@ -8,28 +8,17 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 from endpoint import Endpoint, StatusCode, Subscriber
-from handshake.directory import ConnectionId, PeerDirectory
-from handshake.effects import Established, Failed, Send
-from handshake.machine import Handshake
-from wire.clocks import LamportTime, VectorTime
-from wire.codec import decode_control, encode_control, encode_header
-from wire.framing import (
-    ControlFrame,
-    FrameDecoder,
-    NodeFrame,
-    encode_control as frame_control,
-    encode_node,
-    encode_preamble,
-)
+from handshake.effects import Failed
+from peermesh.testing.hostile import SMALL_ID, HostilePeer, encoded, open_hostile
+from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
-from wire.limits import FRAME_SIZE_MAX
-from wire.messages import Announcement, NodeHeader, PackedType, Preamble
 
 # Endpoints of other processes that dial again may find that their port is ours now. On Linux each
 # process can have a loopback address of its own.
@@ -40,7 +29,6 @@ HOST = f"127.{_PID >> 16 & 127}.{_PID >> 8 & 255}.{_PID & 255 or 1}" if _IS_LINU
 PATIENCE_SECONDS = 20.0
 """How long a truth may take on a machine that has other things to do. Nothing waits so long."""
 
-SMALL_ID = EndpointId(bytes(15) + b"\x01")
 GREAT_ID = EndpointId(b"\xff" * 16)
 
 
@@ -120,126 +108,13 @@ async def open_world() -> AsyncIterator[World]:
                 world.closing.set()
 
 
-class RawPeer:
-    """A connection under the test's control, byte for byte."""
-
-    def __init__(self, stream: trio.SocketStream, local: EndpointId) -> None:
-        self.stream = stream
-        self.local = local
-        self.remote: EndpointId | None = None
-        self.decoder = FrameDecoder()
-        self.subscriptions: tuple[str, ...] = ("",)
-        self.announcements: tuple[Announcement, ...] = ()
-        self.handshake: Handshake | None = None
-        self.sequence = 0
-
-    # What the handshake asks for.
-
-    def knowledge(self) -> VectorTime:
-        return VectorTime({self.local: LamportTime(1)})
-
-    def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
-        assert self.handshake is not None
-        assert self.handshake.peer is not None
-        return (self.about(self.local, links=(self.handshake.peer,)), *self.announcements)
-
-    def about(
-        self, origin: EndpointId, time: int = 1, links: tuple[EndpointId, ...] = ()
-    ) -> Announcement:
-        return Announcement(origin, LamportTime(time), links, self.subscriptions, (), True)
-
-    # Bytes.
-
-    async def send(self, *messages: object) -> None:
-        await self.stream.send_all(b"".join(map(self.encoded, messages)))
-
-    @staticmethod
-    def encoded(message: object) -> bytes:
-        if isinstance(message, bytes):
-            return message
-        if isinstance(message, Preamble):
-            return encode_preamble(message)
-        kind, body = encode_control(message)
-        return frame_control(kind, body)
-
-    def node(
-        self,
-        topic: str,
-        *payloads: bytes,
-        sender: EndpointId | None = None,
-        to: EndpointId | None = None,
-        kind: PackedType = PackedType.BYTES,
-        sequence: int | None = None,
-    ) -> bytes:
-        """Make a node frame, from ourselves unless it is to be spoofed."""
-        if sequence is None:
-            sequence, self.sequence = self.sequence, self.sequence + 1
-        header = encode_header(NodeHeader(kind, sender or self.local, to, topic))
-        return b"".join(encode_node(header, 16, sequence, payloads)[0])
-
-    async def receive(self) -> object:
-        """Give the next message, or ``None`` at the end of the connection."""
-        while (frame := self.decoder.next_frame()) is None:
-            try:
-                chunk = await self.stream.receive_some(65_536)
-            except trio.BrokenResourceError:
-                return None
-            if not chunk:
-                return None
-            self.decoder.feed(chunk)
-        return decode_control(frame.kind, frame.body) if type(frame) is ControlFrame else frame
-
-    async def receive_some(self, wanted: type) -> object:
-        """Give the next message of a class, skipping others; ``None`` at the end."""
-        while (message := await self.receive()) is not None:
-            if isinstance(message, wanted):
-                return message
-        return None
-
-    async def greet(self) -> object:
-        """Shake hands as a good peer does; give what became of it."""
-        self.handshake = Handshake(
-            connection=ConnectionId(1),
-            dialled=True,
-            directory=PeerDirectory(self.local),
-            source=self,
-        )
-        verdict = await self._carry_out(self.handshake.start())
-        while verdict is None and (message := await self.receive()) is not None:
-            verdict = await self._carry_out(self.handshake.receive(message))
-        return verdict
-
-    async def _carry_out(self, effects: Iterable[object]) -> object:
-        verdict = None
-        for effect in effects:
-            if isinstance(effect, Send):
-                await self.send(effect.message)
-            else:
-                verdict = effect
-            if isinstance(effect, Established):
-                self.remote = effect.peer
-                self.decoder.size_max = FRAME_SIZE_MAX
-        return verdict
-
-
 @asynccontextmanager
 async def open_raw(
-    endpoint: Endpoint,
-    port: int,
-    local: EndpointId = SMALL_ID,
-    *,
-    greets: bool = True,
-    subscriptions: tuple[str, ...] = ("",),
-    announcements: tuple[Announcement, ...] = (),
-) -> AsyncIterator[RawPeer]:
-    """Connect a raw peer, and shake hands unless it is not to."""
-    stream = await trio.open_tcp_stream(HOST, port)
-    async with stream:
-        raw = RawPeer(stream, local)
-        raw.subscriptions, raw.announcements = subscriptions, announcements
-        if greets:
-            verdict = await raw.greet()
-            assert isinstance(verdict, Established), verdict
+    endpoint: Endpoint, port: int, local: EndpointId = SMALL_ID, **words: Any
+) -> AsyncIterator[HostilePeer]:
+    """Connect a hostile peer; if it greets, wait until the endpoint has it for a peer."""
+    async with open_hostile((HOST, port), local, **words) as raw:
+        if raw.remote is not None:
             await until(lambda: local in endpoint.loop.peerings)
         yield raw
 
@@ -287,6 +162,7 @@ def kit() -> SimpleNamespace:
         great_id=GREAT_ID,
         world=open_world,
         raw=open_raw,
+        encoded=encoded,
         until=until,
         events_until=events_until,
         distances=distances,

@@ -19,6 +19,7 @@ from endpoint.core import (
     DIGEST_MISMATCHES_MAX,
     ENDPOINTS_MAX,
     ROUTES_MAX,
+    ROUTES_SIZE_MAX,
     UNREACHABLE_GRACE_SECONDS,
     EndpointCore,
 )
@@ -177,7 +178,7 @@ class Mesh:
     def receive(self, end: End, frame: Frame) -> None:
         core = self.cores[end.local]
         route = core.route(frame.header)
-        if not route.window.admit(frame.sequence):
+        if not route.admit(end.remote, frame.sequence):
             return
         if route.receivers:
             self.delivered.append((end.local, route.header.sender, frame.sequence))
@@ -578,6 +579,14 @@ def test_senders_and_topics_that_nobody_knows_fill_no_memory() -> None:
     assert len(core.routes) <= ROUTES_MAX
     assert {sender for sender, _ in core._windows} <= {core.local}
     assert len(core.topology._trees) <= len(mesh.cores)
+
+
+def test_routes_of_giant_headers_are_bounded_by_their_bytes() -> None:
+    core = EndpointCore(IDS[0])
+    for number in range(400):
+        header = NodeHeader(PackedType.BYTES, IDS[1], None, f"/{number:03}" + "x" * 60_000)
+        core.route(encode_header(header))
+        assert sum(map(len, core.routes)) <= ROUTES_SIZE_MAX
 
 
 def test_a_message_that_comes_back_to_its_sender_goes_nowhere() -> None:

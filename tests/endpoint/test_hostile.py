@@ -143,6 +143,8 @@ def announced(**changes: object) -> bytes:
         "subscriptions": (),
         "stores": (),
         "forwarding": True,
+        "name": None,
+        "seal": None,
         **changes,
     }
     return control(ControlKind.ANNOUNCEMENTS, (tuple(fields.values()),))
@@ -192,6 +194,9 @@ AFTER_THE_HANDSHAKE = {
     "a reserved subscription": (announced(subscriptions=("<$>",)), ErrorCode.INVALID_TOPIC),
     "subscriptions twice": (announced(subscriptions=("/a", "/a/b")), MALFORMED),
     "a store that is none": (announced(stores=("/t",)), ErrorCode.INVALID_TOPIC),
+    "a name without an end": (announced(name="n" * 256), MALFORMED),
+    "a seal of nothing": (announced(seal=()), MALFORMED),
+    "a seal with half a key": (announced(seal=(b"k" * 16, (), b"", b"s" * 64)), MALFORMED),
     "too many subscriptions": (
         announced(subscriptions=tuple(sorted(f"/{n:06}" for n in range(20_000)))),
         ErrorCode.LIMIT_EXCEEDED,
@@ -212,7 +217,7 @@ async def test_bad_bytes_from_a_peer_end_its_peering_with_a_code(kit, attack) ->
             assert "broke the protocol" in events[-1].reason
             drop = await raw.receive_some(DropConn)
             # What is long is not read to its end, and then the system may cut off our last words.
-            assert drop is not None or len(raw.encoded(said)) > 60_000
+            assert drop is not None or len(kit.encoded(said)) > 60_000
             assert drop is None or drop.code is events[-1].code
         await siege.check()
 
@@ -225,7 +230,7 @@ async def test_a_connection_cut_off_in_the_middle_of_a_frame_leaves_nothing_behi
         whole = front(1_000_000, kind=1) + bytes(100)
         for size in (1, 7, 8, 15, 27, 100):
             async with kit.raw(siege.hub, siege.port, greets=is_after) as raw:
-                await raw.send((whole if is_after else raw.encoded(OUR_VERSIONS) + whole)[:size])
+                await raw.send((whole if is_after else kit.encoded(OUR_VERSIONS) + whole)[:size])
             code = StatusCode.PEER_LOST if is_after else StatusCode.PEER_UNAVAILABLE
             await kit.events_until(siege.status, code)
         await siege.check()
@@ -394,7 +399,7 @@ async def test_a_peer_that_asks_without_reading_the_answers_is_dropped(kit) -> N
         for number in range(6):
             siege.hub.subscribe(f"/{number}" + "x" * 60_000)
         async with kit.raw(siege.hub, siege.port) as raw:
-            question = raw.encoded(Knowledge(VectorTime()))
+            question = kit.encoded(Knowledge(VectorTime()))
             with trio.move_on_after(10):
                 for _ in range(500):
                     if raw.local not in siege.hub.loop.peerings:

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
-from handshake.credentials import Credentials, PeerNotTrusted
+from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from wire.errors import (
     AddressInUse,
@@ -16,6 +16,7 @@ from wire.errors import (
     InsecureAddress,
     InvalidTopic,
     PeerIncompatible,
+    PeerNotTrusted,
     PeerUnavailable,
 )
 from wire.framing import encode_preamble

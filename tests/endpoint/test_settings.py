@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from endpoint import Endpoint, OverflowPolicy, Settings, SettingsError
-from wire.errors import MeshError
+from handshake.credentials import Credentials
+from handshake.secret import ClusterSecret
+from wire.errors import CredentialsError, MeshError
 
 
 def test_arguments_go_before_variables_and_those_before_the_file(tmp_path: Path) -> None:
@@ -30,7 +32,7 @@ def test_without_any_source_there_are_defaults() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"tll": 3}, "unknown setting 'tll'; there are allow_plain, forwarding"),
+        ({"tll": 3}, "unknown setting 'tll'; there are allow_plain, authority"),
         ({"ttl": 0}, "between 1 and 255"),
         ({"ttl": 256}, "between 1 and 255"),
         ({"ttl": "many"}, "ttl cannot be 'many'"),
@@ -69,3 +71,66 @@ def test_an_endpoint_reads_its_file(tmp_path: Path) -> None:
     file = tmp_path / "mesh.toml"
     file.write_text("ttl = 2")
     assert Endpoint(settings_file=file).settings.ttl == 2
+
+
+# The way into the mesh.
+
+
+SECRET = ClusterSecret(bytes(range(20)))
+
+
+def authority_of(settings: Settings) -> str:
+    credentials = settings.credentials()
+    assert credentials is not None
+    return credentials.authority
+
+
+def test_a_secret_comes_from_an_argument_a_variable_or_a_file(tmp_path: Path) -> None:
+    text, file = SECRET.text(), tmp_path / "secret"
+    SECRET.save(file)
+    toml = tmp_path / "mesh.toml"
+    toml.write_text(f'secret_file = "{file}"\n')
+    found = [
+        Settings.load({"secret": text}, {}),
+        Settings.load({"secret": SECRET}, {}),
+        Settings.load({}, {"PEERMESH_SECRET": text}),
+        Settings.load({}, {"PEERMESH_SECRET_FILE": str(file)}),
+        Settings.load({}, {}, toml),
+    ]
+    assert {authority_of(each) for each in found} == {Credentials.from_secret(SECRET).authority}
+    assert all(text not in repr(each) for each in found)
+
+
+def test_without_a_secret_or_with_an_empty_one_there_are_no_credentials() -> None:
+    assert Settings.load({}, {}).credentials() is None
+    assert Settings.load({}, {"PEERMESH_SECRET": " "}).credentials() is None
+
+
+def test_one_way_in_replaces_another_as_a_whole(tmp_path: Path) -> None:
+    other = ClusterSecret.generate()
+    other.save(tmp_path / "secret")
+    low = {"PEERMESH_SECRET_FILE": str(tmp_path / "secret")}
+    assert authority_of(Settings.load({"secret": SECRET}, low)) != authority_of(
+        Settings.load({}, low)
+    )
+    assert Settings.load({"secret": None}, low).credentials() is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"secret": SECRET, "secret_file": "x"}, "give one way into the mesh"),
+        ({"secret": SECRET, "certificate": "x"}, "give one way into the mesh"),
+        ({"certificate": "x", "key": "y"}, "give all three"),
+    ],
+)
+def test_half_a_way_in_and_two_ways_are_refused(arguments: dict, words: str) -> None:
+    with pytest.raises(SettingsError, match=words):
+        Settings.load(arguments, {})
+
+
+@pytest.mark.parametrize("secret", ["hunter2", "peermesh-secret-abcdefgh", "peermesh-secret-"])
+def test_a_weak_secret_is_refused_and_not_repeated(secret: str) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        Endpoint(secret=secret)
+    assert secret.removeprefix("peermesh-secret-") not in str(caught.value) or secret.endswith("-")

@@ -7,15 +7,36 @@ from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
-from tests.fuzz.targets import control, frames, handshake, lines, store, texts, values, webhdfs
+from tests.fuzz.targets import (
+    agent,
+    control,
+    edge,
+    frames,
+    handshake,
+    http,
+    lines,
+    log,
+    mesh,
+    store,
+    texts,
+    tls,
+    values,
+    webhdfs,
+)
 
 TARGETS: dict[str, ModuleType] = {
+    "agent": agent,
     "control": control,
+    "edge": edge,
     "frames": frames,
     "handshake": handshake,
+    "http": http,
     "lines": lines,
+    "log": log,
+    "mesh": mesh,
     "store": store,
     "texts": texts,
+    "tls": tls,
     "values": values,
     "webhdfs": webhdfs,
 }

@@ -20,16 +20,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from handshake.credentials import (
-    Credentials,
-    check_address,
-    is_loopback,
-    peer_name,
-    peer_not_trusted,
-)
+from handshake.credentials import Credentials, peer_name
 from handshake.keyfiles import FILE_SIZE_MAX
+from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
-from wire.errors import CredentialsError, InsecureAddress, PeerNotTrusted
+from wire.errors import CredentialsError, PeerNotTrusted
 
 SECRET = ClusterSecret(bytes(range(20)))
 OTHER_SECRET = ClusterSecret(bytes(range(1, 21)))
@@ -448,39 +443,3 @@ def test_a_key_too_weak_for_tls_is_named(tmp_path, authority):
     credentials = Credentials.from_files(*authority.member(tmp_path, key=weak))
     with pytest.raises(CredentialsError, match=r"service-a \(EE_KEY_TOO_SMALL\)"):
         credentials.server_context()
-
-
-# Addresses.
-
-
-@pytest.mark.parametrize(
-    "host",
-    ["127.0.0.1", "127.8.9.10", "::1", "localhost", "LocalHost", "::ffff:127.0.0.1"],
-)
-def test_plain_tcp_is_accepted_on_loopback(host):
-    check_address(host, None, allow_plain=False)
-
-
-@pytest.mark.parametrize(
-    "host",
-    [
-        "",
-        "0.0.0.0",
-        "::",
-        "192.168.1.5",
-        "::ffff:192.168.1.5",
-        "fe80::1",
-        "example.org",
-        "localhost.example.org",
-        "127.1",
-        "2130706433",
-        " 127.0.0.1",
-        "127.0.0.1.example.org",
-    ],
-)
-def test_plain_tcp_is_refused_anywhere_else(host):
-    assert not is_loopback(host)
-    with pytest.raises(InsecureAddress, match=r"from_secret .* allow_plain=True"):
-        check_address(host, None, allow_plain=False)
-    check_address(host, None, allow_plain=True)
-    check_address(host, Credentials.from_secret(SECRET, "left"), allow_plain=False)

@@ -66,6 +66,7 @@ class End:
         self.directory = PeerDirectory(local)
         self.source = Source(*announcements)
         self.versions = versions
+        self.objection: str | None = None
         self.handshakes: list[Handshake] = []
 
     def connect(self, *, dialled: bool) -> Handshake:
@@ -76,6 +77,7 @@ class End:
                 directory=self.directory,
                 source=self.source,
                 versions=self.versions,
+                vet=lambda peer, news: self.objection,
             )
         )
         return self.handshakes[-1]
@@ -238,9 +240,12 @@ def walk(make: Callable[[], Handshake], path: tuple[HandshakeMessage, ...]) -> I
             yield from walk(make, (*path, message))
 
 
-def fresh(local: EndpointId, other: State | None, *, dialled: bool) -> Handshake:
+def fresh(
+    local: EndpointId, other: State | None, *, dialled: bool, objection: str | None = None
+) -> Handshake:
     """Begin a handshake at an endpoint that has another one in this state, or none."""
     end = End(local) if other is None else in_state(other)[0]
+    end.objection = objection
     return end.connect_and_receive(dialled=dialled)
 
 
@@ -249,6 +254,7 @@ def moves_by_messages() -> Iterator[Move]:
     for local, other in [(HIGH, None), *((LOW, other) for other in others)]:
         for dialled in (True, False):
             yield from walk(partial(fresh, local, other, dialled=dialled), ())
+    yield from walk(partial(fresh, LOW, None, dialled=True, objection="no role"), ())
 
 
 def moves_by_calls() -> Iterator[Move]:
@@ -273,6 +279,20 @@ def test_the_state_diagram_shows_all_that_happens_and_nothing_else():
 
 def test_the_state_diagram_begins_with_the_start():
     assert next(transitions()) == Transition(State.NEW, "start()", (State.AWAIT_PREAMBLE,))
+
+
+@pytest.mark.parametrize("local", [LOW, HIGH], ids=["originator", "responder"])
+def test_whom_there_is_something_against_is_refused_and_told_why(local):
+    end = End(local)
+    end.objection = "there is no role for you"
+    handshake = end.connect(dialled=True)
+    handshake.start()
+    messages = (HELLO_FROM_HIGH, SYN_ACK) if local == LOW else (SYN_FROM_LOW,)
+    effects = [handshake.receive(message) for message in (OUR_VERSIONS, *messages)][-1]
+    drop, failed = effects
+    assert drop == Send(DropConn(ErrorCode.NOT_AUTHORIZED, "there is no role for you"))
+    assert failed == Failed(ErrorCode.NOT_AUTHORIZED, failed.reason, handshake.peer)
+    assert end.directory.standing(handshake.peer) is Standing.FREE
 
 
 def test_a_handshake_that_is_over_takes_nothing_more():

@@ -149,10 +149,10 @@ HANDSHAKE = [
     Safeguard(
         "plain TCP on loopback only",
         "anybody on the network reads and writes the mesh",
-        "handshake/credentials.py",
-        "    if credentials is not None or allow_plain or is_loopback(host):\n",
+        "handshake/exposure.py",
+        "    if allow_plain or is_loopback(host):\n",
         "    if True:\n",
-        ("tests/handshake/test_credentials.py",),
+        ("tests/handshake/test_exposure.py",),
     ),
 ]
 

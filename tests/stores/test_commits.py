@@ -61,7 +61,7 @@ def test_a_commit_has_the_net_effect_once_for_each_key(table, commits):
     put(table, b"a", b"1", b"a", b"2", b"b", b"1")
     table.apply(EraseCommand(W, 4, [b"b", b"old", b"missing"]))
     changes = commits.start((), ())
-    assert changes.rows == [(b"a", b"2", 3, None)]
+    assert list(changes.rows) == [(b"a", b"2", 3, None)]
     assert changes.erased == [b"b", b"old", b"missing"]
     assert changes.revision == 7
     assert not changes.is_cleared
@@ -75,7 +75,7 @@ def test_after_a_clear_only_what_came_later_is_written(table, commits):
     assert visible(commits, b"old", b"a", b"b") == [b"0", None, None]
     changes = commits.start((), ())
     assert changes.is_cleared
-    assert changes.rows == [(b"b", b"1", 4, None)]
+    assert list(changes.rows) == [(b"b", b"1", 4, None)]
     assert changes.erased == []
     commits.finish()
     assert visible(commits, b"old", b"a", b"b") == [None, None, b"1"]

@@ -182,9 +182,14 @@ CONTENTS = {
         "02" + "82" + "8442616b42617603f6" + "8442616cf60405" + "417a",
     ),
     "read_refused": (
-        commands.ReadRefusedCommand(2, is_stale=True, text="bye"),
-        "89184b",
-        "02f563627965",
+        commands.ReadRefusedCommand(2, is_stale=True, text="bye", is_denied=True),
+        "8a184b",
+        "02f563627965f5",
+    ),
+    "not_allowed": (
+        commands.NotAllowedCommand(is_reading=True, text="no role"),
+        "88182c",
+        "f5676e6f20726f6c65",
     ),
     "verify_request": (commands.VerifyRequestCommand(9), "871844", "09"),
     "verify_answer": (

@@ -164,6 +164,23 @@ def test_a_large_frame_in_small_chunks_is_copied_once_and_buffered_once() -> Non
     assert peak < 1.5 * size
 
 
+def test_a_large_frame_in_crumbs_takes_little_more_than_its_size() -> None:
+    size = 256 * 1024
+    decoder = FrameDecoder(limits.FRAME_SIZE_MAX)
+    stream = PREAMBLE + encode_control(8, bytes(range(256)) * (size // 256))
+    decoder.feed(stream[:40])
+    decoder.next_frame()
+    tracemalloc.start()
+    for at in range(40, len(stream) - 2, 2):
+        decoder.feed(stream[at : at + 2])
+        assert decoder.next_frame() is None
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 2 * size
+    decoder.feed(stream[-2:])
+    assert decoder.next_frame().body == stream[28:]
+
+
 def test_what_came_with_the_last_frame_stays_inside() -> None:
     decoder = FrameDecoder()
     decoder.feed(PREAMBLE + encode_control(1, b"a") + encode_control(2, b"b"))

@@ -236,7 +236,7 @@ class EdgeBroker(Opened):
             return
         seen = remote_address(stream)
         try:
-            line = Line(await self._network.accept(stream))
+            line = Line(await self._network.accept(stream), is_stranger=True)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError):
             return
         guest = Guest(self.hall, line, here, self.apply)

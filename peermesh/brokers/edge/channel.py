@@ -17,6 +17,7 @@ from peermesh.brokers.edge.messages import Accepted, Attached, Refused, write
 from wire.errors import RemoteProtocolError
 from wire.framing import NodeFrame, encode_node
 from wire.limits import MIB, PAYLOAD_SIZE_MAX
+from wire.scalars import INTEGER_MAX
 
 WINDOW: Final = 4096
 """Messages of one publisher in one topic that may wait to be accepted, and messages of one
@@ -24,6 +25,10 @@ subscription that may wait to be taken: some milliseconds at full speed."""
 
 WINDOW_BYTES: Final = 4 * MIB
 """Bytes of the same, for large messages; one is let through whatever its size."""
+
+WAITING_BYTES_MAX: Final = 64 * MIB
+"""Bytes that may wait in one topic for all its subscribers: sixteen publishers with full windows.
+Beyond, who sends more is disconnected, and repeats it: nothing is lost."""
 
 STALL_SECONDS: Final = 5.0
 """How long a subscriber that takes nothing may hold up its topic, as in the mesh."""
@@ -156,6 +161,7 @@ class Channel:
         self.subscriptions: dict[bytes, Subscription] = {}
         self._sources: OrderedDict[bytes, Source] = OrderedDict()
         self._waiting: deque[Parcel] = deque()
+        self._waiting_bytes = 0
 
     @property
     def waiting_count(self) -> int:
@@ -180,6 +186,8 @@ class Channel:
                 )
             skip = min(count, source.seen + 1 - first)
             self.duplicates += skip
+        if first + count > INTEGER_MAX:
+            raise RemoteProtocolError(f"topic {self.topic!r}: there are no numbers after {first}")
         if skip == count:
             return [self._acknowledge(line, source)]
         data = b"".join(frame.forwarded() if not skip else _rest(frame, skip))
@@ -190,25 +198,31 @@ class Channel:
             or source.waiting_bytes + size > WINDOW_BYTES + PAYLOAD_SIZE_MAX
         ):
             raise RemoteProtocolError(f"topic {self.topic!r}: more than its window was sent")
+        if self._waiting_bytes + size > WAITING_BYTES_MAX:
+            raise RemoteProtocolError(f"topic {self.topic!r}: too much waits already, try again")
         source.seen = parcel.sequence
         source.waiting += parcel.count
         source.waiting_bytes += size
+        self._waiting_bytes += size
         self._waiting.append(parcel)
         return self._accept()
 
     def _source(self, publisher: bytes) -> Source:
         source = self._sources.get(publisher)
         if source is None:
-            source = self._sources[publisher] = Source()
-            if len(self._sources) > SOURCES_MAX:
+            if len(self._sources) >= SOURCES_MAX:
                 self._forget_source()
+            source = self._sources[publisher] = Source()
         else:
             self._sources.move_to_end(publisher)
         return source
 
     def _forget_source(self) -> None:
-        silent = next(name for name, source in self._sources.items() if not source.waiting)
-        del self._sources[silent]
+        silent = (name for name, source in self._sources.items() if not source.waiting)
+        name = next(silent, None)
+        if name is None:
+            raise RemoteProtocolError(f"topic {self.topic!r}: too many publishers wait, try again")
+        del self._sources[name]
 
     def _acknowledge(self, line: Line, source: Source) -> Acknowledge:
         return Acknowledge(line, Accepted(self.topic, source.accepted))
@@ -222,6 +236,7 @@ class Channel:
             source = parcel.source
             source.waiting -= parcel.count
             source.waiting_bytes -= parcel.size
+            self._waiting_bytes -= parcel.size
             source.accepted = parcel.sequence
             self.position += parcel.count
             for subscription in subscriptions:

@@ -24,12 +24,20 @@ from peermesh.brokers.edge.messages import (
 from peermesh.brokers.edge.registry import Watch
 from wire.errors import MeshError, RemoteProtocolError
 from wire.framing import NodeFrame
+from wire.limits import KIB, MIB
 
 CLIENTS_MAX: Final = 4096
 """Clients of one registry port; beyond, they are closed unheard."""
 
 ASKS_MAX: Final = 16_384
 """Requests of one client that may wait, before it is refused: two for each topic there may be."""
+
+ASKS_SIZE_MAX: Final = 32 * MIB
+"""Bytes of them: the largest request there is, with as much again of ordinary ones."""
+
+NODE_SIZE_MAX: Final = 16 * KIB
+"""Bytes of a node's path, and of its data: far more than a topic, escaped, and an address take. The
+store would refuse much longer keys, and be asked again for ever."""
 
 WATCHES_MAX: Final = 16_384
 """Nodes that one client may watch: two for each topic there may be."""
@@ -55,7 +63,7 @@ async def serve_registry(
             stream.socket.close()
             return
         try:
-            line = Line(await network.accept(stream))
+            line = Line(await network.accept(stream), is_stranger=True)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError):
             return
         desk = Desk(tree.session(), line)
@@ -79,6 +87,7 @@ class Desk:
         self._send, self._asks = trio.open_memory_channel[Ask](math.inf)
         self._watches: dict[str, tuple[Watch, trio.CancelScope]] = {}
         self._is_known = False
+        self._asks_size = 0
 
     async def serve(self) -> None:
         """Do what is asked, in order, until the connection ends."""
@@ -98,20 +107,24 @@ class Desk:
             if expect(message, Hello).topic != HERE:
                 raise RemoteProtocolError("this is the port of a registry: ask it for the channels")
             self._is_known = True
+            self._line.welcome()
             self._line.tell(Welcome(b"", "null"))
             return
-        if self._asks.statistics().current_buffer_used >= ASKS_MAX:
+        ask = expect(message, Ask)
+        self._asks_size += _size(ask)
+        is_full = self._asks.statistics().current_buffer_used >= ASKS_MAX
+        if is_full or self._asks_size > ASKS_SIZE_MAX:
             raise RemoteProtocolError("too much was asked at once: wait for answers")
-        self._send.send_nowait(expect(message, Ask))
+        self._send.send_nowait(ask)
 
     async def _work(self, nursery: trio.Nursery) -> None:
         async for ask in self._asks:
+            self._asks_size -= _size(ask)
             try:
-                lines = await self._do(ask, nursery)
-            except MeshError as error:
+                _check(ask)
+                self._line.tell(Answer(ask.number, "", await self._do(ask, nursery)))
+            except MeshError as error:  # which may be the size of the answer
                 self._line.tell(Answer(ask.number, str(error), ""))
-            else:
-                self._line.tell(Answer(ask.number, "", lines))
 
     async def _do(self, ask: Ask, nursery: trio.Nursery) -> str:
         session, path, data = self._session, ask.path, ask.data
@@ -160,3 +173,13 @@ class Desk:
     def _unfollow(self, path: str) -> None:
         if path in self._watches:
             self._watches.pop(path)[1].cancel()
+
+
+def _check(ask: Ask) -> None:
+    if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
+        raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
+
+
+def _size(ask: Ask) -> int:
+    """Give the bytes that a request holds, roughly."""
+    return len(ask.operation) + len(ask.path) + len(ask.data)

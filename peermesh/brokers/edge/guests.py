@@ -18,6 +18,7 @@ from peermesh.brokers.edge.messages import (
     Taken,
     Welcome,
     expect,
+    read_header,
     write,
 )
 from wire.errors import RemoteProtocolError
@@ -77,11 +78,14 @@ class Guest:
         if hello.topic != self._here:
             raise RemoteProtocolError(f"the channel of {hello.topic!r} is here no more: look it up")
         self.client = hello.client
+        self.line.welcome()
         self.line.tell(Welcome(broker, address))
 
     def from_publisher(self, message: NodeFrame | ControlMessage) -> None:
         """Take data in."""
         if isinstance(message, NodeFrame):
+            if read_header(message.header)[1] != self.client:
+                raise RemoteProtocolError("data in the name of another client: send your own")
             self._apply(self._hall.data(self.line.number, self._here, message))
         elif not isinstance(message, Beat):
             raise RemoteProtocolError(f"{type(message).__name__} at a receiver port")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Iterable
 from itertools import count
 from typing import Final
@@ -15,14 +17,27 @@ from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
 from wire.errors import MeshError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
-from wire.limits import FRAME_SIZE_MAX
+from wire.limits import FRAME_SIZE_MAX, KIB, MIB
 from wire.messages import Preamble
+
+logger = logging.getLogger("peermesh.brokers.edge")
 
 BEAT_SECONDS: Final = 1.0
 """How often something is sent, if only a beat."""
 
 SILENCE_SECONDS: Final = 5.0
 """After so long without a byte the other side is taken for dead."""
+
+GREETING_SECONDS: Final = 5.0
+"""How long a stranger may take to say who it is: its hello comes in one packet, or from nobody
+good. Without this one byte in every silence would hold a connection for ever."""
+
+GREETING_SIZE_MAX: Final = 128 * KIB
+"""Bytes of one frame of a stranger: a hello with the longest topic fits twice."""
+
+QUEUE_SIZE_MAX: Final = 256 * MIB
+"""Bytes that may wait for a guest to read them: the windows of sixty topics that are all full.
+Beyond, it asks without reading the answers, and its connection ends."""
 
 Handler = Callable[[NodeFrame | ControlMessage], None]
 
@@ -47,8 +62,11 @@ def next_number() -> int:
 class Line:
     """One connection. ``serve`` runs it; ``send`` may be called at any time, and never waits."""
 
-    def __init__(self, transport: Transport) -> None:
-        """Own the transport from now on."""
+    def __init__(self, transport: Transport, *, is_stranger: bool = False) -> None:
+        """Own the transport from now on.
+
+        A stranger is short of time, of words and of room until ``welcome``; of room even then.
+        """
         self.number: Final = next_number()
         """What the cores know it by."""
         self.error: str | None = None
@@ -56,7 +74,11 @@ class Line:
         self.pull: Callable[[], Iterable[bytes | memoryview]] | None = None
         """Asked, whenever the line is free, for what else is to be sent."""
         self._transport = transport
-        self._decoder = FrameDecoder(FRAME_SIZE_MAX)
+        self._is_stranger = is_stranger
+        self._greeted_by = math.inf
+        self._decoder = FrameDecoder(GREETING_SIZE_MAX if is_stranger else FRAME_SIZE_MAX)
+        self._queue_size = 0
+        self._queue_size_max = QUEUE_SIZE_MAX if is_stranger else math.inf
         self._pieces: list[bytes | memoryview] = [
             encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
         ]
@@ -67,8 +89,19 @@ class Line:
         self._is_idle = False
         self._flushed = trio.lowlevel.ParkingLot()
 
+    def welcome(self) -> None:
+        """The other side has said who it is: from now on it may take its time, and say more."""
+        self._is_stranger = False
+        self._greeted_by = math.inf
+        self._decoder.size_max = FRAME_SIZE_MAX
+
     def send(self, data: bytes) -> None:
         """Send a frame, after what was sent before."""
+        self._queue_size += len(data)
+        if self._queue_size > self._queue_size_max:
+            self._pieces.clear()
+            self._end("it asks without reading the answers")
+            return
         self._pieces.append(data)
         self._wake.set()
 
@@ -95,6 +128,8 @@ class Line:
 
     async def serve(self, handle: Handler) -> None:
         """Read and write until the connection ends; then ``error`` says why. Raises nothing."""
+        if self._is_stranger:
+            self._greeted_by = trio.current_time() + GREETING_SECONDS
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
@@ -102,6 +137,9 @@ class Line:
                     await self._read(handle)
                     await trio.sleep(SILENCE_SECONDS)  # The writer may send a last word.
                     nursery.cancel_scope.cancel()
+        except* Exception:
+            # One connection must never be the end of all others.
+            logger.exception("a connection failed; this is a bug")
         finally:
             self.error = self.error or "the connection was closed here"
             self._flushed.unpark_all()
@@ -111,7 +149,8 @@ class Line:
         try:
             while True:
                 chunk = b""
-                with trio.move_on_after(SILENCE_SECONDS):
+                deadline = min(trio.current_time() + SILENCE_SECONDS, self._greeted_by)
+                with trio.move_on_at(deadline):
                     chunk = await self._transport.receive()
                 if not chunk:
                     return self._end("the other side closed the connection, or fell silent")
@@ -154,5 +193,7 @@ class Line:
                 self._is_idle = True
                 self._flushed.unpark_all()
                 return has_sent
+            size = self._queue_size
             await self._transport.send_pieces(pieces)
+            self._queue_size -= size
             has_sent = True

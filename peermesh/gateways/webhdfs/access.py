@@ -7,7 +7,7 @@ import re
 from typing import Final
 from urllib.parse import parse_qsl
 
-from handshake.credentials import is_loopback
+from handshake.exposure import is_loopback
 from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized
 from wire.errors import CredentialsError, InsecureAddress
 

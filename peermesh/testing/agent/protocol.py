@@ -16,7 +16,7 @@ from endpoint.flight import Record
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError
-from wire.identifiers import EndpointId
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.values import Value
 
@@ -121,7 +121,7 @@ def _from_value(value: Value) -> Message:
     match value:
         case ("noted", *fields):
             return Noted(_record(fields))
-        case ("call", int(number), str(method), tuple(arguments), met):
+        case ("call", int(number), str(method), tuple() as arguments, met):
             return Call(number, method, arguments, _met(met))
         case ("cancel", int(number)):
             return Cancel(number)
@@ -134,12 +134,31 @@ def _from_value(value: Value) -> Message:
 
 
 def _record(fields: list[Any]) -> Record:
-    node, number, at, kind, text, about, announced, heard, met = fields
-    about = None if about is None else EndpointId(about)
-    return Record(
-        EndpointId(node), number, at, kind, text, about, announced, _met(heard), _met(met)
-    )
+    match fields:
+        case [node, int(number), float(at), str(kind), str(text), about, int(time), heard, met]:
+            who = None if about is None else _id(about)
+            return Record(_id(node), number, at, kind, text, who, time, _met(heard), _met(met))
+        case _:
+            raise DecodeError("what an agent noted is no flight record")
 
 
-def _met(pairs: Any) -> Met:  # noqa: ANN401 - a decoded value
-    return tuple((EndpointId(node), number) for node, number in pairs)
+def _met(pairs: object) -> Met:
+    match pairs:
+        case tuple():
+            return tuple(_pair(pair) for pair in pairs)
+        case _:
+            raise DecodeError("no list of flight records")
+
+
+def _pair(pair: object) -> tuple[EndpointId, int]:
+    match pair:
+        case (node, int(number)):
+            return _id(node), number
+        case _:
+            raise DecodeError("no number of a flight record")
+
+
+def _id(node: object) -> EndpointId:
+    if type(node) is not bytes or len(node) != ENDPOINT_ID_SIZE:
+        raise DecodeError("no id of a node")
+    return EndpointId(node)

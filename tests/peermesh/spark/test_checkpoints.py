@@ -137,8 +137,10 @@ def state_of(spark, checkpoint):
     return Counter({row.key.word: row.value["count"] for row in rows})
 
 
-def assert_exact(kind, source, output):
-    assert list(trial.batches_of(output)) == list(range(FILES)), "each batch once"
+def assert_exact(kind, source, output, *, batches_min=FILES):
+    found = list(trial.batches_of(output))
+    assert found == list(range(len(found))), "each batch once"
+    assert batches_min <= len(found) <= FILES
     assert trial.counts_of(kind, output) == trial.recount(source)
 
 
@@ -186,7 +188,8 @@ def test_a_driver_that_is_killed_in_the_middle_is_made_up_for(spark, gateway, so
     os.killpg(driver.pid, signal.SIGKILL)
     driver.communicate()
     run(spark, Kind.HDFS, source, checkpoint, output)
-    assert_exact(Kind.HDFS, source, output)
+    # Killed when it had noted a file, and not its batch, Spark's source puts two into one.
+    assert_exact(Kind.HDFS, source, output, batches_min=FILES - 1)
     assert state_of(spark, checkpoint) == trial.recount(source)
 
 

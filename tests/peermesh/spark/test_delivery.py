@@ -16,8 +16,10 @@ import cbor2
 import pytest
 from hypothesis import given, strategies as st
 
+from peermesh.blocking import serve_webhdfs
 from peermesh.spark import plain_cbor
 from peermesh.spark.delivery import build
+from peermesh.spark.records import is_reserved
 
 LEAVES = (
     st.none() | st.booleans() | st.integers(-(2**64), 2**64 - 1) | st.floats() | st.text()
@@ -118,14 +120,16 @@ def test_a_process_with_nothing_but_the_zip_reads_and_writes(package, mesh):
 
 
 CLUSTER = """
-import json, sys
+import json, os, signal, sys
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 from peermesh.spark import register
 
-peers, checkpoint, place, delivery = sys.argv[1:]
+peers, checkpoint, place, flag, executors, delivery = sys.argv[1:]
 spark = SparkSession.builder.config(map={
-    **json.loads(delivery), "spark.master": "local-cluster[1,1,1024]",
-    "spark.executor.memory": "512m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
+    **json.loads(delivery), "spark.master": f"local-cluster[{executors},1,600]",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.memory": "600m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
 }).getOrCreate()
@@ -135,14 +139,31 @@ def where(rows):
     import cbor2, peermesh
     return [cbor2.__file__, peermesh.__file__]
 
-for found in spark.sparkContext.parallelize([0], 1).mapPartitions(where).collect():
+for found in spark.sparkContext.parallelize([0, 1], 2).mapPartitions(where).collect():
     assert place in found, found
+
+@udf("int")
+def rest(value):
+    if value == "11":
+        try:
+            os.close(os.open(flag, os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return int(value) % 4
+        with open(f"/proc/{os.getppid()}/stat") as daemon:
+            executor = int(daemon.read().rpartition(")")[2].split()[1])
+        os.kill(executor, signal.SIGKILL)
+    return int(value) % 4
+
 log, store = {"peers": peers, "log": "orders"}, {"peers": peers, "store": "table"}
-frame = spark.readStream.format("peermesh").options(**log).load()
-query = (frame.writeStream.format("peermesh").options(**store, keyColumns="offset")
+frame = spark.readStream.format("peermesh").options(**log, maxOffsetsPerTrigger="8").load()
+counts = frame.select(rest("value").alias("rest")).groupBy("rest").count()
+query = (counts.writeStream.format("peermesh").outputMode("complete")
+    .options(**store, keyColumns="rest", valueColumn="count")
     .option("checkpointLocation", checkpoint).trigger(availableNow=True).start())
 query.awaitTermination()
 print(spark.read.format("peermesh").options(**store).load().count())
+state = spark.read.format("statestore").load(checkpoint)
+print(state.selectExpr("sum(value.count)").first()[0])
 spark.stop()
 """
 
@@ -165,18 +186,20 @@ def by_archive(package, folder):
 
 @pytest.mark.spark
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("deliver", [by_py_files, by_archive])
-def test_executors_of_a_cluster_get_the_mesh_with_the_job(package, mesh, tmp_path, deliver):
-    pyspark = pytest.importorskip("pyspark")
+@pytest.mark.parametrize(("deliver", "executors"), [(by_py_files, 2), (by_archive, 1)])
+def test_a_cluster_gets_the_mesh_with_the_job_and_loses_an_executor_without_harm(
+    package, mesh, tmp_path, deliver, executors
+):
+    """The executor is killed by a task of the second batch; state and result are exact."""
+    pytest.importorskip("pyspark")
     pytest.importorskip("pyarrow")
+    from peermesh.spark.local import link_home
+
     place, delivery = deliver(package, tmp_path)
     endpoint, peers = mesh
     endpoint.attach_log("orders").append_batch(list(range(20))).result(timeout=30)
     store = endpoint.attach_master("table")
-    home = tmp_path / "home"  # Spark writes into its own: give it one of links
-    home.mkdir()
-    for path in Path(pyspark.__file__).parent.iterdir():
-        (home / path.name).symlink_to(path)
+    home = link_home(tmp_path / "home")
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
@@ -184,13 +207,18 @@ def test_executors_of_a_cluster_get_the_mesh_with_the_job(package, mesh, tmp_pat
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    arguments = [peers, str(tmp_path / "checkpoint"), place, json.dumps(delivery)]
-    found = subprocess.run(
-        [sys.executable, "-c", CLUSTER, *arguments],
-        capture_output=True, text=True, env=environment, check=False, cwd=tmp_path,
-    )  # fmt: skip
+    flag = tmp_path / "killed"
+    with serve_webhdfs(endpoint.attach_master("checkpoints")) as gateway:
+        checkpoint = f"webhdfs://{gateway.address}/job"
+        arguments = [peers, checkpoint, place, str(flag), str(executors), json.dumps(delivery)]
+        found = subprocess.run(
+            [sys.executable, "-c", CLUSTER, *arguments],
+            capture_output=True, text=True, env=environment, check=False, cwd=tmp_path,
+        )  # fmt: skip
     assert found.returncode == 0, found.stderr[-5_000:]
-    assert found.stdout.splitlines()[-1] == "20"
-    assert store.get(19) == {
-        **store.get(19), "topic": None, "partition": 0, "value": "19",
+    assert found.stdout.splitlines()[-2:] == ["4", "20"]
+    assert {key: value for key, value in store.items() if not is_reserved(key)} == {
+        0: 5, 1: 5, 2: 5, 3: 5,
     }  # fmt: skip
+    assert flag.exists()
+    assert len(list(home.glob("work/app-*/[0-9]*"))) > executors, "another one came for it"

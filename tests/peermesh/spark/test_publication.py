@@ -95,8 +95,28 @@ def test_a_writer_that_was_overtaken_learns_of_it(store):
 
 def test_a_batch_is_appended_to_a_log_once(mesh):
     log = mesh[0].attach_log("out", partitions=3)
-    values = list(range(10_000))
+    rows = [(None, number) for number in range(10_000)]
     for batch in (0, 0, 1, 0):
-        publish_in_log(log, "q", batch, values, 30)
+        publish_in_log(log, "q", batch, rows, 30)
     ends = [span.end for span in log.offsets().values()]
     assert sorted(ends) == [0, 0, 20_000]
+
+
+def test_rows_with_topics_are_spread_over_partitions_as_others_spread_them(mesh):
+    log = mesh[0].attach_log("out", partitions=3)
+    rows = [(f"topic{number % 20}", number) for number in range(6_000)]
+    homes = {topic: log.append("first", topic).result(30).partition for topic, _ in rows[:20]}
+    # Somebody was killed when some partitions had the batch, and one had not.
+    publish_in_log(log, "q", 0, [row for row in rows if homes[row[0]] != 1], 30)
+    for batch in (0, 1, 1):
+        publish_in_log(log, "q", batch, rows, 30)
+    found = []
+    for partition, span in log.offsets().items():
+        at = 0
+        while at < span.end:
+            entries = log.read(partition, at, 4_096)
+            assert {homes[entry.key] for entry in entries} == {partition}
+            found += [(entry.key, entry.value) for entry in entries if entry.value != "first"]
+            at = entries[-1].offset + 1
+    assert sorted(found) == sorted(rows + rows)
+    assert set(homes.values()) == {0, 1, 2}

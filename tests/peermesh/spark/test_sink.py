@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import pytest
 
-from peermesh import Batch
 from peermesh.spark import Ledger, upsert_batch
 from peermesh.spark.records import is_reserved
 
@@ -28,6 +32,44 @@ def orders(mesh):
         log.append_batch(values, partition=partition).result(timeout=30)
     options = {"peers": peers, "log": "orders", "maxOffsetsPerTrigger": "30"}
     return log, {**options, "valueSchema": "customer STRING, n INT, missing DOUBLE"}
+
+
+def dying_source(folder):
+    """Make a source of which the first four commits kill their process, each one step later.
+
+    The first has staged the batch, the second has decided on it, the third has published a piece of
+    it, and the fourth has published all of it. It is made here to be sent to workers by value.
+    """
+    import signal
+
+    from peermesh.spark import publication
+    from peermesh.spark.sink import MeshStreamWriter, Sink
+    from peermesh.spark.source import MeshSource
+
+    class DyingWriter(MeshStreamWriter):
+        def commit(self, messages, batchId):  # noqa: N803 - Spark's name
+            attempt = len(list(folder.iterdir()))
+            (folder / str(attempt)).touch()
+            move = publication._Publisher.move
+
+            def die(publisher, *arguments, **options):
+                if attempt:
+                    move(publisher, *arguments, **options)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            if attempt < 4:
+                publication._Publisher.move = die
+            super().commit(messages, batchId)
+
+    class DyingSource(MeshSource):
+        @classmethod
+        def name(cls):
+            return "dying"
+
+        def streamWriter(self, schema, overwrite):  # noqa: N802 - Spark's name
+            return DyingWriter(Sink(self._read, schema))
+
+    return DyingSource
 
 
 def content(store):
@@ -73,6 +115,29 @@ def test_a_stream_is_written_to_a_store_once_though_batches_are_repeated(
         for offset in range(30)
     }
     assert len([event for event in events if not is_reserved(event.key)]) == 61  # none came twice
+
+
+def test_a_sink_that_is_killed_at_each_step_of_its_commit_publishes_once(
+    spark, mesh, table, tmp_path
+):
+    from pyspark.errors import StreamingQueryException
+
+    endpoint, peers = mesh
+    store, options = table
+    endpoint.attach_log("numbers").append_batch(list(range(1_500))).result(timeout=30)
+    commits = tmp_path / "commits"
+    commits.mkdir()
+    spark.dataSource.register(dying_source(commits))
+    frame = spark.readStream.format("peermesh").options(peers=peers, log="numbers").load()
+    sink = frame.select("offset", "value").writeStream.format("dying")
+    sink = sink.options(**options, keyColumns="offset", valueColumn="value")
+    for rows in (0, 0, 1_000, 1_500):
+        with pytest.raises(StreamingQueryException):
+            finish(sink, tmp_path / "checkpoint")
+        assert len(content(store)) == rows
+    finish(sink, tmp_path / "checkpoint")
+    assert len(list(commits.iterdir())) == 5
+    assert content(store) == {number: str(number) for number in range(1_500)}
 
 
 def test_a_stream_is_written_to_a_log_once_though_batches_are_repeated(
@@ -123,17 +188,69 @@ def test_a_table_is_written_once_under_its_write_id(spark, table):
     }
 
 
-def test_foreach_batch_counts_each_row_once(spark, orders, table, tmp_path):
-    store, _ = table
-    for _ in range(2):
-        ledger = Ledger(store, "count")
+JOB = """
+import os, signal, sys
+from peermesh import Batch
+from peermesh.spark import Ledger
 
-        def on_batch(frame, batch):
-            return Batch().increment("rows", frame.count())
+def run(frame, store, checkpoint, may_die):
+    ledger = Ledger(store, "count")
 
-        finish(stream(spark, orders).writeStream.foreachBatch(ledger.once(on_batch)), tmp_path)
-        forget_last_commit(tmp_path)
+    def count(frame, batch):
+        return Batch().increment("rows", frame.count())
+
+    once = ledger.once(count)
+
+    def on_batch(frame, batch):
+        once(frame, batch)
+        if may_die and batch == 1:
+            os.killpg(0, signal.SIGKILL)  # the ledger has it, and Spark has not heard of it
+
+    writer = frame.writeStream.foreachBatch(on_batch).option("checkpointLocation", checkpoint)
+    writer.trigger(availableNow=True).start().awaitTermination()
+"""
+
+DRIVER = (
+    JOB
+    + """
+from pathlib import Path
+from peermesh.blocking import Endpoint
+from peermesh.spark import register
+from peermesh.spark.local import LocalSpark
+
+folder, peers = sys.argv[1:]
+settings = {"spark.sql.shuffle.partitions": "1"}
+host, _, port = peers.partition(":")
+with LocalSpark("ledger", Path(folder), settings) as local, Endpoint() as endpoint:
+    endpoint.peer(host, int(port))
+    spark = local.session()
+    register(spark)
+    frame = spark.readStream.format("peermesh").options(
+        peers=peers, log="orders", maxOffsetsPerTrigger="30"
+    ).load()
+    run(frame, endpoint.attach_proxy("table"), folder + "/checkpoint", may_die=True)
+"""
+)
+
+
+def test_a_ledger_counts_each_row_once_though_the_driver_is_killed_before_spark_notes_it(
+    spark, orders, table, tmp_path
+):
+    store, options = table
+    driver = subprocess.run(
+        [sys.executable, "-c", DRIVER, str(tmp_path), options["peers"]],
+        start_new_session=True, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert driver.returncode == -signal.SIGKILL, driver.stderr[-3_000:]
     assert store.get("rows") == 60
+    assert not (tmp_path / "checkpoint" / "commits" / "1").exists()
+    log, options = orders
+    log.append_batch([{"n": number} for number in range(5)], partition=0).result(timeout=30)
+    namespace = {}
+    exec(JOB, namespace)
+    frame = spark.readStream.format("peermesh").options(**options).load()
+    namespace["run"](frame, store, str(tmp_path / "checkpoint"), may_die=False)
+    assert store.get("rows") == 65
 
 
 def test_executors_note_what_they_have_done(spark, table):

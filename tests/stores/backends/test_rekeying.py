@@ -21,7 +21,7 @@ from stores.log.changes import LoadedLog, LogChanges
 from stores.log.producers import ProducerRow
 from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome, WriterRow
-from stores.persistence import Changes, Loaded
+from stores.persistence import Changes, Loaded, Rows
 from stores.sealing import StorageKey, StorageKeys
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
@@ -58,7 +58,7 @@ def fill(backend: SQLiteBackend) -> Loaded:
     rows.append((b"expiring", b"", COUNT, 9**18))
     with closing(backend):
         backend.load(1)
-        backend.commit(Changes(COUNT, rows=rows, writers=[row]))
+        backend.commit(Changes(COUNT, rows=Rows(*zip(*rows, strict=True)), writers=[row]))
     return look(backend)
 
 

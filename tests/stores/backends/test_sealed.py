@@ -17,7 +17,7 @@ from stores.backends.sqlite_sealed import SealedSQLiteBackend
 from stores.log.changes import LogChanges
 from stores.log.runs import Run
 from stores.outcomes import WriterRow
-from stores.persistence import Changes, Loaded
+from stores.persistence import Changes, Loaded, Rows
 from stores.sealing import StorageKey, StorageKeys
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
@@ -37,7 +37,7 @@ def put(path: Path, keys: StorageKeys, *changes: Changes, name: str | None = "ci
 
 
 def entry(key: bytes, value: bytes, revision: int) -> Changes:
-    return Changes(revision, rows=[(key, value, revision, None)])
+    return Changes(revision, rows=Rows([key], [value], [revision]))
 
 
 def content(loaded: Loaded) -> dict[bytes, bytes]:
@@ -67,7 +67,7 @@ def test_no_key_no_value_and_no_writer_is_in_the_file_or_its_log(path, keys):
     row = WriterRow(WRITER, 1, ())
     with closing(SealedSQLiteBackend(path, keys, name="cities")) as backend:
         backend.load(1)
-        backend.commit(Changes(1, rows=[(KEY, VALUE, 1, None)], writers=[row]))
+        backend.commit(Changes(1, rows=Rows([KEY], [VALUE], [1]), writers=[row]))
         open_copy = copies(path)
     for seen in (open_copy, copies(path)):
         assert len(seen) > 10_000

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stores.actions import WriterId
 from stores.backends import MemoryBackend
-from stores.backends.sqlite import SQLiteBackend
+from stores.backends.sqlite import ROWS_PER_STATEMENT, SMALL_SIZE, SQLiteBackend
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
-from stores.persistence import Changes, Loaded, StoreBackend
+from stores.persistence import Changes, Loaded, Rows, StoreBackend
 from stores.table import Columns, Entry
 from wire.errors import BackendFailure, ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -20,6 +21,11 @@ from wire.identifiers import EndpointId, EntityId
 
 def writer(number: int) -> WriterId:
     return WriterId.of(EntityId(EndpointId(number.to_bytes(16, "big")), 1), 2**64 - 1)
+
+
+def entries(*given: tuple[bytes, bytes, int, int | None]) -> Rows:
+    """Write rows as a person would: key, value, revision and expiry of each together."""
+    return Rows(*zip(*given, strict=True)) if given else Rows()
 
 
 @pytest.fixture
@@ -61,7 +67,7 @@ def test_what_is_committed_is_loaded(open_backend):
         Outcome(7, 7, Applied(5, answer=False)),
     )
     row = WriterRow(writer(1), 7, outcomes)
-    rows = [(b"a", b"1", 1, None), (b"b", b"", 2, 2**63 - 1)]
+    rows = entries((b"a", b"1", 1, None), (b"b", b"", 2, 2**63 - 1))
     backend.commit(Changes(2, rows=rows, writers=[row]))
     _, loaded = open_backend()
     assert loaded.revision == 2
@@ -81,12 +87,12 @@ def test_the_epoch_grows_with_every_start_and_is_never_below_the_clock(path):
 
 def test_changes_replace_erase_and_clear(open_backend):
     backend, _ = open_backend()
-    backend.commit(Changes(3, rows=[(b"a", b"1", 1, 9), (b"b", b"2", 2, None)]))
-    backend.commit(Changes(5, rows=[(b"a", b"3", 4, None)], erased=[b"b", b"missing"]))
+    backend.commit(Changes(3, rows=entries((b"a", b"1", 1, 9), (b"b", b"2", 2, None))))
+    backend.commit(Changes(5, rows=entries((b"a", b"3", 4, None)), erased=[b"b", b"missing"]))
     backend, loaded = open_backend()
     assert loaded.columns.entry(b"a") == Entry(b"3", 4, None)
     assert list(loaded.columns) == [b"a"]
-    backend.commit(Changes(6, is_cleared=True, rows=[(b"c", b"1", 6, None)]))
+    backend.commit(Changes(6, is_cleared=True, rows=entries((b"c", b"1", 6, None))))
     _, loaded = open_backend()
     assert list(loaded.columns) == [b"c"]
 
@@ -99,6 +105,18 @@ def test_writers_are_loaded_the_least_recently_active_first(open_backend):
     backend.commit(Changes(2, writers=[rows[0]], forgotten=[writer(2)]))
     _, loaded = open_backend()
     assert [row.last_request for row in loaded.writers] == [1, 3, 0]
+
+
+@pytest.mark.parametrize("value_size", [10, SMALL_SIZE + 1])
+@pytest.mark.parametrize("expiry_ns", [None, 99])
+@pytest.mark.parametrize("count", [ROWS_PER_STATEMENT - 1, 2 * ROWS_PER_STATEMENT + 1])
+def test_many_rows_at_once_are_kept_as_a_few_are(open_backend, count, expiry_ns, value_size):
+    backend, _ = open_backend()
+    rows = [(b"%d" % number, bytes(value_size), number, None) for number in range(1, count)]
+    rows.append((b"last", b"\xff" * value_size, count, expiry_ns))
+    backend.commit(Changes(count, rows=entries(*rows)))
+    found = open_backend()[1].columns
+    assert {(key, *astuple(found.entry(key))) for key in found} == set(rows)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20)
@@ -116,12 +134,12 @@ def test_the_file_agrees_with_a_table_in_memory(open_backend, commits):
     backend, _ = open_backend()
     backend.commit(Changes(0, is_cleared=True))
     expected = Columns()
-    for revision, (is_cleared, entries, erased) in enumerate(commits, start=1):
-        erased = sorted(erased - entries.keys())
-        rows = [(key, value, revision, None) for key, value in entries.items()]
+    for revision, (is_cleared, kept, erased) in enumerate(commits, start=1):
+        erased = sorted(erased - kept.keys())
+        rows = entries(*((key, value, revision, None) for key, value in kept.items()))
         backend.commit(Changes(revision, is_cleared=is_cleared, rows=rows, erased=erased))
         expected = Columns() if is_cleared else expected
-        for key, value in entries.items():
+        for key, value in kept.items():
             expected.set(key, Entry(value, revision, None))
         for key in erased:
             expected.discard(key)
@@ -133,7 +151,7 @@ def test_what_a_killed_master_left_in_the_log_is_in_the_file_once_it_is_loaded(
 ):
     # A sync that failed leaves a log that only memory holds. Nothing durable may rest on it.
     backend, _ = open_backend()
-    backend.commit(Changes(1, rows=[(b"k", b"v", 1, None)]))
+    backend.commit(Changes(1, rows=entries((b"k", b"v", 1, None))))
     log = path.with_name("store.db-wal")
     copy, copied_log = tmp_path / "copy.db", tmp_path / "copy.db-wal"
     copy.write_bytes(path.read_bytes())
@@ -231,7 +249,7 @@ def test_a_directory_that_does_not_exist_is_named(tmp_path):
 
 def test_a_damaged_file_is_refused(open_backend, make_backend, path):
     backend, _ = open_backend()
-    rows = [(b"%06d" % number, b"x" * 100, number, None) for number in range(5000)]
+    rows = entries(*((b"%06d" % number, b"x" * 100, number, None) for number in range(5000)))
     backend.commit(Changes(5000, rows=rows))
     backend.close()
     data = bytearray(path.read_bytes())
@@ -246,9 +264,9 @@ def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(
     open_backend, make_backend, path
 ):
     backend, _ = open_backend()
-    rows = [(b"%06d" % number, b"x" * 100, number, None) for number in range(5000)]
+    rows = entries(*((b"%06d" % number, b"x" * 100, number, None) for number in range(5000)))
     backend.commit(Changes(5000, rows=rows))
-    backend.commit(Changes(5001, erased=[row[0] for row in rows[100:]]))
+    backend.commit(Changes(5001, erased=rows.keys[100:]))
     backend.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
@@ -273,7 +291,7 @@ def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
 def test_a_commit_that_fails_keeps_nothing_of_it(open_backend):
     backend, _ = open_backend()
     backend._connection.execute("PRAGMA max_page_count = 10")
-    rows = [(b"a", b"1", 1, None), (b"b", bytes(100_000), 2, None)]
+    rows = entries((b"a", b"1", 1, None), (b"b", bytes(100_000), 2, None))
     with pytest.raises(BackendFailure, match="the disk is full"):
         backend.commit(Changes(2, rows=rows))
     _, loaded = open_backend()
@@ -284,5 +302,5 @@ def test_a_commit_that_fails_keeps_nothing_of_it(open_backend):
 def test_the_backend_may_be_used_from_another_thread(open_backend):
     with ThreadPoolExecutor(1) as pool:
         backend, _ = pool.submit(open_backend).result()
-    backend.commit(Changes(1, rows=[(b"a", b"1", 1, None)]))
+    backend.commit(Changes(1, rows=entries((b"a", b"1", 1, None))))
     assert len(open_backend()[1].columns) == 1

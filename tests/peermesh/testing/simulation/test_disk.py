@@ -8,7 +8,7 @@ import pytest
 
 from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import SECTOR_SIZE, Disk
-from stores.persistence import Changes
+from stores.persistence import Changes, Rows
 from wire.errors import BackendFailure
 
 
@@ -64,7 +64,7 @@ def backend(disk: Disk, owner: str = "me", **options: object) -> DiskBackend:
 
 def changes(revision: int) -> Changes:
     key = b"key%d" % revision
-    return Changes(revision, rows=[(key, b"value" * 200, revision, None)])
+    return Changes(revision, rows=Rows([key], [b"value" * 200], [revision]))
 
 
 def test_a_store_finds_every_acknowledged_commit_again_and_the_last_may_be_torn():
@@ -104,8 +104,8 @@ def test_changes_add_up_to_what_a_master_had():
     disk = Disk()
     store = backend(disk)
     store.load(1)
-    store.commit(Changes(2, rows=[(b"a", b"1", 1, 99), (b"b", b"2", 2, None)]))
-    store.commit(Changes(4, rows=[(b"a", b"3", 3, None)], erased=[b"b"]))
+    store.commit(Changes(2, rows=Rows([b"a", b"b"], [b"1", b"2"], [1, 2], [99, None])))
+    store.commit(Changes(4, rows=Rows([b"a"], [b"3"], [3]), erased=[b"b"]))
     store.close()
     loaded = backend(disk, "you").load(1)
     assert loaded.columns.values == {b"a": b"3"}

@@ -1,0 +1,103 @@
+"""The WebHDFS gateway's port: requests one after another, whatever they say, cut anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+
+import trio
+
+from peermesh.gateways.http import Reply
+from peermesh.gateways.webhdfs import serving
+from peermesh.gateways.webhdfs.access import TOKEN_PATH, Access
+from peermesh.gateways.webhdfs.errors import NotFound
+from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, Create, Open, Request
+from peermesh.testing.scripted import ScriptedStream
+from tests.fuzz.wires import blunders_raised, pieces_of, run
+
+TOKEN = "a-token-of-some-length"
+HEAD_SIZE = 2
+LENGTH = 20
+
+
+class NoFiles:
+    """A file system that takes everything and has one short file."""
+
+    def __init__(self) -> None:
+        self.written = 0
+
+    def is_active(self) -> bool:
+        return True
+
+    async def prepare(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    def check(self, request: Create | Open) -> None:
+        """Nothing is wrong."""
+
+    async def create(self, request: Create, pieces: AsyncIterator[bytes]) -> None:
+        async for piece in pieces:
+            self.written += len(piece)
+
+    def find_file(self, request: Open) -> tuple[None, int, int]:
+        if request.offset > LENGTH:
+            raise NotFound("beyond the end")
+        return None, request.offset, min(LENGTH, request.offset + request.length)
+
+    async def read(self, file: None, start: int, stop: int) -> AsyncIterator[bytes]:
+        for at in range(start, stop, 7):
+            await trio.lowlevel.checkpoint()
+            yield bytes(min(7, stop - at))
+
+    async def answer(self, request: Request) -> Reply:
+        await trio.lowlevel.checkpoint()
+        return Reply(200, b"{}")
+
+
+def check(data: bytes) -> None:
+    """Say it to a gateway, which has a token if the first byte is odd, cut as the second says."""
+    if len(data) < HEAD_SIZE:
+        return
+    stream = ScriptedStream(pieces_of(data[HEAD_SIZE:], data[1]))
+    token = TOKEN if data[0] & 1 else None
+    with blunders_raised("peermesh.gateways.webhdfs"):
+        run(lambda: _converse(stream, token))
+    assert stream.socket.is_closed
+    assert stream.sent[:9] in (b"", b"HTTP/1.1 ")
+    if token and TOKEN.encode() not in data:
+        assert b"\r\nHTTP/1.1 20" not in stream.sent
+        assert not stream.sent.startswith(b"HTTP/1.1 20")
+
+
+async def _converse(stream: ScriptedStream, token: str | None) -> None:
+    store = SimpleNamespace(runner=None)
+    gateway = serving.WebHDFSGateway(store, Access("127.0.0.1", token))  # type: ignore[arg-type]  # nothing is stored
+    files = gateway._service = NoFiles()  # type: ignore[assignment]  # as good as a store's
+    limit = trio.CapacityLimiter(1)
+    place = object()
+    await limit.acquire_on_behalf_of(place)
+    await gateway._converse(stream, limit, place)  # type: ignore[arg-type]  # as good as a socket's
+    assert gateway.statistics().connections == 0
+    assert files.written >= 0
+
+
+def seeds() -> Iterator[bytes]:
+    """Give each operation, bodies of both kinds, several requests in a row, and halves of them."""
+    host = "Host: localhost:1\r\n"
+    for operation in OPERATIONS:
+        for method in ("GET", "PUT", "DELETE"):
+            target = f"{URL_PREFIX}/a?op={operation}&destination=/d&renameoptions=NONE&offset=1"
+            yield b"\x00\x00" + f"{method} {target} HTTP/1.1\r\n{host}\r\n".encode()
+    upload = f"PUT {URL_PREFIX}/a?op=CREATE&data=true HTTP/1.1\r\n{host}".encode()
+    sized = upload + b"Content-Length: 5\r\n\r\nhello"
+    chunked = upload + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+    asking = upload + b"Expect: 100-continue\r\nContent-Length: 3\r\n\r\nabc"
+    yield b"\x00\x00" + sized + chunked + asking
+    yield b"\x00\x05" + chunked + sized
+    yield b"\x00\x01" + asking[:-1]
+    get = f"GET {URL_PREFIX}/a?op=OPEN&data=true HTTP/1.1\r\n{host}".encode()
+    yield b"\x01\x00" + get + f"Authorization: Bearer {TOKEN}\r\n\r\n".encode()
+    form = f"client_id=x&client_secret={TOKEN}".encode()
+    yield b"\x01\x00" + (
+        f"POST {TOKEN_PATH} HTTP/1.1\r\n{host}Content-Length: {len(form)}\r\n\r\n".encode() + form
+    )

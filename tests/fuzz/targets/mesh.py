@@ -1,0 +1,106 @@
+"""The mesh's port, in plain TCP: the first bytes of anybody, and all that a peer may say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import trio
+
+from endpoint.core import EndpointCore
+from endpoint.loop import EndpointLoop
+from endpoint.mailbox import Mailbox
+from endpoint.outbox import OverflowPolicy
+from peermesh.testing.scripted import ScriptedTransport
+from tests.fuzz.seeds import golden
+from tests.fuzz.wires import blunders_raised, pieces_of, run
+from wire import codec, framing
+from wire.clocks import LamportTime, VectorTime
+from wire.encoding import encode
+from wire.identifiers import EndpointId
+from wire.messages import (
+    Announcement,
+    ControlMessage,
+    Hello,
+    OriginatorAck,
+    OriginatorSyn,
+    Preamble,
+)
+
+LOCAL = EndpointId(bytes(15) + b"\x80")
+PEER = EndpointId(bytes(15) + b"\x01")
+HEAD_SIZE = 2
+IS_PEER = 1
+
+
+class Ear:
+    """Reads nothing: a mailbox of its own is all there is."""
+
+    def wake(self) -> None:
+        """Nobody sleeps."""
+
+    def ready_count(self) -> int:
+        return 0
+
+    def end(self) -> None:
+        """Nobody waits."""
+
+
+def check(data: bytes) -> None:
+    """Say it to an endpoint, as a peer if the first byte is odd, in pieces as the second says."""
+    if len(data) < HEAD_SIZE:
+        return
+    is_peer, size, said = data[0] & IS_PEER, data[1], data[HEAD_SIZE:]
+    pieces = [*([INTRODUCTION] if is_peer else []), *pieces_of(said, size)]
+    with blunders_raised("peermesh.endpoint"):
+        run(lambda: _converse(ScriptedTransport(pieces)))
+
+
+async def _converse(transport: ScriptedTransport) -> None:
+    core = EndpointCore(LOCAL)
+    loop = EndpointLoop(core, ttl=16, policy=OverflowPolicy.DISCONNECT, first_sequence=1)
+    mailbox = Mailbox()
+    loop.add_reader(mailbox, Ear(), [""])
+    with trio.move_on_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(loop.tick_forever)
+            await loop.serve(transport, ("127.0.0.1", 1))
+            nursery.cancel_scope.cancel()
+    assert transport.is_closed
+    assert (loop.peerings, loop._connections, len(loop.greeter)) == ({}, {}, 0)
+    assert len(core.routes) <= framing.limits.GROUP_COUNT
+    while not mailbox.is_empty():
+        mailbox.take([])
+
+
+def _framed(message: ControlMessage) -> bytes:
+    return framing.encode_control(*codec.encode_control(message))
+
+
+def _introduction() -> bytes:
+    news = Announcement(PEER, LamportTime(1), (LOCAL,), ("",), (), True)
+    words = (
+        Hello(PEER, VectorTime()),
+        OriginatorSyn(PEER, VectorTime(), (news,)),
+        OriginatorAck(),
+    )
+    ours = framing.encode_preamble(Preamble(framing.VERSION_MIN, framing.VERSION_MAX))
+    return ours + b"".join(map(_framed, words))
+
+
+INTRODUCTION = _introduction()
+
+
+def seeds() -> Iterator[bytes]:
+    """Give an introduction as its bytes, and everything that a peer may say."""
+    yield b"\x00\x00" + INTRODUCTION
+    yield b"\x00\x07" + INTRODUCTION + b"\xff"
+    for vector in golden("control"):
+        frame = framing.encode_control(vector["kind"], bytes.fromhex(vector["hex"]))
+        yield b"\x01\x00" + frame
+        yield b"\x01\x0b" + frame + frame
+    for kind, topic in ((1, "/t"), (2, "/t"), (3, "s/<$>/data/master")):
+        for sender in (PEER, LOCAL):
+            header = encode((kind, sender, None, topic))
+            pieces, _ = framing.encode_node(header, 3, 9, [encode(1), encode("x")])
+            yield b"\x01\x00" + b"".join(pieces)
+    yield b"\x00\x00\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

@@ -1,0 +1,101 @@
+"""An own authority: what it issues is what the mesh and other programs take."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from handshake.credentials import Credentials
+from handshake.issuing import AUTHORITY, KeyKind, OwnAuthority, describe
+from wire.errors import CredentialsError
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+TODAY = (datetime.now(UTC) - timedelta(days=1), datetime.now(UTC) + timedelta(days=1))
+
+
+@pytest.mark.parametrize("kind", KeyKind)
+def test_what_is_issued_makes_credentials(tmp_path: Path, kind: KeyKind) -> None:
+    authority = OwnAuthority.create("ours", TODAY, kind)
+    authority.own.save(tmp_path, AUTHORITY)
+    found = OwnAuthority.load(tmp_path)
+    certificate, key = found.issue("sensor", TODAY, kind=kind).save(tmp_path, "sensor")
+    credentials = Credentials.from_files(certificate, key, tmp_path / "authority.pem")
+    assert credentials.name == "sensor"
+    assert credentials.can_trust_names
+    assert credentials.server_context().verify_mode is ssl.CERT_REQUIRED
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "authority.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_certificate_tells_what_it_says_of_itself(tmp_path: Path) -> None:
+    valid = NOW, NOW + timedelta(days=30)
+    authority = OwnAuthority.create("ours", valid)
+    hosts = ["gateway.example", "192.0.2.7"]
+    certificate, _ = authority.issue("gateway", valid, hosts).save(tmp_path, "gateway")
+    (found,) = describe(certificate)
+    assert (found.name, found.issuer, found.hosts) == ("gateway", "CN=ours", tuple(hosts))
+    assert (found.valid_from, found.valid_until) == valid
+    assert not found.is_authority
+    assert found.is_valid(NOW)
+    assert not found.is_valid(NOW - timedelta(seconds=1))
+    assert not found.is_valid(NOW + timedelta(days=31))
+    assert found.fingerprint == authority_fingerprint(certificate)
+
+
+def authority_fingerprint(certificate: Path) -> str:
+    import hashlib
+
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate.read_text())).hexdigest()
+
+
+def test_files_that_are_there_are_not_overwritten_unless_they_are_to_be_renewed(
+    tmp_path: Path,
+) -> None:
+    authority = OwnAuthority.create("ours", TODAY)
+    first = authority.issue("a", TODAY).save(tmp_path, "a")
+    before = [path.read_bytes() for path in first]
+    with pytest.raises(CredentialsError, match=r"a\.key: File exists"):
+        authority.issue("a", TODAY).save(tmp_path, "a")
+    assert [path.read_bytes() for path in first] == before
+    authority.issue("a", TODAY).save(tmp_path, "a", replaces=True)
+    assert [path.read_bytes() for path in first] != before
+    assert first[1].stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.key", "a.pem"]
+
+
+def test_keys_are_locked_with_a_passphrase(tmp_path: Path) -> None:
+    OwnAuthority.create("ours", TODAY).own.save(tmp_path, AUTHORITY, "correct horse")
+    assert b"ENCRYPTED" in (tmp_path / "authority.key").read_bytes()
+    with pytest.raises(CredentialsError, match="is locked"):
+        OwnAuthority.load(tmp_path)
+    assert OwnAuthority.load(tmp_path, "correct horse")
+
+
+def test_keys_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    OwnAuthority.create("ours", TODAY).own.save(tmp_path, AUTHORITY)
+    other = OwnAuthority.create("theirs", TODAY).own.save(tmp_path, "other")
+    (tmp_path / "authority.key").write_bytes(other[1].read_bytes())
+    with pytest.raises(CredentialsError, match="put the pair"):
+        OwnAuthority.load(tmp_path)
+    rsa = generate_private_key(65537, 2048)
+    pem = rsa.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "authority.key").write_bytes(pem)
+    with pytest.raises(CredentialsError, match="use the program that made it"):
+        OwnAuthority.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "a" * 65, "two\nlines"])
+def test_names_that_fit_no_certificate_are_refused(name: str) -> None:
+    with pytest.raises(CredentialsError, match="printable name"):
+        OwnAuthority.create(name, TODAY)
+    with pytest.raises(CredentialsError, match="printable name"):
+        OwnAuthority.create("ours", TODAY).issue(name, TODAY)
+
+
+def test_keys_are_not_printed(tmp_path: Path) -> None:
+    assert "key" not in repr(OwnAuthority.create("ours", TODAY).own)

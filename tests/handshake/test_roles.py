@@ -1,0 +1,192 @@
+"""Roles: what a table says, what it must not say, and which topics and stores follow from it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from handshake.keyfiles import load_roles
+from handshake.roles import ALL_RIGHTS, EVERYTHING, NOTHING, Pattern, Rights, Role, Roles
+from wire.errors import RolesError
+from wire.topics import is_minimal, log_topics, minimal, proxy_topic, store_topics
+
+TABLE = """
+default = "guest"
+
+[names]
+"core-*" = "core"
+"core-7" = "guest"
+"sensor-*" = "sensor"
+"sensor-lab-*" = "logger"
+
+[roles.core]
+relay = true
+publish = [""]
+subscribe = [""]
+lead = ["*"]
+
+[roles.sensor]
+publish = ["/sensors/", "/alarms"]
+read = ["settings"]
+write = ["readings", "day-*"]
+
+[roles.logger]
+subscribe = ["/sensors/"]
+
+[roles.guest]
+subscribe = ["/public/"]
+"""
+
+
+def test_the_longest_name_that_fits_gives_the_role() -> None:
+    roles = Roles.parse(TABLE)
+    names = ("core-1", "core-7", "core", "sensor-1", "sensor-lab-1", "", None)
+    found = [roles.role_name(name) for name in names]
+    assert found == ["core", "guest", "guest", "sensor", "logger", "guest", "guest"]
+
+
+def test_whoever_has_no_role_and_no_default_is_nobody() -> None:
+    roles = Roles.parse('[names]\n"a" = "a"\n[roles.a]\n')
+    assert roles.find("a") == NOTHING
+    assert roles.find("b") is None
+    assert roles.find(None) is None
+
+
+def test_a_star_in_a_certificate_s_name_is_no_star_of_the_table() -> None:
+    roles = Roles.parse('[names]\n"a*" = "few"\n"b" = "few"\n[roles.few]\n')
+    assert roles.find("*") is None
+    assert roles.find("b*") is None
+
+
+def test_what_a_role_does_not_permit_is_forbidden() -> None:
+    assert not NOTHING.may_publish("")
+    assert not NOTHING.permitted(("",))
+    assert NOTHING.rights("store") == Rights()
+    assert not NOTHING.relay
+
+
+def test_everybody_may_do_everything_without_roles() -> None:
+    assert EVERYTHING.may_publish("/any")
+    assert EVERYTHING.permitted(("/a", "/b")) == ("/a", "/b")
+    assert EVERYTHING.rights("store") == ALL_RIGHTS
+    assert EVERYTHING.relay
+
+
+def test_rights_for_a_store_follow_its_name() -> None:
+    sensor, core = (Roles.parse(TABLE).roles[name] for name in ("sensor", "core"))
+    assert sensor.rights("readings") == Rights(write=True)
+    assert sensor.rights("day-1") == Rights(write=True)
+    assert sensor.rights("settings") == Rights(read=True)
+    assert sensor.rights("readings2") == Rights()
+    assert core.rights("any") == ALL_RIGHTS, "to lead is to read and to write"
+
+
+READER, WRITER, LEADER = (
+    Role(read=(Pattern("s", is_whole=True),)),
+    Role(write=(Pattern("s", is_whole=True),)),
+    Role(lead=(Pattern("s", is_whole=True),)),
+)
+
+
+def test_only_a_leader_speaks_for_a_store_and_hears_what_it_is_asked() -> None:
+    master, clone = store_topics("s")
+    keeper, reader, follower = log_topics("s")
+    answers = (proxy_topic("s"), reader, follower)
+    assert all(LEADER.may_command(topic) for topic in (master, keeper, clone, *answers))
+    assert [LEADER.may_hear(master), READER.may_hear(master), WRITER.may_hear(keeper)] == [1, 0, 0]
+    for role in (READER, WRITER, NOTHING):
+        assert role.may_command(master), "masters say themselves what they do not take"
+        assert role.may_command(keeper)
+        assert not any(role.may_command(topic) for topic in answers)
+    assert READER.may_command(clone), "a proxy asks clones"
+    assert not WRITER.may_command(clone)
+
+
+def test_copies_are_sent_to_readers_and_answers_to_writers_too() -> None:
+    _, clone = store_topics("s")
+    _, reader, follower = log_topics("s")
+    assert all(READER.may_hear(topic) for topic in (clone, follower, reader, proxy_topic("s")))
+    assert all(WRITER.may_hear(topic) for topic in (reader, proxy_topic("s")))
+    assert not any(WRITER.may_hear(topic) for topic in (clone, follower))
+    assert not any(READER.may_hear(topic) for topic in store_topics("other"))
+
+
+MISTAKES = {
+    "no TOML": ("[roles", "TOML"),
+    "an unknown table": ("[role.a]", "unknown key 'role'"),
+    "an unknown key": ("[roles.a]\npublsih = []", "role 'a': unknown key 'publsih'"),
+    "a text for a list": ('[roles.a]\npublish = "/a"', "publish is '/a'; write a list"),
+    "a number in a list": ("[roles.a]\nread = [1]", "read is [1]"),
+    "a number for a flag": ("[roles.a]\nrelay = 1", "say true or false"),
+    "a reserved topic": ('[roles.a]\npublish = ["<$>"]', "reserved"),
+    "a star inside": ('[roles.a]\nread = ["a*b"]', "a star stands at the end"),
+    "an empty store": ('[roles.a]\nread = [""]', "'' is no name"),
+    "a role that is none": ("[roles]\na = 1", "write a table [roles.a]"),
+    "roles that are none": ("roles = 1", "write a table [roles]"),
+    "a name without a role": ('[names]\n"a" = "b"', "there is no role 'b'; there are: none"),
+    "a name with a list": ('[names]\n"a" = ["b"]', "give the name of a role"),
+    "a default that is none": ('default = "b"\n[roles.a]', "default: there is no role 'b'"),
+    "a star inside a name": ('[names]\n"*a" = "b"\n[roles.b]', "a star stands at the end"),
+    "too many topics": (f"[roles.a]\npublish = {[f'/{n}' for n in range(1025)]}", "1025 items"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_with_its_place(text, said) -> None:
+    with pytest.raises(RolesError) as caught:
+        Roles.parse(text)
+    assert said in str(caught.value)
+
+
+def test_roles_are_read_from_a_file_and_its_name_stands_in_the_error(tmp_path) -> None:
+    path = tmp_path / "roles.toml"
+    path.write_text(TABLE)
+    assert load_roles(path) == Roles.parse(TABLE) == load_roles(Roles.parse(TABLE))
+    path.write_text("[roles.a]\nwrong = 1")
+    with pytest.raises(RolesError, match=r"roles\.toml.*unknown key 'wrong'"):
+        load_roles(path)
+    with pytest.raises(RolesError, match="No such file"):
+        load_roles(tmp_path / "none.toml")
+
+
+def test_roles_are_taken_as_dicts_too() -> None:
+    roles = load_roles({"names": {"a": "r"}, "roles": {"r": {"publish": ["/a"], "relay": True}}})
+    assert roles.find("a") == Role(publish=("/a",), relay=True)
+
+
+# Properties.
+
+topics = st.text(alphabet="ab/", max_size=5)
+prefixes = st.lists(topics, max_size=4).map(minimal)
+
+
+@given(prefixes, prefixes, topics)
+def test_what_is_permitted_of_a_wish_is_what_both_wish_and_role_match(wanted, allowed, topic):
+    permitted = Role(subscribe=allowed).permitted(wanted)
+    assert topic.startswith(permitted) == (topic.startswith(wanted) and topic.startswith(allowed))
+    assert is_minimal(permitted)
+
+
+names = st.text(alphabet="ab-", min_size=1, max_size=4)
+patterns = st.tuples(names, st.sampled_from(["", "*"])).map("".join)
+
+
+@given(st.dictionaries(patterns, st.sampled_from(["r0", "r1", "r2"]), max_size=6), names)
+def test_a_name_has_the_role_of_the_longest_pattern_that_fits_it(table, name):
+    roles = Roles(dict.fromkeys(("r0", "r1", "r2"), NOTHING), table)
+    fitting = [
+        (not each.endswith("*"), len(each), role)
+        for each, role in table.items()
+        if (name.startswith(each[:-1]) if each.endswith("*") else name == each)
+    ]
+    assert roles.role_name(name) == (max(fitting)[2] if fitting else None)
+
+
+@given(st.lists(patterns, max_size=3), st.lists(patterns, max_size=3), names)
+def test_more_patterns_never_permit_less(some, more, store):
+    def role(texts: list[str]) -> Role:
+        found = tuple(map(Pattern.parse, texts))
+        return Role(read=found, write=found, lead=found)
+
+    before, after = role(some).rights(store), role([*some, *more]).rights(store)
+    assert after == before or before == Rights()

@@ -1,0 +1,304 @@
+"""Hostile clients of an edge broker: whatever they do, only their own connection ends."""
+
+from __future__ import annotations
+
+import tracemalloc
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import trio
+
+from peermesh.brokers.edge import desk, line as line_module, messages
+from peermesh.brokers.edge.channel import SOURCES_MAX, WAITING_BYTES_MAX, Channel
+from peermesh.brokers.edge.embedded import Session
+from peermesh.brokers.edge.line import GREETING_SECONDS, GREETING_SIZE_MAX, Line
+from peermesh.brokers.edge.messages import (
+    TTL,
+    Answer,
+    Ask,
+    Attach,
+    Beat,
+    Hello,
+    Refused,
+    Taken,
+    Welcome,
+    encode_header,
+)
+from peermesh.brokers.edge.tree import parse_addresses
+from peermesh.testing.scripted import ScriptedTransport
+from wire.errors import RemoteProtocolError
+from wire.framing import (
+    FRONT,
+    VERSION_MAX,
+    VERSION_MIN,
+    FrameDecoder,
+    NodeFrame,
+    encode_node,
+    encode_preamble,
+)
+from wire.limits import FRAME_SIZE_MAX, PAYLOAD_SIZE_MAX
+from wire.messages import Preamble
+
+CLIENT = b"\x55" * 16
+PREAMBLE = encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
+ENDLESS = FRONT.pack(FRAME_SIZE_MAX, 64, 0, 0, 0, 0)
+
+
+def data(first: int, *payloads: bytes, topic: str = "t", publisher: bytes = CLIENT) -> bytes:
+    header = encode_header(topic, publisher)
+    return b"".join(encode_node(header, TTL, first, payloads or (b"\x01",))[0])
+
+
+class Intruder:
+    """A connection to a port, byte for byte."""
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._decoder = FrameDecoder(FRAME_SIZE_MAX)
+
+    async def send(self, *said: bytes) -> None:
+        await self.stream.send_all(b"".join(said))
+
+    async def hear(self, kind: type):
+        """Give the next message of a kind, or ``None`` at the end."""
+        while True:
+            while (frame := self._decoder.next_frame()) is not None:
+                if not isinstance(frame, Preamble | NodeFrame):
+                    message = messages.read(frame)
+                    if isinstance(message, kind):
+                        return message
+            try:
+                chunk = await self.stream.receive_some(65_536)
+            except trio.BrokenResourceError:
+                return None
+            if not chunk:
+                return None
+            self._decoder.feed(bytes(chunk))
+
+
+@asynccontextmanager
+async def intruder(port: int, here: str = "", *, greets: bool = True):
+    async with await trio.open_tcp_stream("127.0.0.1", port) as stream:
+        found = Intruder(stream)
+        if greets:
+            await found.send(PREAMBLE, messages.write(Hello(CLIENT, here)))
+            assert await found.hear(Welcome) is not None
+        yield found
+
+
+@asynccontextmanager
+async def besieged(kit):
+    """A broker whose two good clients must not notice anything."""
+    async with kit.world() as world, world.publisher() as mouth, world.subscriber() as ear:
+        await ear.subscribe("good")
+        world.ports = parse_addresses(await world.registry.read("/topics"))
+        count = 0
+
+        async def check() -> None:
+            nonlocal count
+            for _ in range(3):
+                count += 1
+                await mouth.send("good", count)
+                assert await ear.get(kit.WAIT) == ("good", count)
+
+        world.check = check
+        await check()
+        yield world
+        await check()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        data(2**64 - 200),
+        data(2**63 - 1),
+        data(5) + data(9),
+        data(1, publisher=b"\x66" * 16),
+        data(1, topic="a/<$>/b"),
+        messages.write(Attach("t")),
+        messages.write(Ask(1, "write", "/topics", "")),
+        messages.write(Refused("")),
+        ENDLESS.replace(b"\x01\x02\0\0", b"\xff\xff\xff\xff"),
+        b"\xff" * 40,
+    ],
+    ids=["numbers beyond all", "the last number", "a gap", "another's name", "no topic",
+         "a subscriber", "the registry", "a refusal", "a giant", "noise"],
+)  # fmt: skip
+async def test_a_publisher_that_lies_loses_its_own_connection_and_nothing_else(kit, said) -> None:
+    async with besieged(kit) as world:
+        async with intruder(world.ports.receiver.port) as bad:
+            await bad.send(said)
+            assert await bad.hear(Refused) is not None
+        await world.check()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        messages.write(Attach("")),
+        messages.write(Attach("t")) + messages.write(Taken("t", "", 7)) + data(1),
+        data(1),
+        messages.write(Hello(CLIENT, "")),
+    ],
+    ids=["no topic", "data after nonsense", "data", "a second hello"],
+)
+async def test_a_subscriber_that_lies_loses_its_own_connection_and_nothing_else(kit, said) -> None:
+    async with besieged(kit) as world:
+        async with intruder(world.ports.sender.port) as bad:
+            await bad.send(said)
+            assert await bad.hear(Refused) is not None
+        await world.check()
+
+
+async def test_messages_that_were_never_sent_cannot_be_taken(kit) -> None:
+    async with besieged(kit) as world:
+        async with intruder(world.ports.sender.port) as bad:
+            await bad.send(messages.write(Attach("good")))
+            attached = await bad.hear(messages.Attached)
+            await bad.send(messages.write(Taken("good", attached.incarnation, 2**60)))
+            assert "never sent" in (await bad.hear(Refused)).reason
+        await world.check()
+
+
+async def test_a_giant_is_announced_to_no_avail_before_a_hello(kit) -> None:
+    async with besieged(kit) as world:
+        for port in (world.ports.receiver.port, world.ports.sender.port):
+            async with intruder(port, greets=False) as bad:
+                await bad.send(PREAMBLE, ENDLESS)
+                assert str(GREETING_SIZE_MAX) in (await bad.hear(Refused)).reason
+
+
+async def test_who_asks_without_reading_the_answers_is_cut_off(kit, monkeypatch) -> None:
+    monkeypatch.setattr(line_module, "QUEUE_SIZE_MAX", 2**20)
+    async with besieged(kit) as world:
+        guests = world.broker._guests
+        async with intruder(world.ports.sender.port) as bad:
+            number = max(guests)
+            attach = messages.write(Attach("t")) * 1_000
+            with suppress(trio.BrokenResourceError):
+                while True:
+                    await bad.send(attach)
+            await kit.until(lambda: number not in guests)
+        await world.check()
+
+
+async def test_many_requests_at_once_to_the_registry_are_refused(kit, monkeypatch) -> None:
+    monkeypatch.setattr(desk, "ASKS_SIZE_MAX", 100_000)
+    async with besieged(kit) as world:
+        async with intruder(world.host.registry_address[1], desk.HERE) as bad:
+            with suppress(trio.BrokenResourceError):
+                await bad.send(*[messages.write(Ask(1, "read", "/" + "x" * 60_000, ""))] * 50)
+            while await bad.hear(Answer) is not None:
+                pass
+        await world.check()
+
+
+async def test_an_answer_that_is_too_long_is_an_error_and_not_the_end_of_the_registry(
+    kit, monkeypatch
+) -> None:
+    async with besieged(kit) as world:
+
+        async def too_much(_session: Session, _path: str) -> list[str]:
+            return ["x" * 2**20] * 17
+
+        monkeypatch.setattr(Session, "children", too_much)
+        async with intruder(world.host.registry_address[1], desk.HERE) as bad:
+            await bad.send(messages.write(Ask(1, "children", "/topics", "")))
+            answer = await bad.hear(Answer)
+            assert str(PAYLOAD_SIZE_MAX) in answer.error
+
+
+async def test_long_names_are_refused_by_the_registry_and_not_tried_for_ever(kit) -> None:
+    async with besieged(kit) as world:
+        async with intruder(world.host.registry_address[1], desk.HERE) as bad:
+            for path, data in (("/" + "x" * 100_000, ""), ("/a", "x" * 100_000)):
+                await bad.send(messages.write(Ask(1, "write", path, data)))
+                assert "bytes each" in (await bad.hear(Answer)).error
+        await world.check()
+
+
+# Without a network, in virtual time.
+
+
+def beats():
+    yield PREAMBLE
+    while True:
+        yield messages.write(Beat())
+
+
+def bytes_of_a_hello():
+    for byte in PREAMBLE + messages.write(Hello(CLIENT, "t" * 1_000)):
+        yield bytes((byte,))
+
+
+@pytest.mark.parametrize("pieces", [beats, bytes_of_a_hello])
+async def test_who_does_not_say_who_it_is_in_time_is_cut_off(autojump_clock, pieces) -> None:
+    transport = ScriptedTransport(pieces(), seconds=1.0)
+    line = Line(transport, is_stranger=True)
+    began = trio.current_time()
+    await line.serve(lambda _message: None)
+    assert trio.current_time() - began <= 2 * GREETING_SECONDS
+    assert transport.is_closed
+
+
+async def test_who_was_welcomed_may_stay(autojump_clock) -> None:
+    line = Line(ScriptedTransport(beats(), seconds=1.0), is_stranger=True)
+    with trio.move_on_after(20 * GREETING_SECONDS) as scope:
+        await line.serve(lambda _message: line.welcome())
+    assert scope.cancelled_caught
+
+
+async def test_a_mistake_of_ours_ends_one_connection_only(autojump_clock, caplog) -> None:
+    def stumble(_message: object) -> None:
+        raise ZeroDivisionError
+
+    line = Line(ScriptedTransport(beats(), seconds=0.1), is_stranger=True)
+    await line.serve(stumble)
+    assert line.error
+    assert "this is a bug" in caplog.text
+
+
+# The core.
+
+
+def frame(first: int, *payloads: bytes) -> NodeFrame:
+    decoder = FrameDecoder(FRAME_SIZE_MAX)
+    decoder.feed(PREAMBLE + data(first, *payloads))
+    decoder.next_frame()
+    return decoder.next_frame()
+
+
+def full_channel() -> Channel:
+    """Give a channel whose only subscriber takes nothing."""
+    channel = Channel("t", "1")
+    channel.attach(1, b"ear")
+    channel.offer(2, b"first", frame(1, bytes(5 * 2**20)))
+    return channel
+
+
+def test_publishers_without_end_find_no_room_while_a_subscriber_takes_nothing() -> None:
+    channel = full_channel()
+    large = bytes(4 * 2**20)
+    tracemalloc.start()
+    for number in range(WAITING_BYTES_MAX // len(large)):
+        channel.offer(2, number.to_bytes(16), frame(1, large))
+    for _ in range(50):
+        with pytest.raises(RemoteProtocolError, match="try again"):
+            channel.offer(2, b"one more", frame(1, large))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak <= 3 * WAITING_BYTES_MAX
+    channel.take(b"ear", "1", 1)
+    assert channel.waiting_count == 0 or channel.position > 1
+
+
+def test_more_publishers_than_are_remembered_are_refused_while_all_of_them_wait() -> None:
+    channel = full_channel()
+    small = frame(1, b"x")
+    for number in range(SOURCES_MAX):
+        channel.offer(2, number.to_bytes(16), small)
+    with pytest.raises(RemoteProtocolError, match="too many publishers"):
+        channel.offer(2, b"one more", small)
+    channel.detach(b"ear")
+    assert channel.offer(2, b"one more", small)
+    assert channel.position == SOURCES_MAX + 2

@@ -1,0 +1,97 @@
+"""A store as a table, without Spark: what is looked up, and that all of it is of one moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from peermesh import Batch
+from peermesh.blocking import Endpoint
+from peermesh.spark.filters import KeyFilter
+from peermesh.spark.joining import join, leave
+from peermesh.spark.options import read_address
+from peermesh.spark.tables import read_table
+from wire.errors import RequestTimeout
+
+LARGE = 200_000
+"""Bytes of a value: two do not fit into one answer."""
+
+
+@pytest.fixture
+def membership(mesh):
+    yield join(read_address({"peers": mesh[1], "patience": "30"}))
+    leave()
+
+
+def read(membership, name, key_filter=KeyFilter()):  # noqa: B008 - it is frozen, so all calls may share it
+    since = membership.revision(name)
+    return {entry.key: entry.value for entry in read_table(membership, name, key_filter, since)}
+
+
+def test_keys_that_are_named_are_looked_up_and_no_copy_is_made(mesh, membership):
+    with mesh[0].attach_master("table") as store:
+        store.put("a", 1)
+        store.put(7, "seven")
+        store.put(("b", 1), 2).result(30)
+        wanted = KeyFilter().with_keys(["7", "a", "missing", '["b", 1]'])
+        assert read(membership, "table", wanted) == {7: "seven", "a": 1, ("b", 1): 2}
+        assert read(membership, "table", KeyFilter().with_prefix("a")) == {"a": 1}
+        assert len(store.verify().replicas) == 1
+
+
+def test_a_copy_that_is_behind_is_not_what_a_table_shows(mesh, membership):
+    with mesh[0].attach_master("table") as store:
+        for number in range(20):
+            store.put("n", number).result(30)
+            assert read(membership, "table") == {"n": number}
+
+
+class Meddled:
+    """A membership of which the store changes after each page that is read."""
+
+    def __init__(self, membership, store):
+        self._membership = membership
+        self._store = store
+        self.copies = 0
+
+    def store(self, name):
+        return self
+
+    def not_before(self, since):
+        self._reader = self._membership.store("table").not_before(since)
+        return self
+
+    def scan(self, **options):
+        page = self._reader.scan(**options)
+        changes = Batch().increment("a").increment("z")
+        self._store.batch(changes).result(30)
+        return page
+
+    def copy(self, name):
+        self.copies += 1
+        return self._membership.copy(name)
+
+
+def test_a_table_that_changes_while_it_is_read_is_of_one_moment(mesh, membership):
+    with mesh[0].attach_master("table") as store:
+        store.batch(Batch().put("a", 0).put("z", 0)).result(30)
+        for number in range(4):
+            store.put(f"large{number}", bytes(LARGE)).result(30)
+        quiet = read(membership, "table")
+        assert len(quiet) == 6
+        meddled = Meddled(membership, store)
+        since = membership.revision("table")
+        found = {
+            entry.key: entry.value for entry in read_table(meddled, "table", KeyFilter(), since)
+        }
+        assert meddled.copies == 1
+        assert found["a"] == found["z"]
+        assert len(found) == 6
+
+
+def test_a_store_without_a_master_is_waited_for_and_then_named():
+    with Endpoint() as endpoint:
+        peers = f"127.0.0.1:{endpoint.listen()}"
+        alone = join(read_address({"peers": peers, "patience": "0.1"}))
+        with pytest.raises(RequestTimeout, match="nowhere"):
+            alone.store("nowhere")
+        leave()

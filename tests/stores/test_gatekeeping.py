@@ -1,0 +1,190 @@
+"""The gate before a store: which right each command takes, of all that there are."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from handshake.roles import Rights
+from stores import commands
+from stores.actions import WriterId
+from stores.commands import Content, InternalCommand, NotAllowedCommand
+from stores.digests import Digest
+from stores.encoding import decode_command, encode_command
+from stores.epochs import promoted
+from stores.gatekeeping import Guard, Post
+from stores.log import messages
+from stores.log.encoding import decode_message, encode_message, encode_requests
+from stores.log.messages import Append, ForgetConsumer, MoveCursor, Requests, Trim
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+OURS, THEIRS = EntityId(EndpointId(b"m" * 16), 1), EntityId(EndpointId(b"c" * 16), 7)
+WRITER = WriterId.of(THEIRS, 1)
+NONE, READ, WRITE = Rights(), Rights(read=True), Rights(write=True)
+BOTH = Rights(read=True, write=True)
+
+MASTER = Post(OURS, 5, is_master=True, is_log=False)
+CLONE = Post(OURS, 0, is_master=False, is_log=False)
+KEEPER = Post(OURS, 5, is_master=True, is_log=True)
+FOLLOWER = Post(OURS, 0, is_master=False, is_log=True)
+
+
+def takes(post: Post, rights: Rights, payload: bytes) -> bool:
+    return Guard("s", "'x'", rights).examine(post, payload) is None
+
+
+def command(content: Content, epoch: int = 5) -> bytes:
+    return encode_command(InternalCommand(1, THEIRS, 1, epoch, content))
+
+
+QUESTIONS = [
+    commands.LookUpCommand(1, 0, b"k", has_value=True),
+    commands.ScanCommand(1, 0, b"", None, 10, has_values=True),
+]
+OF_READERS = [
+    commands.CumulativeAckCommand(),
+    commands.NackCommand((1,)),
+    commands.HandshakeRequestCommand(WRITER, 0),
+    commands.SnapshotRequestCommand((1,)),
+    commands.BarrierRequestCommand(1),
+    commands.HistoryRequestCommand(1, 2),
+    commands.DigestAnswerCommand(1, Digest(1, 1, 1)),
+    commands.VerifyRequestCommand(1),
+    *QUESTIONS,
+]
+OF_ANYBODY = [
+    commands.GreetingCommand(1, WRITER, 0),
+    commands.DetachCommand(),
+    commands.AttachWriterCommand(1),
+    commands.KeepaliveCommand(),
+    commands.RetransmitFailedCommand(),
+    commands.UnknownConsumerCommand(),
+]
+name_of = lambda content: type(content).__name__  # noqa: E731 - it names the cases
+
+
+@pytest.mark.parametrize("content", OF_READERS, ids=name_of)
+def test_a_master_takes_this_of_readers(content):
+    taken = [takes(MASTER, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH)]
+    assert taken == [False, False, True, True]
+
+
+@pytest.mark.parametrize("content", OF_ANYBODY, ids=name_of)
+def test_a_master_takes_this_of_everybody(content):
+    assert all(takes(MASTER, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH))
+
+
+def test_a_master_takes_actions_of_writers():
+    actions = command(commands.Actions([b"action"]))
+    taken = [takes(MASTER, rights, actions) for rights in (NONE, READ, WRITE, BOTH)]
+    assert taken == [False, False, True, True]
+
+
+def test_nobody_but_a_leader_leads_or_deposes():
+    later = promoted(5, 0)
+    assert not takes(MASTER, BOTH, command(commands.ProclaimCommand()))
+    for content in (
+        commands.HandshakeRequestCommand(WRITER, 0),
+        commands.GreetingCommand(1, WRITER, 0),
+        commands.DetachCommand(),
+    ):
+        assert takes(MASTER, BOTH, command(content))
+        assert not takes(MASTER, BOTH, command(content, later))
+
+
+@pytest.mark.parametrize("content", QUESTIONS, ids=name_of)
+def test_a_clone_answers_readers(content):
+    taken = [takes(CLONE, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH)]
+    assert taken == [False, False, True, True]
+
+
+SPEAKING = [
+    commands.Actions([b"action"]),
+    commands.KeepaliveCommand(),
+    commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
+    commands.NotAllowedCommand(is_reading=True, text="go"),
+    commands.ReplicatedCommand(),
+    commands.ReadAnswerCommand(1, (), None),
+    commands.CumulativeAckCommand(),
+]
+
+
+OF_STORES_ALONE = (commands.ReplicatedCommand, commands.ReadAnswerCommand)
+
+
+@pytest.mark.parametrize("content", SPEAKING, ids=name_of)
+def test_nobody_but_a_leader_speaks_to_copies(content):
+    assert not takes(CLONE, BOTH, command(content))
+    assert isinstance(content, OF_STORES_ALONE) or not takes(FOLLOWER, BOTH, command(content))
+
+
+def test_every_content_of_a_consumer_has_a_right_that_it_takes():
+    known = {type(content) for content in (*OF_READERS, *OF_ANYBODY)}
+    assert set(get_args(commands.ConsumerControl)) <= known
+
+
+# Answers.
+
+
+def test_a_clone_without_the_right_to_read_is_told_so_in_its_session():
+    payload = command(commands.HandshakeRequestCommand(WRITER, 0))
+    refusal = Guard("s", "'x' (role r)", WRITE).examine(MASTER, payload)
+    assert refusal.text == "'x' (role r) may not read s"
+    told = [decode_command(effect.payload) for effect in refusal.answer]
+    assert {effect.to for effect in refusal.answer} == {THEIRS.endpoint}
+    assert all(each.content == NotAllowedCommand(True, refusal.text) for each in told)
+    assert [each.session for each in told] == [1, 1]
+
+
+def test_a_question_is_answered_with_a_refusal_of_its_number():
+    refusal = Guard("s", "'x'", WRITE).examine(CLONE, command(QUESTIONS[0]))
+    (answer,) = refusal.answer
+    content = decode_command(answer.payload).content
+    assert (content.number, content.is_denied, content.text) == (1, True, "'x' may not read s")
+
+
+def test_who_wants_to_lead_is_not_even_answered():
+    refusal = Guard("s", "'x'", BOTH).examine(MASTER, command(commands.ProclaimCommand()))
+    assert not refusal.answer
+
+
+# Logs.
+
+
+def asked(*requests) -> bytes:
+    return command(commands.Actions([encode_requests(Requests(WRITER, 1, 0, requests))]))
+
+
+MOVE = MoveCursor("c", ((0, 1),))
+
+
+def test_cursors_are_for_readers_and_all_else_in_a_log_for_writers():
+    assert [takes(KEEPER, rights, asked(MOVE, MOVE)) for rights in (NONE, READ, WRITE)] == [0, 1, 1]
+    for request in (Append(0, None, 0, (b"k", b"v")), ForgetConsumer("c"), Trim(0, 1)):
+        assert [takes(KEEPER, rights, asked(request)) for rights in (READ, WRITE)] == [0, 1]
+        assert not takes(KEEPER, READ, asked(MOVE, request)), "nor hidden behind a cursor"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [messages.StateQuery(3), messages.TimeQuery(3, 0, 0), messages.Fetch(3, ((0, 0),), 9, 0)],
+    ids=name_of,
+)
+def test_questions_to_a_keeper_are_for_readers(query):
+    payload = encode_message(THEIRS, query)
+    assert [takes(KEEPER, rights, payload) for rights in (NONE, WRITE, READ)] == [0, 0, 1]
+    (answer,) = Guard("s", "'x'", WRITE).examine(KEEPER, payload).answer
+    _, failed = decode_message(answer.payload)
+    assert (failed.query, failed.code) == (3, ErrorCode.NOT_AUTHORIZED)
+
+
+def test_followers_are_readers_and_keepers_are_leaders():
+    join = encode_message(THEIRS, messages.Join(1, 1, 1, (0,)))
+    hello = encode_message(THEIRS, messages.Hello(1, WRITER, 0))
+    proclaim = encode_message(THEIRS, messages.Proclaim(9))
+    assert [takes(KEEPER, rights, join) for rights in (NONE, WRITE, READ)] == [0, 0, 1]
+    assert takes(KEEPER, NONE, hello)
+    assert not takes(KEEPER, BOTH, proclaim)
+    assert not takes(FOLLOWER, BOTH, hello)
