@@ -21,6 +21,8 @@ NAMES: Final = (
     "footprint",
     "modules",
     "edge",
+    "signing",
+    "tls",
 )
 ROUNDS: Final = 3
 ROUNDS_WRITTEN: Final = 5
@@ -35,6 +37,8 @@ benchmarks:
   log        acknowledged appends, and reads with and without a copy
   modules    messages a second through a link of the module broker
   edge       messages a second through a channel of the edge broker
+  signing    what signatures cost
+  tls        all of it over TLS, beside plain TCP, and peerings a second
   footprint  what an import, an idle endpoint and an idle mesh cost
 
 All of them run unless some are named. Each prints a table and then one line of JSON. A round of all

@@ -72,6 +72,7 @@ def main() -> None:
     signal.alarm(task.seconds_max)
     if "core" in task.options:
         os.sched_setaffinity(0, {task.options["core"]})
+    os.environ |= task.options.get("environment", {})
     module, _, function_name = name.partition(":")
     function = getattr(importlib.import_module(module), function_name)
     if inspect.iscoroutinefunction(function):

@@ -50,8 +50,14 @@ class Authorisation:
     for those endpoints that have roles.
     """
 
-    def __init__(self, roles: Roles | None = None, name: str | None = None) -> None:
-        """Apply ``roles``; ``name`` is what this endpoint's own certificate calls it."""
+    def __init__(
+        self, roles: Roles | None = None, name: str | None = None, *, is_wary: bool = False
+    ) -> None:
+        """Apply ``roles``; ``name`` is what this endpoint's own certificate calls it.
+
+        Who is wary does not take a relay's word for a name: only a peer's certificate, or a seal.
+        """
+        self._is_wary = is_wary
         self.roles = roles
         self.name = name
         self.own_role = EVERYTHING if roles is None else roles.find(name) or NOTHING
@@ -153,8 +159,8 @@ class Authorisation:
             return EVERYTHING
         if origin in self._certificates:
             name = self._certificates[origin]
-        elif known is None:
-            return NOTHING
+        elif known is None or (self._is_wary and known.seal is None):
+            name = None
         else:
             name = known.name
         return self._role_named(name) or NOTHING

@@ -6,13 +6,14 @@ here waits for anything but the network, so that a slow peer holds up nobody els
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import trio
 
 from endpoint.bell import Bell
-from endpoint.core import Route
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
+from endpoint.routes import Route
 from endpoint.transport import Transport
 from wire.codec import encode_control
 from wire.errors import PeerNotTrusted, RemoteProtocolError
@@ -21,7 +22,6 @@ from wire.framing import (
     FrameDecoder,
     NodeFrame,
     encode_control as frame_control,
-    encode_single,
 )
 from wire.identifiers import EndpointId
 from wire.messages import ControlMessage
@@ -32,6 +32,10 @@ LAST_WORDS_SECONDS: Final = 1.0
 
 BURST_SIZE: Final = 4096
 """Bytes of one write that show that somebody publishes without a pause: the next is no reply."""
+
+
+EncodeSingle = Callable[[bytes, int, int, bytes], bytes]
+"""Frames one payload: ``wire.framing.encode_single``, or the same with a signature."""
 
 
 class Host(Protocol):
@@ -239,12 +243,14 @@ class Connection:
             self.outbox.put_rest(frame[sent:])
             self.wake()
 
-    def send_single(self, header: bytes, ttl: int, sequence: int, payload: bytes) -> bool:
+    def send_single(
+        self, header: bytes, ttl: int, sequence: int, payload: bytes, encode: EncodeSingle
+    ) -> bool:
         """Send one message at once, without a group, if that is possible."""
         outbox = self.outbox
         if outbox.sent >= outbox.credit or not self.is_free:
             return False
-        frame = encode_single(header, ttl, sequence, payload)
+        frame = encode(header, ttl, sequence, payload)
         outbox.sent += len(frame)
         self.send_now(frame)
         return True

@@ -8,10 +8,9 @@ precede data, so that a message never overtakes the knowledge that routed it.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from endpoint.authorisation import Authorisation
+from endpoint.authorisation import Authorisation, Refusals
 from endpoint.duplicates import SequenceWindow
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.news import (
@@ -22,6 +21,7 @@ from endpoint.news import (
     size_of,
     topics_size,
 )
+from endpoint.routes import Proof, Route
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
 from handshake.roles import ALL_RIGHTS, Rights, Role
@@ -30,7 +30,13 @@ from wire.codec import decode_header
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
 from wire.limits import LAMPORT_TIME_MAX, MIB, STORES_MAX, SUBSCRIPTIONS_MAX
-from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
+from wire.messages import (
+    Announcement,
+    Announcements,
+    Knowledge,
+    NodeHeader,
+    PackedType,
+)
 from wire.topics import SubscriptionCounts, store_name
 
 ENDPOINTS_MAX: Final = 10_000
@@ -58,29 +64,6 @@ DIGEST_MISMATCHES_MAX: Final = 2
 _NOTHING: Final = LamportTime(0)
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
-    """Where messages with one header go from here."""
-
-    header: NodeHeader
-    window: SequenceWindow
-    receivers: tuple[object, ...]
-    """The local subscribers, or the local stores, that want it."""
-    next_hops: tuple[EndpointId, ...]
-    refusal: str = ""
-    """Why they go nowhere, if the sender has no right to send them."""
-    is_neighbour: bool = False
-    """The sender is a direct peer, as both sides say: it speaks for itself by its own link."""
-
-    def admit(self, link: EndpointId | None, sequence: int) -> bool:
-        """Take note of a frame that came by a link; false if it was seen, or cannot be right."""
-        if not self.is_neighbour:
-            return self.window.admit(sequence)
-        if link == self.header.sender:
-            return self.window.admit_first_hand(sequence)
-        return self.window.admit_hearsay(sequence)
-
-
 class EndpointCore:
     """One endpoint's view of the mesh. Events in, effects out; it never waits."""
 
@@ -90,12 +73,17 @@ class EndpointCore:
         *,
         forwarding: bool = True,
         authorisation: Authorisation | None = None,
+        proof: Proof | None = None,
     ) -> None:
         """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through.
 
-        Without an ``authorisation`` everybody may do everything.
+        Without an ``authorisation`` everybody may do everything; without a ``proof`` whoever signs
+        is not believed.
         """
         self.local = local
+        self.forgeries = Refusals()
+        """What somebody passed on, and nobody ever said."""
+        self._proof = proof
         self.authorisation = authorisation or Authorisation()
         self.forwarding = forwarding and self.authorisation.own_role.relay
         self.topology = Topology(local)
@@ -168,10 +156,10 @@ class EndpointCore:
         for is_command in (False, True):
             if (window := self._windows.get((peer, is_command))) is not None:
                 window.begin_first_hand()
-        fresh = self._learn(self.authorisation.heard(peer, announcements))
+        fresh = self._learn(peer, self.authorisation.heard(peer, announcements))
         if self.authorisation.is_leaf(peer):
             self._leaf_routes[peer] = {}
-        else:
+        elif not self.local.is_signing:
             self._outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
         news = (*self._refresh(effects, fresh), mine)
@@ -221,7 +209,7 @@ class EndpointCore:
         """
         effects: list[Effect] = []
         announcements = self.authorisation.heard(peer, announcements)
-        fresh = self._learn(announcements)
+        fresh = self._learn(peer, announcements)
         mine = self._reclaim(announcements)
         if fresh or mine:
             news = (*self._refresh(effects, fresh), *mine)
@@ -320,6 +308,11 @@ class EndpointCore:
         del self._stores[topic]
         return self._announce_wishes(always=True)
 
+    def rename(self, name: str | None) -> list[Effect]:
+        """Go by another certificate from now on: what it calls us, and what it endorses."""
+        self.authorisation.name = name
+        return self._announce_wishes(always=True)
+
     # Routes.
 
     def routes_of(self, peer: EndpointId) -> dict[bytes, Route]:
@@ -366,8 +359,12 @@ class EndpointCore:
         if header.receiver != self.local and (header.sender == self.local or self.forwarding):
             tree = self.topology.tree(header.sender)
             hops = tree.next_hops(self.local, self._targets(header, tree.parents))
+        verify = None
+        if known.seal is not None and self._proof is not None and header.sender != self.local:
+            verify = self._proof.verifier(known.seal)
         is_neighbour = self._is_neighbour(header.sender)
-        return Route(header, self._window(header), receivers, hops, is_neighbour=is_neighbour)
+        window = self._window(header)
+        return Route(header, window, receivers, hops, verify=verify, is_neighbour=is_neighbour)
 
     def _is_neighbour(self, sender: EndpointId) -> bool:
         """Tell whether both sides say so: a peer that has lost the link sends by other ways."""
@@ -475,6 +472,8 @@ class EndpointCore:
             forwarding=self.forwarding,
             name=self.authorisation.name,
         )
+        if self._proof is not None:
+            announcement = self._proof.seal(announcement)
         self.topology.learn(announcement)
         self._forget_knowledge()
         return announcement
@@ -487,14 +486,16 @@ class EndpointCore:
             self._send(effects, list(self.topology.direct), (self._announce_here(),))
         return effects
 
-    def _learn(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
+    def _learn(
+        self, peer: EndpointId, announcements: Sequence[Announcement]
+    ) -> tuple[Announcement, ...]:
         others = (each for each in announcements if each.origin != self.local)
-        fresh = [announcement for announcement in others if self._keep(announcement)]
+        fresh = [announcement for announcement in others if self._keep(peer, announcement)]
         if fresh:
             self._forget_knowledge()
         return tuple(fresh)
 
-    def _keep(self, announcement: Announcement) -> bool:
+    def _keep(self, peer: EndpointId, announcement: Announcement) -> bool:
         """Take in what another endpoint announces; false if it is no news, or finds no room."""
         origin, size = announcement.origin, size_of(announcement)
         if size > ANNOUNCEMENT_SIZE_MAX:
@@ -506,11 +507,32 @@ class EndpointCore:
         is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
         has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
         known = self.topology.announcements.get(origin)
+        if known is not None and known.time >= announcement.time:
+            return False
+        if self._is_forged(peer, announcement):
+            return False
         if self.authorisation.is_renamed(announcement, known):
             return False
         if not has_room or not self.topology.learn(announcement):
             return False
         self._sizes[origin], self._size_in_all = size, size_in_all
+        return True
+
+    def _is_forged(self, peer: EndpointId, announcement: Announcement) -> bool:
+        """Tell whether an announcement is not its origin's; then somebody made it up or changed it.
+
+        Everybody looks at it before he passes it on, so that the peer which did is no honest one.
+        """
+        if not announcement.origin.is_signing and announcement.seal is None:
+            return False
+        if self._proof is None:
+            objection: str | None = "nothing here can look at seals"
+        else:
+            objection = self._proof.objection(announcement)
+        if objection is None:
+            return False
+        reason = f"an announcement of it came from {peer} and is not its own: {objection}"
+        self.forgeries.note(announcement.origin, reason)
         return True
 
     def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
@@ -519,7 +541,8 @@ class EndpointCore:
         Our own words come back in every cycle of the mesh, and mean nothing.
         """
         times = [news.time for news in announcements if news.origin == self.local]
-        if not times or max(times) <= self._clock:
+        # Whoever signs has no earlier life, and nobody believes what is forged.
+        if not times or max(times) <= self._clock or self.local.is_signing:
             return ()
         self._outvote(max(times))
         return (self._announce_here(),)

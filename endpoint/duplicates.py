@@ -44,6 +44,13 @@ class SequenceWindow:
         window._starts, window._ends = [0], [SEQUENCE_MAX]
         return window
 
+    def has(self, sequence: int) -> bool:
+        """Tell whether ``admit`` would say no, without taking note of anything."""
+        if sequence > self.end:
+            return False
+        run = bisect_right(self._starts, sequence) - 1
+        return run >= 0 and sequence <= self._ends[run]
+
     def admit(self, sequence: int) -> bool:
         """Take note of a frame; false if it was seen before, or is too old to tell."""
         end = self.end

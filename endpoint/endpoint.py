@@ -27,8 +27,9 @@ from endpoint.mailbox import Mailbox
 from endpoint.network import Network, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
+from endpoint.proving import Proving
 from endpoint.publisher import Publisher
-from endpoint.settings import Settings, authorise
+from endpoint.settings import Settings, SettingsError, authorise
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
@@ -36,7 +37,9 @@ from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
-from wire.errors import EndpointClosed, ErrorCode, MeshError
+from handshake.signing import Signer
+from handshake.ticket import JoinTicket
+from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.limits import LINKS_MAX
 from wire.topics import check_topic
@@ -86,22 +89,25 @@ class Endpoint:
         """Set up, doing nothing yet.
 
         ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
-        the same as dicts) say what each certificate's name may do; without them everybody who is
-        in may do everything. Keyword arguments are the fields of ``Settings``, and go before
+        the same as dicts) say what each certificate's name may do; without them everybody who is in
+        may do everything. Keyword arguments are the fields of ``Settings``, and go before
         ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
         random unless a test wants a certain one: no two endpoints may ever share an id. Raises
-        ``SettingsError``, ``CredentialsError`` and ``RolesError``.
+        ``SettingsError``, ``RolesError`` and ``CredentialsError``.
         """
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
+        self._around = around = surroundings.get()
         if credentials is None:
             credentials = self.settings.credentials()
-        self._around = around = surroundings.get()
-        self._id = endpoint_id or around.new_id()
+        signer = self._make_signer(credentials, endpoint_id)
+        self._proving = Proving(credentials, around.now_ns, signer)
+        self._id = endpoint_id or (around.new_id() if signer is None else signer.endpoint_id)
         self._core = EndpointCore(
             self._id,
             forwarding=self.settings.forwarding,
-            authorisation=authorise(roles, credentials),
+            authorisation=authorise(roles, credentials, self.settings),
+            proof=self._proving,
         )
         self.loop = EndpointLoop(
             self._core,
@@ -109,6 +115,7 @@ class Endpoint:
             policy=self.settings.overflow_policy,
             # Nobody sends a message in every nanosecond of his life.
             first_sequence=around.now_ns(),
+            sign=None if signer is None else signer.sign,
         )
         self._attachments: Attachments | None = None
         self._log_attachments: LogAttachments | None = None
@@ -117,7 +124,7 @@ class Endpoint:
             allow_plain=self.settings.allow_plain,
             open_stream=around.open_tcp_stream,
             open_listeners=around.open_tcp_listeners,
-            on_refresh=lambda error: self.loop.emit(credentials_event(error)),
+            on_refresh=self._on_refresh,
         )
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
@@ -127,6 +134,27 @@ class Endpoint:
         self._is_open = False
         self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
+
+    def _make_signer(
+        self, credentials: Credentials | None, endpoint_id: EndpointId | None
+    ) -> Signer | None:
+        if not self.settings.sign:
+            return None
+        if endpoint_id is not None:
+            raise SettingsError(
+                "the id of an endpoint that signs is made from its key: give no endpoint_id"
+            )
+        return Signer(self._around.new_seed(), credentials)
+
+    def _on_refresh(self, error: CredentialsError | None) -> None:
+        self.loop.emit(credentials_event(error))
+        if error is None:
+            self._go_by(self._network.credentials)
+
+    def _go_by(self, credentials: Credentials | None) -> None:
+        """Announce what these credentials prove."""
+        self._proving.renew(credentials)
+        self.loop.apply(self._core.rename(None if credentials is None else credentials.name))
 
     # Life.
 
@@ -215,6 +243,11 @@ class Endpoint:
 
     # Who and where.
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """Give the credentials in force, for front ends that go with this endpoint."""
+        return self._network.credentials
+
     def node_id(self) -> EndpointId:
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._id
@@ -257,14 +290,24 @@ class Endpoint:
             self._arriving -= 1
         await self.loop.serve(transport, address)
 
-    async def peer(self, address: str, port: int, retry: float = RETRY_SECONDS) -> Outcome:
+    async def peer(
+        self, address: str, port: int | None = None, retry: float = RETRY_SECONDS
+    ) -> Outcome:
         """Peer with the endpoint that listens there; true once messages can flow both ways.
+
+        A join ticket (``peermesh ticket new``) is address, port and secret in one: it lets an
+        endpoint in that has no credentials, and has neither listened nor peered before.
 
         ``retry`` is the longest pause between attempts in seconds, and lets the call wait until
         one succeeds; the peering is then renewed whenever it is lost, until ``unpeer``. With 0
         there is one attempt, and false with the reason when it fails.
         """
         self._check_open()
+        if port is None:
+            ticket = JoinTicket.parse(address)
+            self._network.adopt(ticket.secret)
+            self._go_by(self._network.credentials)
+            address, port = ticket.host, ticket.port
         self._network.check(address)
         key = (address, port)
         dialer = self._dialers.get(key)
@@ -548,7 +591,8 @@ class Endpoint:
             messages_dropped=self.loop.dropped
             + sum(mailbox.dropped for mailbox in mailboxes)
             + sum(peer.outbox.dropped_messages for peer in peers),
-            messages_duplicate=self.loop.duplicates,
+            messages_duplicate=self.loop.scrutiny.duplicates,
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
             messages_refused=self._core.authorisation.refusals.total,
+            messages_forged=self._core.forgeries.total,
         )

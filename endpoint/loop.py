@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 import trio
 
 from endpoint.connection import Connection
-from endpoint.core import EndpointCore, Route
+from endpoint.core import EndpointCore
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
@@ -23,6 +23,8 @@ from endpoint.mailbox import Mailbox
 from endpoint.outbox import ESCAPE_SIZE_MAX, Group, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
+from endpoint.routes import Route
+from endpoint.scrutiny import Scrutiny
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
 from endpoint.transport import RECEIVE_SIZE, Transport
@@ -32,7 +34,7 @@ from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
 from wire.codec import decode_control
 from wire.errors import EndpointClosed, ErrorCode, MeshError, RemoteProtocolError
-from wire.framing import ControlFrame, Frame, NodeFrame
+from wire.framing import ControlFrame, Frame, NodeFrame, Sign
 from wire.identifiers import EndpointId
 from wire.limits import FRAME_SIZE_MAX
 from wire.messages import (
@@ -85,9 +87,15 @@ class EndpointLoop:
     """One endpoint at work. Its host for connections, its hands for the core."""
 
     def __init__(
-        self, core: EndpointCore, *, ttl: int, policy: OverflowPolicy, first_sequence: int
+        self,
+        core: EndpointCore,
+        *,
+        ttl: int,
+        policy: OverflowPolicy,
+        first_sequence: int,
+        sign: Sign | None = None,
     ) -> None:
-        """Carry out what ``core`` decides; see ``Publication`` for ``first_sequence``."""
+        """Carry out what ``core`` decides; see ``Publication`` for the last two."""
         self.core = core
         self.turn = 0
         self.peerings: dict[EndpointId, Peering] = {}
@@ -100,8 +108,8 @@ class EndpointLoop:
         """Woken when routes change, for those who wait for a peer."""
         directory = PeerDirectory(core.local)
         self.greeter = Greeter(directory, core, self._establish, self._fail, core.objection)
-        self.publication = Publication(core, self.peerings, ttl, first_sequence)
-        self.duplicates = 0
+        self.publication = Publication(core, self.peerings, ttl, first_sequence, sign)
+        self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
@@ -322,23 +330,22 @@ class EndpointLoop:
         if route.header.type is not _COMMAND:
             connection.inflow.admit(frame.size)
         connection.messages_received += len(frame.lengths)
+        if route.verify is not None:
+            connection.messages_received -= 1  # The signature is none.
+            if not self.scrutiny.is_genuine(route, frame, connection.peer):
+                return
         if not route.admit(connection.peer, frame.sequence):
-            self._refuse(route, len(frame.lengths))
+            self.scrutiny.turn_away(route, len(frame.lengths))
             return
         if route.receivers:
             self._deliver(connection, route, frame)
         if route.next_hops and frame.ttl > 1:
-            self._forward(connection, route, frame)
-
-    def _refuse(self, route: Route, count: int) -> None:
-        """Take note of messages that go nowhere: they were here before, or have no right to be."""
-        if route.refusal:
-            self.core.authorisation.refusals.note(route.header.sender, route.refusal, count)
-        else:
-            self.duplicates += count
+            self.pass_on(connection, route, frame)
 
     def _deliver(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
         header, payloads = route.header, frame.payloads()
+        if route.verify is not None:
+            payloads.pop()
         for receiver in route.receivers:
             if type(receiver) is Mailbox:
                 is_full = receiver.put(header.topic, header.type, payloads, frame.size)
@@ -351,7 +358,8 @@ class EndpointLoop:
                 store.receive(header.sender, payloads)
                 self._dirty[store] = None
 
-    def _forward(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
+    def pass_on(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
+        """Send a frame on to the next hops, with one hop less to live."""
         pieces = frame.forwarded()
         if frame.size < VIEW_SIZE_MIN:
             pieces = [b"".join(pieces)]
@@ -475,16 +483,12 @@ class EndpointLoop:
         self.apply(self.core.tick(now))
         for peering in list(self.peerings.values()):
             self._watch_peer(peering, now)
-        self._tell_refusals()
+        for event in self.scrutiny.events():
+            self.emit(event)
         for mailbox, reader in list(self.mailboxes.items()):
             if mailbox.check(now, reader.ready_count()):
                 logger.warning("a subscriber is not read: it drops its oldest messages")
                 self.release(mailbox)
-
-    def _tell_refusals(self) -> None:
-        for sender, reason, count in self.core.authorisation.refusals.take():
-            code, text = ErrorCode.NOT_AUTHORIZED, f"{reason} ({count} times in a second)"
-            self.emit(StatusEvent(StatusCode.NOT_ALLOWED, sender, None, code, text))
 
     def _watch_peer(self, peering: Peering, now: float) -> None:
         connection, outbox = peering.connection, peering.connection.outbox

@@ -14,6 +14,7 @@ from endpoint.transport import StreamTransport, Transport, transport_of
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
+from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
 from wire.errors import AddressInUse, CredentialsError, PeerNotTrusted, PeerUnavailable
 
@@ -42,8 +43,10 @@ class Network:
         credentials: Credentials | None,
         *,
         allow_plain: bool,
-        open_stream: Callable[..., Awaitable[trio.SocketStream]],
-        open_listeners: Callable[..., Awaitable[list[trio.SocketListener]]],
+        open_stream: Callable[..., Awaitable[trio.SocketStream]] = trio.open_tcp_stream,
+        open_listeners: Callable[
+            ..., Awaitable[list[trio.SocketListener]]
+        ] = trio.open_tcp_listeners,
         stakes: str = "read and write the mesh",
         on_refresh: Callable[[CredentialsError | None], object] = lambda _: None,
     ) -> None:
@@ -58,6 +61,21 @@ class Network:
         self._stakes = stakes
         self._on_refresh = on_refresh
         self._trust = Trust(credentials)
+        self._is_used = False
+
+    def adopt(self, secret: ClusterSecret) -> None:
+        """Get into the mesh of a secret, unless this is in another one already.
+
+        Raises ``CredentialsError``.
+        """
+        fresh = Credentials.from_secret(secret)
+        if self.credentials is None and not self._is_used:
+            self._trust = Trust(fresh)
+        elif self.credentials is None or self.credentials.authority != fresh.authority:
+            raise CredentialsError(
+                "the join ticket is of another mesh than this endpoint, or the endpoint is in use"
+                " already: make an endpoint with the ticket's secret, or without any"
+            )
 
     @property
     def credentials(self) -> Credentials | None:
@@ -94,13 +112,16 @@ class Network:
             if found is Refreshed.RELOADED:
                 self._on_refresh(None)
 
-    async def listen(self, address: str, port: int) -> list[trio.SocketListener]:
+    async def listen(
+        self, address: str, port: int, backlog: int = BACKLOG
+    ) -> list[trio.SocketListener]:
         """Listen; raises ``AddressInUse`` or ``InsecureAddress``."""
         self.check(address)
         if not 0 <= port <= PORT_MAX:
             raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
+        self._is_used = True
         try:
-            return await self._open_listeners(port, host=address, backlog=BACKLOG)
+            return await self._open_listeners(port, host=address, backlog=backlog)
         except (OSError, ValueError, OverflowError) as error:
             causes = [error, *getattr(error, "exceptions", ())]
             is_taken = any(getattr(cause, "errno", None) in _TAKEN for cause in causes)
@@ -122,6 +143,7 @@ class Network:
         self.check(address)
         if not 0 < port <= PORT_MAX:  # The system would take the rest of a division.
             raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
+        self._is_used = True
         stream = await self._open_stream(address, port)
         self.refresh()
         return await self._shake(stream, self._trust.client, server_side=False)

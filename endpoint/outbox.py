@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Final
 
 from wire.errors import ErrorCode, RemoteProtocolError
-from wire.framing import encode_node
-from wire.limits import GROUP_COUNT, GROUP_SIZE, KIB, MIB
+from wire.framing import Sign, encode_node, encode_signed
+from wire.limits import GROUP_COUNT, GROUP_SIZE, KIB, MIB, SIGNATURE_SIZE
 
 WINDOW_SIZE: Final = 4 * MIB
 """Bytes of data that may be on the way to a peer, or waiting in it: what loopback moves in about a
@@ -60,6 +60,10 @@ PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
 """What a payload takes of a group's room besides itself: so one number bounds size and count."""
 
 
+SIGNED_GROUP_SIZE: Final = GROUP_SIZE - SIGNATURE_SIZE - PAYLOAD_CHARGE
+"""The room of a group that is signed: the signature takes the place of a payload."""
+
+
 class OverflowPolicy(StrEnum):
     """What to do with a peer that has taken nothing for the stall time."""
 
@@ -78,6 +82,7 @@ class Group:
     __slots__ = (
         "_outboxes",
         "_pieces",
+        "_sign",
         "count",
         "header",
         "is_local",
@@ -89,13 +94,14 @@ class Group:
         "ttl",
     )
 
-    def __init__(self, header: bytes, ttl: int, sequence: int) -> None:
-        """Open a group; its sequence number is its own for ever."""
+    def __init__(self, header: bytes, ttl: int, sequence: int, sign: Sign | None = None) -> None:
+        """Open a group; its sequence number is its own for ever. It is signed with ``sign``."""
         self.header = header
         self.ttl = ttl
         self.sequence = sequence
         self.payloads: list[bytes] = []
-        self.room = GROUP_SIZE
+        self.room = GROUP_SIZE if sign is None else SIGNED_GROUP_SIZE
+        self._sign = sign
         self.size = 0
         self.is_local = True
         self.is_sealed = False
@@ -117,7 +123,12 @@ class Group:
         self.is_sealed = True
         self.room = 0
         self.count = len(self.payloads)
-        pieces, self.size = encode_node(self.header, self.ttl, self.sequence, self.payloads)
+        if self._sign is None:
+            pieces, self.size = encode_node(self.header, self.ttl, self.sequence, self.payloads)
+        else:
+            pieces, self.size = encode_signed(
+                self.header, self.ttl, self.sequence, self.payloads, self._sign
+            )
         # Small payloads are joined once for all peers; large ones are never copied.
         self._pieces = [b"".join(pieces)] if self.size < JOIN_SIZE * len(pieces) else pieces
         for outbox in self._outboxes:

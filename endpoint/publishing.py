@@ -13,13 +13,13 @@ from typing import Final, Protocol, cast
 
 import trio
 
-from endpoint.connection import Connection
+from endpoint.connection import Connection, EncodeSingle
 from endpoint.core import ROUTES_MAX, EndpointCore
 from endpoint.outbox import PAYLOAD_CHARGE, Group
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, OutboxFull
-from wire.framing import encode_single
+from wire.framing import Sign, encode_signed, encode_single
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import NodeHeader, PackedType
@@ -55,8 +55,11 @@ class Publication:
         peers: Mapping[EndpointId, HasConnection],
         ttl: int,
         first_sequence: int,
+        sign: Sign | None = None,
     ) -> None:
         """Publish through the peers' connections, with ``ttl`` links to live.
+
+        Each frame is signed with ``sign``, if there is one.
 
         ``first_sequence`` has to be beyond all that an endpoint with the same id has ever used:
         others remember those, and would take a new life's first messages for an old one's.
@@ -64,6 +67,8 @@ class Publication:
         self._core = core
         self._peers = peers
         self._ttl = ttl
+        self._sign = sign
+        self._encode_single = encode_single if sign is None else _signed_single(sign)
         self._sequence = self._command_sequence = first_sequence
         self._since_yield = 0
         self._hops: list[Connection] = []
@@ -127,7 +132,8 @@ class Publication:
         if way is None or way.lone is None or len(payload) > PAYLOAD_SIZE_MAX:
             return False
         sequence = self._sequence
-        if not way.lone.send_single(way.header, self._ttl, sequence, payload):
+        encode = self._encode_single
+        if not way.lone.send_single(way.header, self._ttl, sequence, payload, encode):
             return False
         self._sequence = sequence + 1
         self._counted += 1
@@ -236,7 +242,7 @@ class Publication:
             return True
         sequence = self._sequence
         self._sequence = sequence + 1
-        group = self._group = Group(way.header, self._ttl, sequence)
+        group = self._group = Group(way.header, self._ttl, sequence, self._sign)
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)
@@ -252,9 +258,9 @@ class Publication:
         self._command_sequence = sequence + 1
         lone = way.lone
         if lone is not None and lone.is_free:
-            lone.send_now(encode_single(way.header, self._ttl, sequence, payload))
+            lone.send_now(self._encode_single(way.header, self._ttl, sequence, payload))
         elif way.hops:
-            group = Group(way.header, self._ttl, sequence)
+            group = Group(way.header, self._ttl, sequence, self._sign)
             group.add(payload)
             group.seal()
             for connection in way.hops:
@@ -289,6 +295,13 @@ class Publication:
             hops = self._core.route(header).next_hops
             way = self._ways[key] = _Way(header, [self._peers[hop].connection for hop in hops])
         return way
+
+
+def _signed_single(sign: Sign) -> EncodeSingle:
+    def encode_one(header: bytes, ttl: int, sequence: int, payload: bytes) -> bytes:
+        return b"".join(encode_signed(header, ttl, sequence, (payload,), sign)[0])
+
+    return encode_one
 
 
 def _is_bytes(value: Value) -> bool:

@@ -20,6 +20,9 @@ from wire.limits import NAME_SIZE_MAX, TTL_DEFAULT, TTL_MAX
 
 PREFIX: Final = "PEERMESH_"
 
+OTHER_VARIABLES: Final = frozenset({"PEERMESH_AUTHORITY_PASSPHRASE", *storage_keys.VARIABLES})
+"""Variables with our prefix that are no settings of an endpoint."""
+
 TRUST: Final = frozenset({"secret", "secret_file", "certificate", "key", "authority"})
 """The settings that say how to get into the mesh."""
 
@@ -43,6 +46,10 @@ class Settings:
     """What happens to a peer that has taken nothing for the stall time."""
     queue_size: int = QUEUE_SIZE_DEFAULT
     """Messages that wait for a subscriber before its publishers do."""
+    roles: str = ""
+    """The file that says who may do what; empty lets everybody who is in do everything."""
+    sign: bool = False
+    """Sign everything that is sent, so that nobody on the way can forge or change it."""
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
     secret: ClusterSecret | str | None = field(default=None, repr=False)
@@ -112,15 +119,21 @@ class Settings:
         return cls(**{name: _convert(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # each is converted by its name
 
 
-def authorise(roles: RolesSource | None, credentials: Credentials | None) -> Authorisation:
-    """Put together who may do what; raises ``RolesError`` where names would prove nothing."""
+def authorise(
+    roles: RolesSource | None, credentials: Credentials | None, settings: Settings
+) -> Authorisation:
+    """Put together who may do what; raises ``RolesError`` where names would prove nothing.
+
+    An endpoint that signs believes the names of others only as far as those sign.
+    """
+    roles, sign = roles or settings.roles or None, settings.sign
     name = None if credentials is None else credentials.name
     if name is not None and len(name.encode()) > NAME_SIZE_MAX:
         raise RolesError(
             f"the name in the certificate has more than {NAME_SIZE_MAX} bytes: use another"
         )
     if roles is None:
-        return Authorisation(None, name)
+        return Authorisation(None, name, is_wary=sign)
     if credentials is None or not credentials.can_trust_names:
         raise RolesError(
             "roles go by the names in certificates, and nobody vouches for those here: without TLS"
@@ -133,7 +146,7 @@ def authorise(roles: RolesSource | None, credentials: Credentials | None) -> Aut
             f"the roles have none for this endpoint itself, which is called {name!r}: add it to"
             " [names], or give a default"
         )
-    return Authorisation(loaded, name)
+    return Authorisation(loaded, name, is_wary=sign)
 
 
 def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
@@ -141,7 +154,7 @@ def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:
         variable.removeprefix(PREFIX).lower(): text
         for variable, text in environment.items()
         if variable.startswith(PREFIX)
-        and variable not in storage_keys.VARIABLES
+        and variable not in OTHER_VARIABLES
         and (text.strip() or variable not in _MAY_BE_EMPTY)
     }
 

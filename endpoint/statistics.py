@@ -43,3 +43,5 @@ class EndpointStatistics:
     """Payloads that could not be decoded, and were skipped."""
     messages_refused: int = 0
     """Messages, subscriptions and store commands of others that their roles do not permit."""
+    messages_forged: int = 0
+    """Messages and announcements in the name of an endpoint that signs, which it has not signed."""

@@ -41,6 +41,8 @@ class StatusCode(StrEnum):
     """A master of this endpoint is a clone now, since another one was promoted."""
     NOT_ALLOWED = "not_allowed"
     """An endpoint did what its role does not permit, and nothing came of it: told once a second."""
+    FORGERY_DROPPED = "forgery_dropped"
+    """Something came in the name of an endpoint that signs, and was not its own: once a second."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ runs; everybody else has the system's.
 from __future__ import annotations
 
 import random
+import secrets
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from handshake.signing import SEED_SIZE
 from wire.identifiers import EndpointId
 
 if TYPE_CHECKING:
@@ -28,6 +30,10 @@ BackendOpener = Callable[[str, dict[str, object]], "StoreBackend"]
 def _now_ns() -> int:
     # Asked of the module each time, so that a test may set the clock of a process.
     return time.time_ns()
+
+
+def _new_seed() -> bytes:
+    return secrets.token_bytes(SEED_SIZE)
 
 
 def _new_id() -> EndpointId:
@@ -44,6 +50,8 @@ class Surroundings:
     """Numbers from 0 to 1, for jitter."""
     new_id: Callable[[], EndpointId] = _new_id
     """An id that no endpoint ever had."""
+    new_seed: Callable[[], bytes] = _new_seed
+    """What the key of an endpoint that signs is made from: nobody may ever guess it."""
     open_tcp_stream: Callable[..., Awaitable[trio.SocketStream]] = trio.open_tcp_stream
     open_tcp_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] = (
         trio.open_tcp_listeners

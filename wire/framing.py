@@ -11,11 +11,14 @@ What changes from message to message stands in the front, at a fixed width. The 
 frame repeats byte for byte, so that a receiver can look it up undecoded. A frame carries up to
 ``GROUP_COUNT`` payloads that share one header: the cost of a frame is paid once for all of them,
 and a relay passes them on without looking inside. A control frame has no header and one payload.
+
+The last payload of a frame whose sender signs is the signature over all that a relay does not
+change: of the front header size, count and sequence, and everything between front and signature.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from struct import Struct
@@ -40,11 +43,20 @@ FRONT: Final = Struct("!IBBHIQ")
 FRONT_SIZE: Final = FRONT.size
 PREAMBLE: Final = Struct("!4sHH")
 
+SIGNED_FRONT: Final = Struct("!HIQ")
+"""What a signature covers of the front: header size, count, sequence."""
+
 _TTL_OFFSET: Final = 5
 _TLS_RECORDS: Final = (b"\x15", b"\x16")
 """How TLS begins: with an alert, or with a handshake."""
 
 _LENGTHS: Final = tuple(Struct(f"!{count}I") for count in range(limits.GROUP_COUNT + 1))
+
+
+Sign = Callable[[Sequence[bytes | memoryview]], bytes]
+"""Gives the signature over these pieces, one after the other."""
+
+_NO_SIGNATURE: Final = bytes(limits.SIGNATURE_SIZE)
 
 
 def encode_preamble(preamble: Preamble) -> bytes:
@@ -77,6 +89,16 @@ def encode_single(header: bytes, ttl: int, sequence: int, payload: bytes) -> byt
     length, header_size = len(payload), len(header)
     front = FRONT.pack(header_size + 4 + length, NODE_KIND, ttl, header_size, 1, sequence)
     return b"".join((front, header, _LENGTHS[1].pack(length), payload))
+
+
+def encode_signed(
+    header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes], sign: Sign
+) -> tuple[list[bytes | memoryview], int]:
+    """Frame payloads with the signature that ``sign`` gives over them."""
+    pieces, size = encode_node(header, ttl, sequence, [*payloads, _NO_SIGNATURE])
+    body = b"".join(pieces[1:-1])
+    signature = sign((SIGNED_FRONT.pack(len(header), len(payloads) + 1, sequence), body))
+    return [pieces[0], body, signature], size
 
 
 @lru_cache(maxsize=64)
@@ -134,6 +156,15 @@ class NodeFrame:
         if lengths.count(length) == count:
             return list(_cutter(length, count).unpack_from(buffer, first))
         return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
+
+    def signed(self) -> tuple[tuple[bytes, memoryview], bytes | None]:
+        """Give what the signature is over, and the signature if there is one."""
+        start, end = self._start + FRONT_SIZE, self._end
+        front = SIGNED_FRONT.pack(len(self.header), len(self.lengths), self.sequence)
+        if len(self.lengths) < 2 or self.lengths[-1] != limits.SIGNATURE_SIZE:
+            return (front, memoryview(b"")), None
+        middle = end - limits.SIGNATURE_SIZE
+        return (front, memoryview(self._buffer)[start:middle]), self._buffer[middle:end]
 
     def forwarded(self) -> list[bytes | memoryview]:
         """Write the frame once more with one hop less to live; the payloads are not even copied."""

@@ -28,6 +28,14 @@ class EndpointId(bytes):
         """Read the usual text form of a UUID; raises ``ValueError`` if it is none."""
         return cls(UUID(text).bytes)
 
+    @property
+    def is_signing(self) -> bool:
+        """Tell whether the endpoint signs what it sends: its id is made from its key, and says so.
+
+        Such an id is a UUID of version 8 (RFC 9562); a random one is of version 4.
+        """
+        return self[6] >> 4 == 8 and self[8] >> 6 == 2
+
     def __str__(self) -> str:
         """Write the usual text form of a UUID."""
         return str(UUID(bytes=bytes(self)))

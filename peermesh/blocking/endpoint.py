@@ -134,7 +134,7 @@ class Endpoint:
     def peer(
         self,
         address: str,
-        port: int,
+        port: int | None = None,
         retry: float = RETRY_SECONDS,
         *,
         timeout: float | None = None,
@@ -145,12 +145,14 @@ class Endpoint:
         """
         return self._open_portal().call(self._peer, address, port, retry, timeout)
 
-    async def _peer(self, address: str, port: int, retry: float, timeout: float | None) -> Outcome:
+    async def _peer(
+        self, address: str, port: int | None, retry: float, timeout: float | None
+    ) -> Outcome:
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             return await self._core.peer(address, port, retry)
-        return Outcome(
-            reached=False, reason=f"no peering with {address}:{port} within {timeout} s yet"
-        )
+        # A ticket is not to be seen.
+        where = "the address of the ticket" if port is None else f"{address}:{port}"
+        return Outcome(reached=False, reason=f"no peering with {where} within {timeout} s yet")
 
     def unpeer(self, address: str, port: int) -> Outcome:
         """End the peering with that address; what was published before still arrives."""

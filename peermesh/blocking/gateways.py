@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from handshake.credentials import Credentials
 from peermesh.blocking.store import Store
 
 if TYPE_CHECKING:
@@ -16,7 +17,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def serve_webhdfs(
-    store: Store, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    credentials: Credentials | None = None,
+    allow_plain: bool = False,
 ) -> Iterator[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
     from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
@@ -30,7 +37,14 @@ def serve_webhdfs(
     async def live() -> None:
         """Be the one task in which the gateway is entered and left."""
         try:
-            async with serve(core, host=host, port=port, token=token) as gateway:
+            async with serve(
+                core,
+                host=host,
+                port=port,
+                token=token,
+                credentials=credentials,
+                allow_plain=allow_plain,
+            ) as gateway:
                 found.append(gateway)
                 opened.set()
                 await closing.wait()

@@ -9,9 +9,11 @@ from typing import Final
 import click
 
 from peermesh.cli.broker import broker
+from peermesh.cli.certs import certs
 from peermesh.cli.check import check
 from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
+from peermesh.cli.joining import secret, ticket
 from peermesh.cli.link import link
 from peermesh.cli.logs import log
 from peermesh.cli.messages import pub, sub
@@ -21,7 +23,7 @@ from peermesh.cli.running import Stopped
 from peermesh.cli.serve import serve
 from peermesh.cli.spark import spark
 from peermesh.cli.stores import store
-from wire.errors import InsecureAddress, MeshError
+from wire.errors import MeshError
 
 GROUP_HELP = f"""\
 A brokerless mesh: publish and subscribe, and keep replicated stores.
@@ -38,10 +40,6 @@ Values are JSON. What JSON has no type for is an object of two members, such as
 timespan, enum-value, set, and table for keys that are not text.
 
 {EXIT_CODES_HELP}"""
-
-SECURE_HINT: Final = (
-    "On the command line: --secret-file or PEERMESH_SECRET, or PEERMESH_ALLOW_PLAIN=true"
-)
 
 
 def _version() -> str:
@@ -62,6 +60,7 @@ def application() -> None:
 
 COMMANDS: Final = (
     broker,
+    certs,
     check,
     demo,
     dlq,
@@ -69,10 +68,12 @@ COMMANDS: Final = (
     log,
     node,
     pub,
+    secret,
     serve,
     spark,
     store,
     sub,
+    ticket,
 )
 
 for command in COMMANDS:
@@ -88,8 +89,7 @@ def run(arguments: list[str]) -> int:
         error.show()
         return error.exit_code
     except MeshError as error:
-        hint = f". {SECURE_HINT}" if isinstance(error, InsecureAddress) else ""
-        click.echo(f"peermesh: {error}{hint}", err=True)
+        click.echo(f"peermesh: {error}", err=True)
         return exit_code_of(error)
     except Stopped as stopped:
         return stopped.exit_code

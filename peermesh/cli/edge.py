@@ -6,7 +6,7 @@ import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -26,9 +26,10 @@ from peermesh.brokers.edge import (
 )
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.mesh import Address, AddressType, Mesh, join, mesh_options
+from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.messages import read_argument, read_values, write_next
 from peermesh.cli.running import run
+from peermesh.cli.trust import Address, AddressType
 
 REGISTRY_PORT: Final = 4050
 """Where the embedded registry listens, unless something else is said."""
@@ -69,6 +70,12 @@ class Place:
     zookeeper: str | None
     mesh: Mesh
 
+    def trust(self) -> dict[str, Any]:
+        """Give the arguments with which clients and registries get in."""
+        trust = self.mesh.trust
+        allow_plain = trust.settings().allow_plain
+        return {"credentials": trust.credentials(), "allow_plain": allow_plain}
+
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Registry]:
         """Open the registry."""
@@ -77,7 +84,7 @@ class Place:
                 yield await _open_zookeeper(stack, self.zookeeper)
                 return
             chosen = self.addresses or (("127.0.0.1", REGISTRY_PORT),)
-            remote = RemoteRegistry(chosen, credentials=self.mesh.credentials())
+            remote = RemoteRegistry(chosen, **self.trust())
             yield await stack.enter_async_context(remote)
 
 
@@ -237,10 +244,9 @@ async def _serve(mesh: Mesh, options: Options, zookeeper: str | None, teller: _T
         registry = None if zookeeper is None else await _open_zookeeper(stack, zookeeper)
         endpoint = await stack.enter_async_context(mesh.endpoint())
         await join(endpoint, mesh)
+        options = replace(options, allow_plain=endpoint.settings.allow_plain)
         host = await stack.enter_async_context(
-            open_edge_broker(
-                endpoint, options=options, registry=registry, credentials=mesh.credentials()
-            )
+            open_edge_broker(endpoint, options=options, registry=registry)
         )
         await teller.tell(host)
 
@@ -277,7 +283,7 @@ async def _publish(
     mesh = place.mesh
     async with (
         place.open() as registry,
-        Publisher(registry, credentials=mesh.credentials()) as publisher,
+        Publisher(registry, **place.trust()) as publisher,
     ):
         if not reads:
             await publisher.send(topic, value)
@@ -322,7 +328,7 @@ async def _subscribe(
     mesh = place.mesh
     async with (
         place.open() as registry,
-        Subscriber(registry, credentials=mesh.credentials()) as subscriber,
+        Subscriber(registry, **place.trust()) as subscriber,
     ):
         for topic in topics:
             if not await subscriber.subscribe(topic, timeout=mesh.wait):

@@ -12,8 +12,8 @@ import click
 import trio
 
 from peermesh.cli.exits import CommandFailed
-from peermesh.cli.mesh import Address, AddressType
 from peermesh.cli.running import read_stdin, run
+from peermesh.cli.trust import Address, AddressType
 from peermesh.testing.faults import (
     Delay,
     Direction,
@@ -82,12 +82,17 @@ Applied = tuple[LinkFault, Direction]
     show_default=True, help="Where delay, rate, loss and slow close stand.",
 )  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True, help="Of jitter and losses.")
+@click.option(
+    "--allow-plain", is_flag=True,
+    help="Let other machines dial LISTEN, on networks of which you trust everything.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 def link(
     listen: Address,
     target: Address,
     *,
     seed: int,
+    allow_plain: bool,
     as_json: bool,
     **faults: Any,  # noqa: ANN401 - the options above, one fault each
 ) -> None:
@@ -98,7 +103,8 @@ def link(
             check(fault)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    run(_Operator(as_json=as_json).serve, listen, target, seed, applied)
+    operator = _Operator(as_json=as_json, allow_plain=allow_plain)
+    run(operator.serve, listen, target, seed, applied)
 
 
 def _faults(  # noqa: PLR0913 - one for each option
@@ -132,9 +138,10 @@ def _faults(  # noqa: PLR0913 - one for each option
 class _Operator:
     """Runs a link, does what is typed, and writes what happens."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, as_json: bool, allow_plain: bool) -> None:
         """Write what happens as JSON, or as text."""
         self._as_json = as_json
+        self._allow_plain = allow_plain
 
     def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
         click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
@@ -146,7 +153,12 @@ class _Operator:
         async with AsyncExitStack() as stack:
             try:
                 opening = open_link(
-                    *target, host=listen[0], port=listen[1], seed=seed, notice=self._tell
+                    *target,
+                    host=listen[0],
+                    port=listen[1],
+                    seed=seed,
+                    notice=self._tell,
+                    allow_plain=self._allow_plain,
                 )
                 link = await stack.enter_async_context(opening)
             except OSError as error:

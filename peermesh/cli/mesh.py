@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -14,8 +14,18 @@ import trio
 
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
-from peermesh import ClusterSecret, Credentials, Endpoint, Store, blocking
+from handshake.ticket import JoinTicket
+from peermesh import Endpoint, Store, blocking
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.rights import RIGHTS_OPTIONS, take_rights
+from peermesh.cli.trust import (
+    TRUST_NAMES,
+    TRUST_OPTIONS,
+    Address,
+    AddressType,
+    PeerType,
+    Trust,
+)
 
 if TYPE_CHECKING:
     from endpoint.store_handle import StoreHandle
@@ -24,28 +34,7 @@ if TYPE_CHECKING:
 WAIT_SECONDS: Final = 10.0
 """How long commands wait for peers and masters where no other time is given."""
 
-CERTIFICATE_NAME: Final = "peermesh command"
-
-PORT_END: Final = 1 << 16
-"""Ports are below."""
-
-Address = tuple[str, int]
 Command = TypeVar("Command", bound=Callable[..., object])
-
-
-class AddressType(click.ParamType[Address]):
-    """``HOST:PORT``, where an IPv6 host is in brackets."""
-
-    name = "HOST:PORT"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address:
-        """Read an address."""
-        host, _, port = str(value).rpartition(":")
-        if not (host and port.isascii() and port.isdigit() and int(port) < PORT_END):
-            self.fail(f"{value!r} is no address: write HOST:PORT, as in 127.0.0.1:9999", param, ctx)
-        return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +43,22 @@ class Mesh:
 
     peers: tuple[Address, ...]
     listen: tuple[Address, ...]
-    secret_file: Path | None
-    config: Path | None
+    trust: Trust
     wait: float
+    rights: Mapping[str, Any] = field(default_factory=dict)
+    """Of the options ``--roles`` and ``--sign``, those that were given."""
 
     def endpoint(self) -> Endpoint:
         """Make the endpoint; raises ``CredentialsError`` and ``SettingsError``."""
-        return Endpoint(credentials=self.credentials(), settings_file=self.config)
+        trust = self.trust
+        credentials, given = trust.credentials(), {**trust.given, **self.rights}
+        return Endpoint(credentials=credentials, settings_file=trust.config, **given)
 
     def blocking_endpoint(self) -> blocking.Endpoint:
         """Make the endpoint for threads; raises as ``endpoint`` does."""
-        return blocking.Endpoint(credentials=self.credentials(), settings_file=self.config)
-
-    def credentials(self) -> Credentials | None:
-        """Give the credentials of the cluster secret, if there is one."""
-        if self.secret_file is not None:
-            secret: ClusterSecret | None = ClusterSecret.from_file(self.secret_file)
-        else:
-            secret = ClusterSecret.from_environment()
-        return None if secret is None else Credentials.from_secret(secret, CERTIFICATE_NAME)
+        trust = self.trust
+        credentials, given = trust.credentials(), {**trust.given, **self.rights}
+        return blocking.Endpoint(credentials=credentials, settings_file=trust.config, **given)
 
     def require_way_in(self) -> None:
         """Refuse to talk to nobody."""
@@ -84,13 +70,12 @@ def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
     """Give a command the options about the mesh, as its argument ``mesh``."""
     options = [
         click.option(
-            "--peer", "-p", "peers", multiple=True, type=AddressType(),
-            help="Peer with the endpoint that listens there. May be repeated.",
+            "--peer", "-p", "peers", multiple=True, type=PeerType(),
+            help="Peer with the endpoint that listens there, or with that of a join ticket. May be"
+            " repeated.",
         ),
-        click.option(
-            "--secret-file", type=click.Path(path_type=Path), metavar="FILE",
-            help="The cluster secret, for TLS. Otherwise it is taken from PEERMESH_SECRET.",
-        ),
+        *RIGHTS_OPTIONS,
+        *TRUST_OPTIONS,
         click.option(
             "--config", type=click.Path(path_type=Path), metavar="FILE",
             help="Settings of the endpoint, in TOML.",
@@ -110,14 +95,19 @@ def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def wrapped(
-            peers: tuple[Address, ...],
-            secret_file: Path | None,
+            peers: tuple[Address | JoinTicket, ...],
             config: Path | None,
             wait: float,
             listen: tuple[Address, ...] = (),
-            **rest: object,
+            **rest: Any,  # noqa: ANN401 - the command's own, and those of rights
         ) -> object:
-            return command(mesh=Mesh(peers, listen, secret_file, config, wait), **rest)
+            tickets = [peer for peer in peers if isinstance(peer, JoinTicket)]
+            addresses = tuple(
+                (peer.host, peer.port) if isinstance(peer, JoinTicket) else peer for peer in peers
+            )
+            rights = take_rights(rest)
+            trust = Trust.of({name: rest.pop(name) for name in TRUST_NAMES}, config, tickets)
+            return command(mesh=Mesh(addresses, listen, trust, wait, rights), **rest)
 
         result: Any = wrapped
         for option in reversed(options):

@@ -28,6 +28,7 @@ from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.running import run
+from peermesh.cli.trust import tls_option
 
 FOLDER = Path("qos2-topics")
 _PACE = Pace()
@@ -73,7 +74,6 @@ _name_option = click.option(
 @click.option("--memory", is_flag=True, help="Keep nothing on disk.")
 @click.option("--follow", is_flag=True, help="Serve the topics of another broker: see --peer.")
 @_name_option
-@click.option("--allow-plain", is_flag=True, help="Let HOST be reached from other machines.")
 @click.option(
     "--acknowledge-seconds",
     default=_PACE.acknowledge_seconds,
@@ -93,6 +93,7 @@ _name_option = click.option(
 @click.option("--keep-bytes", type=click.IntRange(min=1), help="Keep so much in each topic.")
 @click.option("--every", type=_SECONDS, metavar="SECONDS", help="Write what is counted, so often.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON lines.")
+@tls_option
 @mesh_options(listens=True)
 def qos2(  # noqa: PLR0913 - an option each
     mesh: Mesh,
@@ -104,7 +105,7 @@ def qos2(  # noqa: PLR0913 - an option each
     memory: bool,
     follow: bool,
     name: str,
-    allow_plain: bool,
+    tls: bool,
     acknowledge_seconds: float,
     silence_seconds: float,
     every: float | None,
@@ -124,7 +125,9 @@ def qos2(  # noqa: PLR0913 - an option each
     With --listen, brokers with --follow serve the same topics on other machines, and
     "peermesh dlq" reaches the dead letters.
     """
-    ports = Ports(host, publisher_port, consumer_port, allow_plain)
+    allow_plain = mesh.trust.settings().allow_plain
+    credentials = mesh.trust.credentials_at(host, tls=tls)
+    ports = Ports(host, publisher_port, consumer_port, allow_plain, credentials)
     keep = {key: value for key, value in retention.items() if value is not None}
     place = Place(name, None if memory else folder, follow, keep)
     if follow and not mesh.peers:

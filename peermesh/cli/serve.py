@@ -9,12 +9,12 @@ from typing import Any
 import click
 import trio
 
-from handshake.exposure import is_loopback
 from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.exits import CommandFailed
-from peermesh.cli.mesh import Address, AddressType, Mesh, mesh_options
+from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.running import run
+from peermesh.cli.trust import Address, AddressType, tls_option
 
 
 @click.group()
@@ -35,13 +35,15 @@ def serve() -> None:
 )  # fmt: skip
 @click.option(
     "--http", "address", default="127.0.0.1:9870", show_default=True, type=AddressType(),
-    help="Where Hadoop's client finds it: webhdfs://HOST:PORT/. Port 0 lets the system choose.",
+    help="Where Hadoop's client finds it: webhdfs://HOST:PORT/, or with TLS swebhdfs://. Port 0"
+    " lets the system choose.",
 )  # fmt: skip
 @click.option(
     "--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
-    help="The token that clients have to give. Needed beyond the loopback interface.",
+    help="The token that clients have to give. Needed beyond the loopback interface without TLS.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
+@tls_option
 @mesh_options(listens=True)
 def webhdfs(  # noqa: PLR0913 - one for each option
     name: str,
@@ -51,6 +53,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     mesh: Mesh,
     *,
     clone: bool,
+    tls: bool,
     as_json: bool,
 ) -> None:
     """Serve the files in a store to Hadoop's client, for the checkpoints of Spark.
@@ -59,23 +62,25 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     with --clone, are found by Hadoop's own fail-over: see docs/spark.md.
     """
     token = None if token_file is None else token_file.read_text("utf-8").strip()
-    if token is None and not is_loopback(address[0]):
-        raise click.UsageError(
-            f"at {address[0]} anybody on the network could read and write: give --token-file, or"
-            " use 127.0.0.1"
-        )
-    server = _Server(mesh, address, token, as_json=as_json)
+    access = {
+        "token": token,
+        "credentials": mesh.trust.credentials_at(address[0], tls=tls),
+        "allow_plain": mesh.trust.settings().allow_plain,
+    }
+    server = _Server(mesh, address, access, as_json=as_json)
     run(server.live, name, None if clone else replicas, replicas)
 
 
 class _Server:
     """A gateway and its endpoint, as the command line has described them."""
 
-    def __init__(self, mesh: Mesh, address: Address, token: str | None, *, as_json: bool) -> None:
-        """Write what happens as JSON, or as text."""
+    def __init__(
+        self, mesh: Mesh, address: Address, access: dict[str, Any], *, as_json: bool
+    ) -> None:
+        """Serve those who have ``access``; write what happens as JSON, or as text."""
         self._mesh = mesh
         self._address = address
-        self._token = token
+        self._access = access
         self._as_json = as_json
 
     def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
@@ -99,10 +104,11 @@ class _Server:
                 else:
                     store = await _attach_master(endpoint, name, path, of_master)
                 await self._join(endpoint, nursery)
-                async with serve_webhdfs(store, host=host, port=port, token=self._token) as gateway:
+                async with serve_webhdfs(store, host=host, port=port, **self._access) as gateway:
+                    scheme = "webhdfs" if gateway.scheme == "http" else "swebhdfs"
                     self._say(
                         "serving",
-                        f"serving {name} at webhdfs://{gateway.address}/",
+                        f"serving {name} at {scheme}://{gateway.address}/",
                         store=name,
                         address=gateway.address,
                         active=gateway.is_active(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Final, Self
@@ -27,9 +28,20 @@ class RemoteException(Exception):
 class WebHDFSClient:
     """Does what Hadoop's client does, over one connection that is kept."""
 
-    def __init__(self, host: str, port: int, *, token: str | None = None) -> None:
-        """Connect when first asked."""
-        self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        token: str | None = None,
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        """Connect when first asked; with a ``context`` over TLS."""
+        self._connection = (
+            http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+            if context is None
+            else http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
+        )
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 
     # Operations.

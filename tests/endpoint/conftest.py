@@ -69,7 +69,10 @@ class World:
 
     async def add(self, **settings: object) -> Endpoint:
         """Start an endpoint that listens."""
-        endpoint = Endpoint(**settings)
+        return await self.adopt(Endpoint(**settings))
+
+    async def adopt(self, endpoint: Endpoint) -> Endpoint:
+        """Start an endpoint that was made already, and have it listen."""
         await self._nursery.start(self._live, endpoint)
         self.ports[endpoint] = await endpoint.listen(HOST)
         return endpoint

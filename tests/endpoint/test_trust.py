@@ -18,7 +18,8 @@ from endpoint import Endpoint, StatusCode, network
 from handshake.credentials import Credentials
 from handshake.issuing import AUTHORITY, Issued, OwnAuthority
 from handshake.secret import ClusterSecret
-from wire.errors import ErrorCode, MeshError
+from handshake.ticket import JoinTicket
+from wire.errors import CredentialsError, ErrorCode, MeshError
 
 DAY = timedelta(days=1)
 TODAY = (-1, 1)
@@ -378,3 +379,34 @@ async def test_changed_files_are_noticed_while_nobody_connects(
 def test_files_that_cannot_be_used_at_the_start_are_an_error(folder) -> None:
     with pytest.raises(MeshError, match="cannot read the certificate file"):
         Endpoint(**folder.settings("missing"))
+
+
+# Join tickets.
+
+
+async def test_a_ticket_lets_an_endpoint_in_that_has_nothing_else(kit) -> None:
+    secret = ClusterSecret.generate()
+    async with kit.world() as world:
+        hub = await world.add(secret=secret)
+        ticket = JoinTicket(kit.host, world.ports[hub], secret).text()
+        async with Endpoint() as guest, Endpoint(secret=secret) as member:
+            for endpoint in (guest, member):
+                assert await endpoint.peer(ticket, retry=0)
+            assert await guest.unpeer(kit.host, world.ports[hub])
+
+
+async def test_a_ticket_of_another_mesh_or_too_late_is_refused(kit) -> None:
+    ticket = JoinTicket(kit.host, 1, ClusterSecret.generate()).text()
+    async with kit.world() as world:
+        late = await world.add()
+        async with Endpoint(secret=ClusterSecret.generate()) as other:
+            for endpoint in (late, other):
+                with pytest.raises(CredentialsError, match="of another mesh") as caught:
+                    await endpoint.peer(ticket)
+                assert "peermesh-secret" not in str(caught.value)
+
+
+async def test_an_address_without_a_port_is_no_ticket() -> None:
+    async with Endpoint() as endpoint:
+        with pytest.raises(CredentialsError, match="no join ticket"):
+            await endpoint.peer("127.0.0.1")

@@ -128,7 +128,7 @@ def test_what_was_published_is_there_after_a_restart(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["broker", "qos2", "--host", "0.0.0.0", "--memory"], "plain text"),
+        (["broker", "qos2", "--host", "0.0.0.0", "--memory"], "--allow-plain"),
         (["broker", "qos2", "--follow"], "--peer HOST:PORT"),
         (["dlq", "list"], "--peer HOST:PORT"),
     ],

@@ -43,5 +43,5 @@ def test_strangers_are_not_let_in_by_accident():
         text=True,
         check=False,
     )
-    assert refused.returncode == ExitCode.USAGE
-    assert "--token-file" in refused.stderr
+    assert refused.returncode == ExitCode.FAILED
+    assert "--allow-plain" in refused.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_outside import BROKERS, GATEWAYS
 from tests.safeguards.table_secrets import SECRETS
+from tests.safeguards.table_trust import TRUST
 
 WIRE = [
     Safeguard(
@@ -615,4 +616,5 @@ SAFEGUARDS = [
     *BROKERS,
     *GATEWAYS,
     *SECRETS,
+    *TRUST,
 ]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -17,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from handshake.ticket import JoinTicket
 from stores.backends.store_keys import generate_key
 from stores.sealing import StorageKey, StorageKeys, keys_text
 
@@ -32,6 +34,7 @@ class Planted:
     credentials: Credentials
     key: StorageKey
     token: str
+    passphrase: str
     directory: Path
     forms: dict[str, str]
     """What must not be anywhere, by what it is."""
@@ -53,8 +56,25 @@ class Planted:
         return self.directory / "token"
 
     @property
+    def ticket(self) -> JoinTicket:
+        return JoinTicket("127.0.0.1", 1, self.cluster)
+
+    @property
+    def certificate(self) -> tuple[Path, Path, Path]:
+        """Files of a certificate, its locked key, and its authority."""
+        return tuple(self.directory / name for name in ("cert.pem", "key.pem", "ca.pem"))
+
+    @property
     def environment(self) -> dict[str, str]:
-        return {"PEERMESH_SECRET": self.cluster.text(), "PEERMESH_STORE_KEYS": self.key.text()}
+        return {
+            "PEERMESH_SECRET": self.cluster.text(),
+            "PEERMESH_STORE_KEYS": self.key.text(),
+            "PEERMESH_AUTHORITY_PASSPHRASE": self.passphrase,
+        }
+
+    @property
+    def environment_of_certificate(self) -> dict[str, str]:
+        return {"PEERMESH_STORE_KEYS": self.key.text(), "PEERMESH_PASSPHRASE": self.passphrase}
 
     def find_in(self, text: str) -> list[str]:
         """Name what is there and must not be."""
@@ -80,6 +100,7 @@ def forms_of(name: str, raw: bytes) -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def planted(tmp_path: Path) -> Planted:
     cluster, key, token = ClusterSecret.generate(), generate_key(), secrets.token_hex(20)
+    passphrase = secrets.token_urlsafe(20)
     credentials = Credentials.from_secret(cluster, "planted")
     private = credentials.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     pem = credentials.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
@@ -90,6 +111,7 @@ def planted(tmp_path: Path) -> Planted:
         ("the store key", key.key),
         ("the store key's text", key.text().encode()),
         ("the token", token.encode()),
+        ("the passphrase", passphrase.encode()),
         ("the private key", private[-32:]),
         ("the private key's PEM", pem.splitlines()[1]),
     ):
@@ -100,10 +122,16 @@ def planted(tmp_path: Path) -> Planted:
     assert min(map(len, forms.values())) >= SIZE_MIN
     directory = tmp_path / "planted"
     directory.mkdir()
-    made = Planted(cluster, credentials, key, token, directory, forms)
+    made = Planted(cluster, credentials, key, token, passphrase, directory, forms)
     made.key_file.write_text(keys_text([key]))
     made.secret_file.write_text(cluster.text())
     made.token_file.write_text(token)
-    for file in (made.key_file, made.secret_file, made.token_file):
+    locked = credentials.key.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(passphrase.encode())
+    )
+    contents = (credentials.chain, locked, credentials.authority.encode())
+    for file, content in zip(made.certificate, contents, strict=True):
+        file.write_bytes(content)
+    for file in directory.iterdir():
         file.chmod(0o600)
     return made

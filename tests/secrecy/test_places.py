@@ -22,10 +22,14 @@ from pathlib import Path
 import pytest
 import trio
 
+from endpoint.settings import Settings
 from handshake.credentials import Credentials
+from handshake.exposure import Protection
 from handshake.secret import ClusterSecret
+from handshake.ticket import JoinTicket
 from peermesh import Backend, Endpoint, blocking
 from peermesh.brokers.edge import EdgeBroker, RemoteRegistry
+from peermesh.brokers.edge.line import make_network
 from peermesh.gateways import serve_webhdfs
 from peermesh.gateways.webhdfs.access import Access
 from peermesh.spark.configuration import spark_conf
@@ -100,6 +104,8 @@ def printed_objects(planted, tmp_path):
     return shown + printed(
         planted.cluster,
         planted.credentials,
+        planted.ticket,
+        Settings(secret=planted.cluster),
         planted.key,
         planted.ring,
         planted.ring.keys,
@@ -107,9 +113,9 @@ def printed_objects(planted, tmp_path):
         Vault("path", planted.ring),
         SealedSQLiteBackend(tmp_path / "s.db", planted.ring),
         SealedLogBackend(tmp_path / "l.db", planted.ring),
-        Access("10.0.0.1", planted.token),
+        Access("10.0.0.1", planted.token, Protection.TLS),
         Endpoint(credentials=planted.credentials),
-        EdgeBroker(RemoteRegistry([url]), credentials=planted.credentials),
+        EdgeBroker(RemoteRegistry([url]), network=make_network(planted.credentials)),
         RemoteRegistry([url], credentials=planted.credentials),
         MeshAddress((url,), str(planted.secret_file)),
     )
@@ -132,6 +138,11 @@ def errors_and_tracebacks(planted, tmp_path):
         lambda: ClusterSecret.from_environment({"PEERMESH_SECRET": f"{secret}a"}),
         lambda: Credentials.from_files(planted.secret_file, planted.key_file, planted.token_file),
         lambda: Endpoint(secrets=secret),
+        lambda: Endpoint(secret=f"{secret}a"),
+        lambda: JoinTicket.parse(f"{planted.ticket.text()}a"),
+        lambda: JoinTicket.parse(planted.ticket.text().replace(":1/", ":")),
+        lambda: Credentials.from_files(*planted.certificate),
+        lambda: Credentials.from_files(*planted.certificate, f"{planted.passphrase}a"),
         lambda: StorageKey.parse(f"{key}a"),
         lambda: StorageKey(planted.key.key + b"a"),
         lambda: StorageKeys.parse(f"{key}, {key[:-1]}"),
@@ -141,7 +152,7 @@ def errors_and_tracebacks(planted, tmp_path):
         lambda: SealedSQLiteBackend(encrypted, wrong).load(1),
         lambda: SealedSQLiteBackend(encrypted, planted.ring, name="two").load(1),
         lambda: SQLiteBackend(encrypted).load(1),
-        lambda: Access("10.0.0.1", f"{planted.token} and a blank"),
+        lambda: Access("10.0.0.1", f"{planted.token} and a blank", Protection.TLS),
     )
 
 
@@ -250,6 +261,8 @@ def commands_that_fail(planted):
     """Join with what is none, or reach nobody; with all secrets in the environment."""
     mistyped = {"PEERMESH_SECRET": f"{planted.cluster.text()}a"}
     nobody = ("--peer", "127.0.0.1:1", "--wait", "0.1")
+    names = ("--certificate", "--certificate-key", "--authority")
+    trusted = [word for pair in zip(names, planted.certificate, strict=True) for word in pair]
     return "\n".join(
         [
             run("pub", "/t", "1", *nobody, **planted.environment),
@@ -258,6 +271,11 @@ def commands_that_fail(planted):
             run("sub", "/t", *nobody, **mistyped),
             run("sub", "/t", *nobody, "--secret-file", planted.key_file),
             run("spark", "jobs", "s", *nobody, **planted.environment),
+            run("sub", "/t", *trusted, *nobody, **planted.environment_of_certificate),
+            run("sub", "/t", *trusted, *nobody, PEERMESH_PASSPHRASE=f"{planted.passphrase}a"),
+            run("sub", "/t", "--peer", planted.ticket.text(), "--wait", "0.1"),
+            run("sub", "/t", "--peer", f"{planted.ticket.text()}a", "--wait", "0.1"),
+            run("certs", "show", planted.certificate[1]),
         ]
     )
 

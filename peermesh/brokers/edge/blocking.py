@@ -41,16 +41,23 @@ class Where:
         *addresses: tuple[str, int],
         zookeeper: str | None = None,
         credentials: Credentials | None = None,
+        allow_plain: bool = False,
     ) -> None:
-        """Name the registry ports of one or more brokers, or the hosts of ZooKeeper."""
+        """Name the registry ports of one or more brokers, or the hosts of ZooKeeper.
+
+        ``credentials`` are for the registry, and for the channels that it leads to.
+        """
         self._addresses = addresses
         self._zookeeper = zookeeper
         self.credentials = credentials
+        self.allow_plain = allow_plain
 
     async def enter(self, stack: AsyncExitStack) -> Registry:
         """Open the registry, in the loop."""
         if self._zookeeper is None:
-            remote = RemoteRegistry(self._addresses, credentials=self.credentials)
+            remote = RemoteRegistry(
+                self._addresses, credentials=self.credentials, allow_plain=self.allow_plain
+            )
             return await stack.enter_async_context(remote)
         from peermesh.brokers.edge.zookeeper import ZooKeeperRegistry
 
@@ -125,21 +132,32 @@ class _Living(Closing, Generic[Inner]):
 class Broker(_Living[Host]):
     """A broker that runs from the moment that it is made."""
 
-    def __init__(self, options: Options | None = None, *, where: Where | None = None) -> None:
-        """Start; with ``where``, use that registry instead of one of its own."""
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        where: Where | None = None,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """Start; with ``where``, use that registry, and its credentials if no others are given."""
         self._options = options
+        if credentials is None and where is not None:
+            credentials = where.credentials
+        self._credentials = credentials
         super().__init__(where)
 
     def _make(self, registry: Registry | None) -> AbstractAsyncContextManager[Host]:
-        credentials = self._where.credentials if self._where is not None else None
-        return open_edge_broker(options=self._options, registry=registry, credentials=credentials)
+        return open_edge_broker(
+            options=self._options, registry=registry, credentials=self._credentials
+        )
 
     @property
     def registry(self) -> Where:
         """Say where its clients find the registry."""
         address = self._inner.registry_address
         if address is not None:
-            return Where(address)
+            allow_plain = self._options is not None and self._options.allow_plain
+            return Where(address, credentials=self._credentials, allow_plain=allow_plain)
         assert self._where is not None
         return self._where
 
@@ -158,7 +176,10 @@ class Publisher(_Living[publisher.Publisher]):
     def _make(self, registry: Registry | None) -> AbstractAsyncContextManager[publisher.Publisher]:
         assert registry is not None
         assert self._where is not None
-        return publisher.Publisher(registry, credentials=self._where.credentials)
+        where = self._where
+        return publisher.Publisher(
+            registry, credentials=where.credentials, allow_plain=where.allow_plain
+        )
 
     def send(self, topic: str, message: Value) -> None:
         """Send a message; waits while the topic's buffer is full."""
@@ -194,7 +215,10 @@ class Subscriber(_Living[subscriber.Subscriber]):
     ) -> AbstractAsyncContextManager[subscriber.Subscriber]:
         assert registry is not None
         assert self._where is not None
-        return subscriber.Subscriber(registry, credentials=self._where.credentials)
+        where = self._where
+        return subscriber.Subscriber(
+            registry, credentials=where.credentials, allow_plain=where.allow_plain
+        )
 
     def subscribe(self, topic: str, timeout: float | None = None) -> bool:
         """Want a topic; false after ``timeout`` seconds without a broker."""

@@ -15,8 +15,7 @@ from typing import Final
 
 import trio
 
-from endpoint.network import remote_address
-from handshake.credentials import Credentials
+from endpoint.network import Network, remote_address
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
@@ -66,19 +65,20 @@ class EdgeBroker(Opened):
         ports: Iterable[int] | None = None,
         default_ports: Ports = (ANY_PORT, ANY_PORT),
         idle_seconds: float = IDLE_SECONDS,
-        credentials: Credentials | None = None,
+        network: Network | None = None,
     ) -> None:
         """Set up, doing nothing yet.
 
         ``ports`` is the list that topic channels take their two from; without one the system
         chooses. ``default_ports`` are those of the default channel. ``address`` is registered, and
-        has to be one that clients can reach; without ``credentials`` it is a loopback address.
+        has to be one that clients can reach; without a ``network`` that says otherwise it is a
+        loopback address.
         """
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
         self._address = address
         self._default_ports = default_ports
-        self._network = make_network(credentials)
+        self._network = network or make_network()
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
         self._sinks: dict[int, Sink] = {}
         self._guests: dict[int, Guest] = {}
@@ -237,7 +237,8 @@ class EdgeBroker(Opened):
         seen = remote_address(stream)
         try:
             line = Line(await self._network.accept(stream), is_stranger=True)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError):
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
+            logger.info("a client at %s was refused: %s", seen, error)
             return
         guest = Guest(self.hall, line, here, self.apply)
         address = str(Address(*seen)) if seen is not None else "null"

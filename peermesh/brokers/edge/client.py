@@ -43,12 +43,17 @@ class Client(Opened):
     """A publisher or a subscriber of an edge broker; finds it in the registry, however often."""
 
     def __init__(
-        self, registry: Registry, *, credentials: Credentials | None, is_publisher: bool
+        self,
+        registry: Registry,
+        *,
+        credentials: Credentials | None,
+        allow_plain: bool,
+        is_publisher: bool,
     ) -> None:
         """Set up, doing nothing yet."""
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
-        self._network = make_network(credentials)
+        self._network = make_network(credentials, allow_plain=allow_plain)
         self._is_publisher = is_publisher
         self._lines: dict[str, Line] = {}
         """Those that stand, by topic."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from typing import Final
 
 import trio
 
-from handshake.credentials import Credentials
+from endpoint.network import Network
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
-from peermesh.brokers.edge.line import Line, make_network
+from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
@@ -25,6 +26,8 @@ from peermesh.brokers.edge.registry import Watch
 from wire.errors import MeshError, RemoteProtocolError
 from wire.framing import NodeFrame
 from wire.limits import KIB, MIB
+
+logger = logging.getLogger("peermesh.brokers.edge")
 
 CLIENTS_MAX: Final = 4096
 """Clients of one registry port; beyond, they are closed unheard."""
@@ -50,11 +53,10 @@ async def serve_registry(
     tree: EmbeddedTree,
     address: str,
     port: int,
-    credentials: Credentials | None = None,
+    network: Network,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve the tree until cancelled; starts with the port."""
-    network = make_network(credentials)
     listeners = await network.listen(address, port)
     clients: set[Desk] = set()
 
@@ -64,7 +66,8 @@ async def serve_registry(
             return
         try:
             line = Line(await network.accept(stream), is_stranger=True)
-        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError):
+        except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
+            logger.info("a client of the registry was refused: %s", error)
             return
         desk = Desk(tree.session(), line)
         clients.add(desk)

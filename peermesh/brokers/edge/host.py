@@ -17,6 +17,7 @@ from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.desk import serve_registry
 from peermesh.brokers.edge.embedded import EmbeddedTree
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS, Ports
+from peermesh.brokers.edge.line import make_network
 from peermesh.brokers.edge.ports import ANY_PORT
 from peermesh.brokers.edge.registry import Registry
 
@@ -33,6 +34,8 @@ class Options:
     registry_port: int = ANY_PORT
     idle_seconds: float = IDLE_SECONDS
     bridged: Bridged = NOTHING_BRIDGED
+    allow_plain: bool = False
+    """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +60,17 @@ async def open_edge_broker(
 
     Without a ``registry`` it brings its own, kept in a store of the ``endpoint``'s mesh: peer with
     another broker's endpoint before, to share its registry. Without an ``endpoint`` it is alone.
+    With ``credentials``, else those of the endpoint, clients need some of the same authority.
+    Raises ``InsecureAddress`` where plain TCP would be exposed, and ``AddressInUse``.
     """
     chosen = options or Options()
     async with AsyncExitStack() as stack:
         if endpoint is None and (registry is None or chosen.bridged != NOTHING_BRIDGED):
             endpoint = await stack.enter_async_context(Endpoint(credentials=credentials))
+        if credentials is None and endpoint is not None:
+            credentials = endpoint.credentials
+        network = make_network(credentials, allow_plain=chosen.allow_plain)
+        network.check(chosen.address)
         tree = None
         if registry is None:
             assert endpoint is not None
@@ -70,7 +79,7 @@ async def open_edge_broker(
         stack.callback(nursery.cancel_scope.cancel)
         address = None
         if tree is not None:
-            serve = partial(serve_registry, tree, chosen.address, chosen.registry_port, credentials)
+            serve = partial(serve_registry, tree, chosen.address, chosen.registry_port, network)
             address = (chosen.address, await nursery.start(serve))
             registry = tree.session()
         assert registry is not None
@@ -80,7 +89,7 @@ async def open_edge_broker(
             ports=chosen.ports,
             default_ports=chosen.default_ports,
             idle_seconds=chosen.idle_seconds,
-            credentials=credentials,
+            network=network,
         )
         await stack.enter_async_context(broker)
         if endpoint is not None and chosen.bridged != NOTHING_BRIDGED:

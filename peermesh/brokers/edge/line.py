@@ -44,13 +44,15 @@ Handler = Callable[[NodeFrame | ControlMessage], None]
 _numbers = count(1)
 
 
-def make_network(credentials: Credentials | None) -> Network:
-    """Make the rules for connections: TLS with credentials, plain TCP on loopback without."""
+def make_network(credentials: Credentials | None = None, *, allow_plain: bool = False) -> Network:
+    """Make the rules for connections: TLS with credentials, plain TCP on loopback without.
+
+    Plain TCP elsewhere has to be allowed by name.
+    """
     return Network(
         credentials,
-        allow_plain=False,
-        open_stream=trio.open_tcp_stream,
-        open_listeners=trio.open_tcp_listeners,
+        allow_plain=allow_plain,
+        stakes="read and write the topics of this broker",
     )
 
 

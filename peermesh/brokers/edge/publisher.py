@@ -40,9 +40,12 @@ class Publisher(Client):
         *,
         buffer_size: int = BUFFER_SIZE,
         credentials: Credentials | None = None,
+        allow_plain: bool = False,
     ) -> None:
         """Set up; a topic's buffer holds ``buffer_size`` messages before ``send`` waits."""
-        super().__init__(registry, credentials=credentials, is_publisher=True)
+        super().__init__(
+            registry, credentials=credentials, allow_plain=allow_plain, is_publisher=True
+        )
         if buffer_size < 1:
             raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         self._buffer_size = buffer_size

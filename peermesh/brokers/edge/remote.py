@@ -47,13 +47,24 @@ class RemoteRegistry(Opened):
     """The registry at one of these addresses: ``async with RemoteRegistry([("host", port)])``."""
 
     def __init__(
-        self, addresses: Iterable[tuple[str, int]], *, credentials: Credentials | None = None
+        self,
+        addresses: Iterable[tuple[str, int]],
+        *,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
     ) -> None:
-        """Set up; the addresses are tried in turn, whenever the connection is lost."""
+        """Set up; the addresses are tried in turn, whenever the connection is lost.
+
+        Raises ``InsecureAddress`` where plain TCP would be exposed.
+        """
         self._addresses = list(addresses)
         if not self._addresses:
             raise RegistryError("say where the registry is: give the address of a registry port")
-        self._network = make_network(credentials)
+        self._network = make_network(credentials, allow_plain=allow_plain)
+        for host, _ in self._addresses:
+            self._network.check(host)
+        self.last_error: str | None = None
+        """Why the last connection could not be made."""
         self._id = uuid.uuid4().bytes
         self._line: Line | None = None
         self._mine: dict[str, str] = {}
@@ -75,7 +86,8 @@ class RemoteRegistry(Opened):
         for host, port in cycle(self._addresses):
             try:
                 line = Line(await self._network.connect(host, port))
-            except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError):
+            except (OSError, MeshError, trio.BrokenResourceError) as error:
+                self.last_error = f"{host}:{port}: {error}"
                 await trio.sleep(AGAIN_SECONDS)
                 continue
             line.tell(Hello(self._id, HERE))

@@ -39,9 +39,17 @@ class Subscriber(Client):
     A topic comes by the default channel until it has a channel of its own.
     """
 
-    def __init__(self, registry: Registry, *, credentials: Credentials | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
+    ) -> None:
         """Set up, without topics."""
-        super().__init__(registry, credentials=credentials, is_publisher=False)
+        super().__init__(
+            registry, credentials=credentials, allow_plain=allow_plain, is_publisher=False
+        )
         self._topics: dict[str, Incoming] = {}
         self._buffer: deque[Parcel] = deque()
         self._attached: set[str] = set()

@@ -19,6 +19,7 @@ import trio
 
 from endpoint.closing import Closing
 from endpoint.endpoint import Endpoint
+from handshake.credentials import Credentials
 from peermesh.blocking.portal import Portal
 from peermesh.brokers.qos2 import client
 from peermesh.brokers.qos2.broker import Ports, QoS2Broker, open_broker
@@ -72,9 +73,19 @@ class _Blocking(Closing):
 class Publisher(_Blocking):
     """Publishes under a name, each id once; see ``peermesh.brokers.qos2.Publisher``."""
 
-    def __init__(self, name: str, port: int = PUBLISHER_PORT, host: str = "127.0.0.1") -> None:
-        """Connect when it is needed."""
-        self._core = client.Publisher(name, port, host)
+    def __init__(
+        self,
+        name: str,
+        port: int = PUBLISHER_PORT,
+        host: str = "127.0.0.1",
+        *,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
+    ) -> None:
+        """Connect when it is needed; raises ``InsecureAddress``."""
+        self._core = client.Publisher(
+            name, port, host, credentials=credentials, allow_plain=allow_plain
+        )
         super().__init__()
 
     def publish(
@@ -97,7 +108,7 @@ class Publisher(_Blocking):
 class Consumer(_Blocking):
     """Takes each message once; see ``peermesh.brokers.qos2.Consumer``."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - five of them can be left out
         self,
         name: str,
         topics: str | Iterable[str],
@@ -105,9 +116,19 @@ class Consumer(_Blocking):
         host: str = "127.0.0.1",
         *,
         handled: Mapping[str, int] | None = None,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
     ) -> None:
-        """Connect when it is needed."""
-        self._core = client.Consumer(name, topics, port, host, handled=handled)
+        """Connect when it is needed; raises ``InsecureAddress``."""
+        self._core = client.Consumer(
+            name,
+            topics,
+            port,
+            host,
+            handled=handled,
+            credentials=credentials,
+            allow_plain=allow_plain,
+        )
         super().__init__()
 
     def get(self, timeout: float | None = None) -> Incoming:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import socket
 import uuid
@@ -10,12 +9,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from ipaddress import ip_address
 from typing import Final, assert_never
 
 import trio
 
 from endpoint.endpoint import Endpoint
+from endpoint.network import Network
+from handshake.credentials import Credentials
+from handshake.exposure import is_loopback
 from peermesh.brokers.qos2.backlog import Backlog
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.conversation import Conversation, Work
@@ -25,6 +26,7 @@ from peermesh.brokers.qos2.limits import (
     CONNECTIONS_MAX,
     CONSUMER_PORT,
     PUBLISHER_PORT,
+    STAKES,
     Pace,
 )
 from peermesh.brokers.qos2.publisher_session import PublisherSession
@@ -39,7 +41,7 @@ from peermesh.brokers.qos2.steps import (
     Store,
 )
 from peermesh.brokers.qos2.supervision import supervise
-from wire.errors import AddressInUse, InsecureAddress, MeshError
+from wire.errors import MeshError, PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +59,10 @@ class Ports:
     publishers: int = PUBLISHER_PORT
     consumers: int = CONSUMER_PORT
     allow_plain: bool = False
-    """Whether ``host`` may be reached from other machines: the protocol is plain text."""
+    """Whether plain text may be reached from other machines."""
+    credentials: Credentials | None = None
+    """For TLS, with clients that have some of the same authority. Without, loopback is plain, as
+    telnet is, and other hosts use the endpoint's."""
 
 
 class QoS2Broker:
@@ -76,7 +81,7 @@ class QoS2Broker:
         """Give what was counted, by name; see ``Counters``."""
         return {**self.counters.as_dict(), "topics": len(self.shelf.topics())}
 
-    async def serve_publisher(self, stream: trio.SocketStream) -> None:
+    async def serve_publisher(self, stream: trio.abc.Stream) -> None:
         """Talk with one publisher."""
         session = PublisherSession(self._pace)
         self.counters.publishers += 1
@@ -97,7 +102,7 @@ class QoS2Broker:
         self.counters.published += not is_repeated
         return session.stored
 
-    async def serve_consumer(self, stream: trio.SocketStream) -> None:
+    async def serve_consumer(self, stream: trio.abc.Stream) -> None:
         """Talk with one consumer."""
         visit = _Visit(self.shelf, self.counters, ConsumerSession(self._pace), self._admit)
         visit.conversation = Conversation(
@@ -196,22 +201,22 @@ class _Port:
     """Accepts connections, so many at a time, and keeps each one's failures from the others."""
 
     def __init__(
-        self, host: str, serve: Callable[[trio.SocketStream], Awaitable[None]], counters: Counters
+        self,
+        host: str,
+        network: Network,
+        serve: Callable[[trio.abc.Stream], Awaitable[None]],
+        counters: Counters,
     ) -> None:
         self.listeners: list[trio.SocketListener] = []
         self._host = host
+        self._network = network
         self._serve = serve
         self._counters = counters
         self._open = 0
 
     async def listen(self, port: int) -> int:
-        """Open the port, and give its number; raises ``AddressInUse`` and ``OSError``."""
-        try:
-            self.listeners = await trio.open_tcp_listeners(port, host=self._host)
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
-            raise AddressInUse(f"something listens on {self._host}:{port} already") from error
+        """Open the port, and give its number; raises ``AddressInUse``."""
+        self.listeners = await self._network.listen(self._host, port)
         number: int = self.listeners[0].socket.getsockname()[1]
         return number
 
@@ -238,7 +243,12 @@ class _Port:
             self._open += 1
             try:
                 _keep_alive(stream)
-                await self._serve(stream)
+                await self._serve(await self._network.secure(stream))
+            except (PeerNotTrusted, PeerUnavailable) as error:
+                self._counters.not_trusted += 1
+                logger.info("a client was refused: %s", error)
+            except trio.BrokenResourceError:
+                pass  # It was gone before it said anything.
             except Exception:
                 self._counters.failed += 1
                 logger.exception("a connection failed")
@@ -251,17 +261,18 @@ def _keep_alive(stream: trio.SocketStream) -> None:
     stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
 
 
-def _check_address(ports: Ports) -> None:
-    """Refuse to speak in plain text with the world; raises ``InsecureAddress``."""
-    try:
-        is_loopback = ip_address(ports.host).is_loopback
-    except ValueError:
-        is_loopback = ports.host == "localhost"
-    if not (is_loopback or ports.allow_plain):
-        raise InsecureAddress(
-            f"the line protocol is plain text, without passwords: listen on 127.0.0.1 instead of"
-            f" {ports.host}, or say allow_plain=True"
-        )
+def _make_network(ports: Ports, endpoint: Endpoint) -> Network:
+    """Decide how the ports are protected; raises ``InsecureAddress``."""
+    credentials = ports.credentials
+    if credentials is None and not (ports.allow_plain or is_loopback(ports.host)):
+        credentials = endpoint.credentials
+    network = Network(
+        credentials,
+        allow_plain=ports.allow_plain,
+        stakes=STAKES,
+    )
+    network.check(ports.host)
+    return network
 
 
 @asynccontextmanager
@@ -273,14 +284,14 @@ async def open_broker(
 ) -> AsyncIterator[QoS2Broker]:
     """Run a broker on an endpoint, until the end of the block.
 
-    Raises ``InsecureAddress``, ``AddressInUse``, ``OSError`` and whatever the stores raise.
+    Raises ``InsecureAddress``, ``AddressInUse`` and whatever the stores raise.
     """
     ports = ports or Ports()
-    _check_address(ports)
+    network = _make_network(ports, endpoint)
     async with open_shelf(endpoint, place or Place()) as shelf:
         broker = QoS2Broker(shelf, pace or Pace())
-        publishers = _Port(ports.host, broker.serve_publisher, broker.counters)
-        consumers = _Port(ports.host, broker.serve_consumer, broker.counters)
+        publishers = _Port(ports.host, network, broker.serve_publisher, broker.counters)
+        consumers = _Port(ports.host, network, broker.serve_consumer, broker.counters)
         async with publishers, consumers:
             broker.publisher_port = await publishers.listen(ports.publishers)
             broker.consumer_port = await consumers.listen(ports.consumers)

@@ -15,6 +15,8 @@ from typing import Final, Self
 
 import trio
 
+from endpoint.network import Network
+from handshake.credentials import Credentials
 from peermesh.brokers.qos2.commands import check_name
 from peermesh.brokers.qos2.errors import DialogueError, Refused, TakenOver
 from peermesh.brokers.qos2.limits import (
@@ -23,6 +25,7 @@ from peermesh.brokers.qos2.limits import (
     MESSAGE_SIZE_MAX,
     PUBLISHER_PORT,
     RECEIVE_SIZE,
+    STAKES,
     TOPICS_OF_MESSAGE_MAX,
 )
 from peermesh.brokers.qos2.lines import LineDecoder
@@ -36,7 +39,7 @@ from peermesh.brokers.qos2.receiver import (
 )
 from peermesh.brokers.qos2.sender import Completed, Outgoing, Rejected, Sender, SenderStep
 from peermesh.brokers.qos2.steps import Close, Send
-from wire.errors import InvalidData
+from wire.errors import InvalidData, PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +53,15 @@ TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT")
 """How refusals begin that another try may change."""
 
 
+_LOSSES: Final = (
+    OSError,
+    trio.BrokenResourceError,
+    trio.ClosedResourceError,
+    PeerNotTrusted,
+    PeerUnavailable,
+)
+
+
 class _ConnectionLost(Exception):
     """Whatever it was: connect again."""
 
@@ -59,14 +71,14 @@ def _losing() -> Iterator[None]:
     """Turn what can happen to a connection into one error."""
     try:
         yield
-    except (OSError, trio.BrokenResourceError, trio.ClosedResourceError, DialogueError) as error:
+    except (*_LOSSES, DialogueError) as error:
         raise _ConnectionLost(str(error)) from error
 
 
 class _Line:
     """A connection to the broker."""
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
         self.is_whole = True
         """False when a send was cancelled: who knows how much of it has gone."""
@@ -91,14 +103,22 @@ class _Line:
 class _Client:
     """What both have in common: a connection that is made when it is needed."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(
+        self, host: str, port: int, credentials: Credentials | None, *, allow_plain: bool
+    ) -> None:
         self._address = (host, port)
+        self._network = Network(
+            credentials,
+            allow_plain=allow_plain,
+            stakes=STAKES,
+        )
+        self._network.check(host)
         self._line: _Line | None = None
         self._pause = RETRY_SECONDS
 
     async def _connect(self) -> _Line:
         with _losing():
-            return _Line(await trio.open_tcp_stream(*self._address))
+            return _Line(await self._network.open(*self._address))
 
     async def _rest(self, why: _ConnectionLost) -> None:
         """Drop the connection, and wait before the next attempt."""
@@ -128,9 +148,17 @@ class _Client:
 class Publisher(_Client):
     """Publishes under a name: a message with an id that was stored already is not stored again."""
 
-    def __init__(self, name: str, port: int = PUBLISHER_PORT, host: str = "127.0.0.1") -> None:
-        """Connect when it is needed."""
-        super().__init__(host, port)
+    def __init__(
+        self,
+        name: str,
+        port: int = PUBLISHER_PORT,
+        host: str = "127.0.0.1",
+        *,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
+    ) -> None:
+        """Connect when it is needed; raises ``InsecureAddress``."""
+        super().__init__(host, port, credentials, allow_plain=allow_plain)
         self._name = check_name(name)
         self._sender: Sender | None = None
         self._busy = trio.Lock()
@@ -205,7 +233,7 @@ class Consumer(_Client):
     ``done``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - five of them can be left out
         self,
         name: str,
         topics: str | Iterable[str],
@@ -213,9 +241,11 @@ class Consumer(_Client):
         host: str = "127.0.0.1",
         *,
         handled: Mapping[str, int] | None = None,
+        credentials: Credentials | None = None,
+        allow_plain: bool = False,
     ) -> None:
-        """Connect when it is needed."""
-        super().__init__(host, port)
+        """Connect when it is needed; raises ``InsecureAddress``."""
+        super().__init__(host, port, credentials, allow_plain=allow_plain)
         self._name = check_name(name)
         names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
         self._topics = tuple(map(check_name, names))

@@ -15,6 +15,8 @@ class Counters:
     """Connected now."""
     turned_away: int = 0
     """Connections beyond the limit."""
+    not_trusted: int = 0
+    """Connections without TLS, or without a certificate of our authority, where both are needed."""
     cut: int = 0
     """Connections that the broker ended."""
     failed: int = 0

@@ -76,3 +76,7 @@ class Pace:
     def pause(self, failures: int) -> float:
         """Give the seconds to wait after so many failures (from one)."""
         return min(self.resend_seconds_max, self.resend_seconds * 2.0 ** min(failures - 1, 30))
+
+
+STAKES: Final = "read and write the topics of this broker"
+"""What an exposed port would let anybody do."""

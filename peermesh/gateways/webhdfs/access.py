@@ -1,4 +1,4 @@
-"""Who may ask: everybody on the loopback interface, else who has the token."""
+"""Who may ask: with TLS members of the mesh, with a token who has it, else this machine alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from typing import Final
 from urllib.parse import parse_qsl
 
-from handshake.exposure import is_loopback
+from handshake.exposure import Protection, is_loopback
 from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized
 from wire.errors import CredentialsError, InsecureAddress
 
@@ -27,18 +27,23 @@ _TOKEN: Final = re.compile(r"\A[!-~]+\Z")
 class Access:
     """Lets requests in, or refuses them."""
 
-    def __init__(self, host: str, token: str | None) -> None:
-        """Serve at an address; raises ``InsecureAddress`` without a token beyond loopback."""
-        if token is None and not is_loopback(host):
+    def __init__(self, host: str, token: str | None, protection: Protection) -> None:
+        """Serve at an address; raises ``InsecureAddress`` if anybody could write there.
+
+        Plain TCP that was allowed beyond loopback still needs a token.
+        """
+        is_local = is_loopback(host)
+        if token is None and protection is Protection.PLAIN and not is_local:
             raise InsecureAddress(
                 f"a gateway at {host or 'all interfaces'} without a token would let anybody on the"
-                " network read and write: give a token, or use 127.0.0.1"
+                " network read and write: give a token, or credentials, or use 127.0.0.1"
             )
         if token is not None and not (_TOKEN.match(token) and len(token) >= TOKEN_SIZE_MIN):
             raise CredentialsError(
                 f"a token has at least {TOKEN_SIZE_MIN} characters of ASCII, and no blanks"
             )
         self._token = token
+        self._are_members = protection is Protection.TLS
 
     def check(self, headers: dict[str, str]) -> str:
         """Give the host that the client knows us by; raises ``NotAuthorized``."""
@@ -46,7 +51,8 @@ class Access:
         if not _HOST.match(host):
             raise InvalidRequest(f"Host: {host!r:.100} is no name that could be redirected to")
         if self._token is None:
-            self._check_local(host)
+            if not self._are_members:
+                self._check_local(host)
         elif not self._is_token(headers.get("authorization", "").removeprefix("Bearer ")):
             raise NotAuthorized("this gateway wants its token: Authorization: Bearer TOKEN")
         return host

@@ -13,8 +13,10 @@ from typing import Final
 import trio
 
 from endpoint.bell import Bell
+from endpoint.network import Network
 from endpoint.store import Store
-from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
+from handshake.credentials import Credentials
+from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply, keep_alive
 from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX
 from peermesh.gateways.webhdfs import replies
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, TOKEN_SECONDS, Access
@@ -23,7 +25,7 @@ from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
 from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.nurseries import open_serving_nursery
-from wire.errors import AddressInUse
+from wire.errors import PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger("peermesh.gateways.webhdfs")
 
@@ -47,9 +49,10 @@ class GatewayStatistics:
 class WebHDFSGateway:
     """A gateway that serves; see ``serve_webhdfs``."""
 
-    def __init__(self, store: Store, access: Access) -> None:
+    def __init__(self, store: Store, access: Access, network: Network) -> None:
         """Serve a store."""
         self._access = access
+        self._network = network
         self._service = Service(store, _PROCESS)
         self._requests: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
@@ -58,6 +61,11 @@ class WebHDFSGateway:
         self._service.has_garbage = self._has_garbage.ring
         self.host = ""
         self.port = 0
+
+    @property
+    def scheme(self) -> str:
+        """Give ``http``, or ``https``, where Hadoop says ``swebhdfs`` instead of ``webhdfs``."""
+        return "http" if self._network.credentials is None else "https"
 
     @property
     def address(self) -> str:
@@ -95,20 +103,29 @@ class WebHDFSGateway:
     async def _converse(
         self, stream: trio.SocketStream, limit: trio.CapacityLimiter, token: object
     ) -> None:
-        connection = HttpConnection(stream)
         self._connections += 1
         try:
-            while (head := await connection.next_head()) is not None:
-                await self._answer(connection, head)
-        except Disconnected as reason:
-            logger.debug("%s", reason)
+            keep_alive(stream)
+            async with stream:
+                await self._talk(HttpConnection(await self._network.secure(stream)))
+        except (PeerNotTrusted, PeerUnavailable, trio.BrokenResourceError) as error:
+            self._refusals[type(error).__name__] += 1
+            logger.info("a client of the WebHDFS gateway was refused: %s", error)
         except Exception:
             # A mistake of ours in one request is not the end of all others.
             logger.exception("a request to the WebHDFS gateway failed")
         finally:
             self._connections -= 1
-            await connection.close()
             limit.release_on_behalf_of(token)
+
+    async def _talk(self, connection: HttpConnection) -> None:
+        try:
+            while (head := await connection.next_head()) is not None:
+                await self._answer(connection, head)
+        except Disconnected as reason:
+            logger.debug("%s", reason)
+        finally:
+            await connection.close()
 
     async def _answer(self, connection: HttpConnection, head: Head) -> None:
         try:
@@ -138,7 +155,9 @@ class WebHDFSGateway:
         match request:
             case Create(has_data=True):
                 await self._service.create(request, connection.body())
-                await connection.reply(Reply(201, headers=[("Location", f"http://{host}/")]))
+                await connection.reply(
+                    Reply(201, headers=[("Location", f"{self.scheme}://{host}/")])
+                )
             case Open(has_data=True):
                 file, start, stop = self._service.find_file(request)
                 pieces = self._service.read(file, start, stop)
@@ -146,7 +165,7 @@ class WebHDFSGateway:
                 await connection.stream(stop - start, pieces, headers)
             case Create() | Open():
                 self._service.check(request)
-                place = f"http://{host}{head.target}&{DATA_PARAMETER}=true"
+                place = f"{self.scheme}://{host}{head.target}&{DATA_PARAMETER}=true"
                 await connection.reply(Reply(307, headers=[("Location", place)]))
             case _:
                 await connection.reply(await self._service.answer(request))
@@ -173,20 +192,29 @@ class WebHDFSGateway:
 
 @asynccontextmanager
 async def serve_webhdfs(
-    store: Store, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    credentials: Credentials | None = None,
+    allow_plain: bool = False,
 ) -> AsyncIterator[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
 
     On the endpoint with the store's master it is active; on one with a clone it answers as a
-    standby NameNode, until that clone is promoted. Beyond loopback it needs a ``token``, which
-    clients send as a bearer token. Raises ``InsecureAddress``, ``CredentialsError`` for a token
-    that is too short, and ``AddressInUse``.
+    standby NameNode, until that clone is promoted. With ``credentials`` it is ``swebhdfs://``, and
+    clients need a certificate of the same authority. Beyond loopback it needs those, or
+    ``allow_plain`` and a ``token``, which clients send as a bearer token. Raises
+    ``InsecureAddress``, ``CredentialsError`` for a token that is too short, and ``AddressInUse``.
     """
-    gateway = WebHDFSGateway(store, Access(host, token))
-    try:
-        listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
-    except (OSError, OverflowError) as error:
-        raise AddressInUse(f"cannot serve WebHDFS at {host}:{port}: {error}") from error
+    network = Network(
+        credentials,
+        allow_plain=allow_plain,
+        stakes="read and write the store",
+    )
+    gateway = WebHDFSGateway(store, Access(host, token, network.check(host)), network)
+    listeners = await network.listen(host, port, BACKLOG)
     gateway.host, gateway.port = listeners[0].socket.getsockname()[:2]
     try:
         async with open_serving_nursery() as nursery:

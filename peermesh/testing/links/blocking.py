@@ -11,6 +11,7 @@ from peermesh.blocking.portal import Portal
 from peermesh.testing.faults import Direction, LinkFault
 from peermesh.testing.links import link as trio_link
 from peermesh.testing.links.events import LinkStatistics
+from wire.errors import InsecureAddress
 
 
 class Link:
@@ -60,15 +61,18 @@ class Link:
 class _Host:
     """Keeps a link open in the portal's thread, from ``open`` to ``close``."""
 
-    def __init__(self, target: tuple[str, int], listen: tuple[str, int], seed: int) -> None:
+    def __init__(
+        self, target: tuple[str, int], listen: tuple[str, int], seed: int, *, allow_plain: bool
+    ) -> None:
         self._target = target
         self._listen = listen
         self._seed = seed
+        self._allow_plain = allow_plain
         self._settled = trio.Event()
         self._wanted_no_more = trio.Event()
         self._gone = trio.Event()
         self._link: trio_link.Link | None = None
-        self._error: OSError | None = None
+        self._error: OSError | InsecureAddress | None = None
 
     async def open(self, portal: Portal) -> trio_link.Link:
         await portal.start(self._live)
@@ -86,11 +90,15 @@ class _Host:
         host, port = self._listen
         try:
             async with trio_link.open_link(
-                *self._target, host=host, port=port, seed=self._seed
+                *self._target,
+                host=host,
+                port=port,
+                seed=self._seed,
+                allow_plain=self._allow_plain,
             ) as self._link:
                 self._settled.set()
                 await self._wanted_no_more.wait()
-        except OSError as error:
+        except (OSError, InsecureAddress) as error:
             self._error = error
         finally:
             self._settled.set()
@@ -99,15 +107,21 @@ class _Host:
 
 @contextmanager
 def open_link(
-    target_host: str, target_port: int, *, host: str = "127.0.0.1", port: int = 0, seed: int = 0
+    target_host: str,
+    target_port: int,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    seed: int = 0,
+    allow_plain: bool = False,
 ) -> Iterator[Link]:
     """Open a link to a TCP service; the arguments are those of the link of trio.
 
-    Raises ``OSError`` if it cannot listen.
+    Raises ``InsecureAddress``, and ``OSError`` if it cannot listen.
     """
     portal = Portal.acquire()
     try:
-        keeper = _Host((target_host, target_port), (host, port), seed)
+        keeper = _Host((target_host, target_port), (host, port), seed, allow_plain=allow_plain)
         link = portal.call(keeper.open, portal)
         try:
             yield Link(portal, link)

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from handshake.exposure import check_plain
 from peermesh.testing.conditions import HEALTHY, Conditions
 from peermesh.testing.faults import (
     Direction,
@@ -260,7 +261,7 @@ def _ignore(_: LinkEvent) -> None:
 
 
 @asynccontextmanager
-async def open_link(
+async def open_link(  # noqa: PLR0913 - five of them can be left out
     target_host: str,
     target_port: int,
     *,
@@ -268,13 +269,16 @@ async def open_link(
     port: int = 0,
     seed: int = 0,
     notice: Notice = _ignore,
+    allow_plain: bool = False,
 ) -> AsyncIterator[Link]:
     """Open a link to a TCP service: dial the link's ``host`` and ``port`` instead of the service's.
 
     ``port`` 0 lets the system choose. ``seed`` is that of jitter and losses. ``notice`` hears of
-    each event. Leaving the block breaks the connections that stand. Raises ``OSError`` if it
-    cannot listen.
+    each event. Leaving the block breaks the connections that stand. A link beyond loopback would
+    let the network reach what may trust its own machine: that needs ``allow_plain``, and otherwise
+    raises ``InsecureAddress``. Raises ``OSError`` if it cannot listen.
     """
+    check_plain(host, allow_plain=allow_plain, stakes="reach the service behind the link")
     link = Link((target_host, target_port), seed=seed, notice=notice)
     with ExitStack() as stack:
         listeners = [stack.enter_context(each) for each in await _listen(host, port)]

@@ -290,14 +290,18 @@ def test_a_page_in_a_browser_cannot_lead_its_own_name_here(client):
     assert json.loads(body)["RemoteException"]["exception"] == "AccessControlException"
 
 
-def test_beyond_loopback_a_token_is_needed(store):
+def test_plain_http_beyond_loopback_has_to_be_allowed_and_needs_a_token(store):
+    for token in (None, TOKEN):
+        with pytest.raises(InsecureAddress, match="allow_plain"):
+            with blocking.serve_webhdfs(store, host="0.0.0.0", token=token):
+                pass
     with pytest.raises(InsecureAddress, match="token"):
-        with blocking.serve_webhdfs(store, host="0.0.0.0"):
+        with blocking.serve_webhdfs(store, host="0.0.0.0", allow_plain=True):
             pass
     with pytest.raises(CredentialsError):
         with blocking.serve_webhdfs(store, token="short"):
             pass
-    with blocking.serve_webhdfs(store, host="0.0.0.0", token=TOKEN) as gateway:
+    with blocking.serve_webhdfs(store, host="0.0.0.0", token=TOKEN, allow_plain=True) as gateway:
         for token in (None, "another-token-of-some-length"):
             with WebHDFSClient("127.0.0.1", gateway.port, token=token) as stranger:
                 with pytest.raises(RemoteException) as refused:

@@ -1,0 +1,287 @@
+"""Signatures: what an endpoint with ``sign=True`` says can be forged by nobody on the way.
+
+An endpoint that signs has a key pair of its own, fresh in each life, and its id is made from the
+public key: so nobody can announce another key for it, and the id itself says that it signs
+(a UUID of version 8). The key of its certificate endorses both, which binds them to its name. One
+signature covers one frame, up to a thousand messages; relays never split a frame.
+
+``cryptography`` is imported when the first key is made, or the first seal looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from handshake.certificates import certificate_name
+from wire.codec import encode_unsigned
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
+from wire.limits import CERTIFICATES_MAX
+from wire.messages import Announcement, Seal
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import padding
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+
+    from handshake.credentials import Credentials
+    from wire.framing import NodeFrame
+
+SEED_SIZE: Final = 32
+"""Bytes of a private key, from a source that nobody can guess (RFC 8032)."""
+
+ENDORSEMENTS_MAX: Final = 10_000
+"""Endorsements remembered as good, which are looked at once: as many as endpoints of a mesh."""
+
+_ID_CONTEXT: Final = b"peermesh endpoint id 1\0"
+_ENDORSEMENT_CONTEXT: Final = b"peermesh endorsement 1\0"
+_ANNOUNCEMENT_CONTEXT: Final = b"peermesh announcement 1\0"
+_FRAME_CONTEXT: Final = b"peermesh frame 1\0"
+"""Set the uses of a key apart: a signature for one is none for another."""
+
+Piece = bytes | memoryview
+Verify = Callable[["NodeFrame"], bool]
+
+
+def id_of(key: bytes) -> EndpointId:
+    """Make the id of whoever has this public key: 122 bits of its hash, as a UUID of version 8."""
+    digest = bytearray(hashlib.sha256(_ID_CONTEXT + key).digest()[:ENDPOINT_ID_SIZE])
+    digest[6] = digest[6] & 0x0F | 0x80
+    digest[8] = digest[8] & 0x3F | 0x80
+    return EndpointId(bytes(digest))
+
+
+class Signer:
+    """The key of one endpoint, and what proves it."""
+
+    def __init__(self, seed: bytes, credentials: Credentials | None) -> None:
+        """Make the key from random bytes; ``credentials`` endorse it, if there are any."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+        self._key = Ed25519PrivateKey.from_private_bytes(seed)
+        public = self._key.public_key().public_bytes_raw()
+        self.endpoint_id = id_of(public)
+        self._seal = Seal(public, (), b"", b"")
+        if credentials is not None:
+            self.endorse(credentials)
+
+    def endorse(self, credentials: Credentials) -> None:
+        """Have the certificate's key vouch for ours, in all announcements from now on."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.serialization import Encoding
+
+        chain = x509.load_pem_x509_certificates(credentials.chain)[:CERTIFICATES_MAX]
+        certificates = tuple(each.public_bytes(Encoding.DER) for each in chain)
+        endorsement = _sign_with(credentials.key, _endorsed(self.endpoint_id, self._seal.key))
+        self._seal = replace(self._seal, certificates=certificates, endorsement=endorsement)
+
+    def seal(self, announcement: Announcement) -> Announcement:
+        """Give the announcement with its proof."""
+        sealed = replace(announcement, seal=self._seal)
+        signature = self._key.sign(_ANNOUNCEMENT_CONTEXT + encode_unsigned(sealed))
+        return replace(announcement, seal=replace(self._seal, signature=signature))
+
+    def sign(self, pieces: Sequence[Piece]) -> bytes:
+        """Sign a frame: see ``wire.framing.encode_signed``."""
+        return self._key.sign(_digest(pieces))
+
+
+class Notary:
+    """Tells true from forged: announcements, and the frames of their origins."""
+
+    def __init__(self, authority: str | None, now_ns: Callable[[], int]) -> None:
+        """Believe certificates of an ``authority`` (PEM) by the time of day; or without, none."""
+        self._authority = authority
+        self._now_ns = now_ns
+        self._endorsed: dict[tuple[Seal, str | None], None] = {}
+
+    def believe(self, authority: str | None) -> None:
+        """Believe another authority from now on."""
+        if authority != self._authority:
+            self._authority = authority
+            self._endorsed.clear()
+
+    def objection(self, announcement: Announcement) -> str | None:
+        """Say what is wrong with an announcement; ``None`` if it is its origin's."""
+        seal = announcement.seal
+        if seal is None:
+            is_stripped = announcement.origin.is_signing
+            return "the seal of an endpoint that signs is missing" if is_stripped else None
+        if not announcement.origin.is_signing or id_of(seal.key) != announcement.origin:
+            return "the key in its seal is not the one that the id is made from"
+        if not _verify(seal.key, seal.signature, _ANNOUNCEMENT_CONTEXT, announcement):
+            return "the signature in its seal is not the origin's"
+        return self._objection_to_name(announcement.origin, announcement.name, seal)
+
+    def _objection_to_name(self, origin: EndpointId, name: str | None, seal: Seal) -> str | None:
+        proof = (replace(seal, signature=b""), name)
+        if proof in self._endorsed:
+            return None
+        if self._authority is None:
+            return None if name is None else "it has a name, and here nobody vouches for names"
+        now = datetime.fromtimestamp(self._now_ns() / 1e9, UTC)
+        objection = _objection_to_chain(origin, name, seal, self._authority, now)
+        if objection is None:
+            if len(self._endorsed) >= ENDORSEMENTS_MAX:
+                self._endorsed.clear()
+            self._endorsed[proof] = None
+        return objection
+
+    def verifier(self, seal: Seal) -> Verify:
+        """Give what tells whether a frame of the origin of an announcement is its own."""
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+        key = Ed25519PublicKey.from_public_bytes(seal.key)
+
+        def verify(frame: NodeFrame) -> bool:
+            pieces, signature = frame.signed()
+            return signature is not None and _is_signed(key, signature, _digest(pieces))
+
+        return verify
+
+
+def _digest(pieces: Sequence[Piece]) -> bytes:
+    digest = hashlib.sha256(_FRAME_CONTEXT)
+    for piece in pieces:
+        digest.update(piece)
+    return _FRAME_CONTEXT + digest.digest()
+
+
+def _is_signed(key: Ed25519PublicKey, signature: bytes, data: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        key.verify(signature, data)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _verify(key: bytes, signature: bytes, context: bytes, announcement: Announcement) -> bool:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    public = Ed25519PublicKey.from_public_bytes(key)
+    return _is_signed(public, signature, context + encode_unsigned(announcement))
+
+
+def _endorsed(origin: EndpointId, key: bytes) -> bytes:
+    return _ENDORSEMENT_CONTEXT + origin + key
+
+
+# Certificates.
+
+
+def _objection_to_chain(
+    origin: EndpointId, name: str | None, seal: Seal, authority: str, now: datetime
+) -> str | None:
+    """Say why an endorsement does not prove a name."""
+    from cryptography import x509
+
+    try:
+        chain = [x509.load_der_x509_certificate(each) for each in seal.certificates]
+        called = certificate_name(chain[0]) if chain else None
+    except ValueError:
+        return "what is in its seal are no certificates"
+    if not chain:
+        return "its seal has no certificate of our authority"
+    if called != name:
+        return f"it calls itself {name!r:.80}, and the certificate in its seal {called!r:.80}"
+    if not _is_endorsed(chain[0], seal.endorsement, _endorsed(origin, seal.key)):
+        return "its certificate's key has not endorsed it"
+    if not _leads_to(chain, x509.load_pem_x509_certificates(authority.encode()), now):
+        return "the certificate in its seal is not of our authority, or not valid now"
+    return None
+
+
+def _leads_to(
+    chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime
+) -> bool:
+    """Tell whether each certificate is issued by the next one, and one of them by the authority."""
+    for depth, (certificate, above) in enumerate(zip(chain, (*chain[1:], None), strict=True)):
+        if not _is_valid(certificate, now):
+            return False
+        if any(_has_issued(each, certificate, depth) and _is_valid(each, now) for each in trusted):
+            return True
+        if above is None or not _has_issued(above, certificate, depth):
+            return False
+    return False
+
+
+def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
+    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+
+
+def _has_issued(issuer: x509.Certificate, certificate: x509.Certificate, depth: int) -> bool:
+    """Tell whether ``issuer`` may issue, over so many authorities below it, and has done so."""
+    from cryptography import x509
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        constraints = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
+        certificate.verify_directly_issued_by(issuer)
+    except (x509.ExtensionNotFound, InvalidSignature, TypeError, ValueError):
+        return False
+    is_deep = constraints.path_length is not None and constraints.path_length < depth
+    return constraints.ca and not is_deep and _may_sign(issuer)
+
+
+def _may_sign(issuer: x509.Certificate) -> bool:
+    from cryptography import x509
+
+    try:
+        usage = issuer.extensions.get_extension_for_class(x509.KeyUsage).value
+    except x509.ExtensionNotFound:
+        return True
+    return usage.key_cert_sign
+
+
+def _sign_with(key: PrivateKeyTypes, data: bytes) -> bytes:
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+
+    match key:
+        case ed25519.Ed25519PrivateKey() | ed448.Ed448PrivateKey():
+            return key.sign(data)
+        case ec.EllipticCurvePrivateKey():
+            return key.sign(data, ec.ECDSA(_hash()))
+        case rsa.RSAPrivateKey():
+            return key.sign(data, _padding(), _hash())
+        case _:
+            raise AssertionError("TLS takes no other keys: see Credentials")
+
+
+def _is_endorsed(certificate: x509.Certificate, endorsement: bytes, data: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+
+    key = certificate.public_key()
+    try:
+        match key:
+            case ed25519.Ed25519PublicKey() | ed448.Ed448PublicKey():
+                key.verify(endorsement, data)
+            case ec.EllipticCurvePublicKey():
+                key.verify(endorsement, data, ec.ECDSA(_hash()))
+            case rsa.RSAPublicKey():
+                key.verify(endorsement, data, _padding(), _hash())
+            case _:
+                return False
+    except InvalidSignature:
+        return False
+    return True
+
+
+def _hash() -> hashes.SHA256:
+    from cryptography.hazmat.primitives import hashes
+
+    return hashes.SHA256()
+
+
+def _padding() -> padding.PSS:
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.hazmat.primitives.asymmetric import padding
+
+    return padding.PSS(padding.MGF1(hashes.SHA256()), padding.PSS.DIGEST_LENGTH)

@@ -1,0 +1,60 @@
+"""Join tickets: where a mesh is and how to get in, in one string, for people.
+
+``peermesh://HOST:PORT/peermesh-secret-…``: the secret stands in it as it is, so that what looks for
+leaked secrets finds tickets too. A ticket is to be kept as safe as its secret.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from handshake.secret import ClusterSecret
+from wire.errors import CredentialsError
+
+TICKET_PREFIX: Final = "peermesh://"
+
+PORT_MAX: Final = 65_535
+
+_FORM: Final = (
+    f"a join ticket is {TICKET_PREFIX}HOST:PORT/SECRET, as 'peermesh ticket new' writes it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinTicket:
+    """An address of a mesh, and the secret of the mesh, which is never printed by itself."""
+
+    host: str
+    port: int
+    secret: ClusterSecret
+
+    def __post_init__(self) -> None:
+        """Refuse what could not be read back."""
+        if not self.host.isprintable() or set(self.host) & set("/[] ") or not self.host:
+            raise CredentialsError("the host of a join ticket is a name or an address")
+        if not 0 < self.port <= PORT_MAX:
+            raise CredentialsError(f"the port of a join ticket is from 1 to {PORT_MAX}")
+
+    @classmethod
+    def parse(cls, text: str) -> JoinTicket:
+        """Read what ``text()`` wrote; raises ``CredentialsError``, which repeats none of it."""
+        text = text.strip()
+        if not is_ticket(text):
+            raise CredentialsError(f"this is no join ticket: {_FORM}")
+        where, slash, secret = text[len(TICKET_PREFIX) :].partition("/")
+        host, colon, port = where.rpartition(":")
+        if not (slash and colon and port.isascii() and port.isdigit()):
+            raise CredentialsError(f"the join ticket was cut off, or mistyped: {_FORM}")
+        host = host.removeprefix("[").removesuffix("]")
+        return cls(host, int(port), ClusterSecret.parse(secret))
+
+    def text(self) -> str:
+        """Write it as one line, to be kept as safe as a password."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{TICKET_PREFIX}{host}:{self.port}/{self.secret.text()}"
+
+
+def is_ticket(text: str) -> bool:
+    """Tell whether a text wants to be a join ticket."""
+    return text.strip().lower().startswith(TICKET_PREFIX)

@@ -1,0 +1,164 @@
+"""The options that say how to get into the mesh, alike for every command."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from handshake.exposure import is_loopback
+from handshake.secret import ClusterSecret
+from handshake.ticket import JoinTicket, is_ticket
+from peermesh import Credentials, Settings
+from wire.errors import CredentialsError
+
+CERTIFICATE_NAME: Final = "peermesh command"
+
+PORT_END: Final = 1 << 16
+"""Ports are below."""
+
+Address = tuple[str, int]
+
+_FILE: Final = click.Path(path_type=Path)
+
+TRUST_OPTIONS: Final = (
+    click.option(
+        "--secret-file", type=_FILE, metavar="FILE",
+        help="The cluster secret, for TLS. Otherwise it is taken from PEERMESH_SECRET.",
+    ),
+    click.option(
+        "--certificate", type=_FILE, metavar="FILE",
+        help="Our certificate from an own authority, instead of a secret; needs the next two."
+        " They are read again when they change.",
+    ),
+    click.option(
+        "--certificate-key", type=_FILE, metavar="FILE",
+        help="Its private key. If that is locked, PEERMESH_PASSPHRASE opens it.",
+    ),
+    click.option(
+        "--authority", type=_FILE, metavar="FILE",
+        help="The certificates of the authority that issues them.",
+    ),
+    click.option(
+        "--allow-plain", is_flag=True,
+        help="Plain TCP beyond this machine, on networks of which you trust everything.",
+    ),
+)  # fmt: skip
+
+
+TRUST_NAMES: Final = {
+    "secret_file": "secret_file",
+    "certificate": "certificate",
+    "certificate_key": "key",
+    "authority": "authority",
+    "allow_plain": "allow_plain",
+}
+"""The parameters of these options, and the settings they are; other commands have keys, too."""
+
+
+class AddressType(click.ParamType[Address]):
+    """``HOST:PORT``, where an IPv6 host is in brackets."""
+
+    name = "HOST:PORT"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address:
+        """Read an address."""
+        host, _, port = str(value).rpartition(":")
+        if not (host and port.isascii() and port.isdigit() and int(port) < PORT_END):
+            self.fail(f"{value!r} is no address: write HOST:PORT, as in 127.0.0.1:9999", param, ctx)
+        return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+TICKET_WARNING: Final = (
+    "Others on this machine can see a ticket on a command line (ps): where that matters, use"
+    " --secret-file or PEERMESH_SECRET, and --peer HOST:PORT."
+)
+
+
+class PeerType(click.ParamType[Address | JoinTicket]):
+    """``HOST:PORT``, or a join ticket, which no error repeats."""
+
+    name = "HOST:PORT|TICKET"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Address | JoinTicket:
+        """Read an address or a ticket."""
+        text = str(value)
+        if not (is_ticket(text) or "peermesh-" in text):
+            return AddressType().convert(value, param, ctx)
+        try:
+            ticket = JoinTicket.parse(text)
+        except CredentialsError as error:
+            self.fail(str(error), param, ctx)
+            raise  # It has raised already, which its type does not say.
+        click.echo(TICKET_WARNING, err=True)
+        return ticket
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How to get into the mesh, as the command line, the environment and the file say."""
+
+    given: dict[str, Any] = field(repr=False)
+    """Settings from the command line."""
+    config: Path | None
+
+    @classmethod
+    def of(
+        cls, options: dict[str, Any], config: Path | None, tickets: Sequence[JoinTicket]
+    ) -> Trust:
+        """Gather what was given; raises ``UsageError`` for tickets of several meshes."""
+        given = {TRUST_NAMES[name]: value for name, value in options.items() if value}
+        secrets = {ticket.secret for ticket in tickets}
+        if len(secrets) > 1 or (secrets and given.keys() - {"allow_plain"}):
+            raise click.UsageError("give one way into the mesh: one secret, or certificate files")
+        for secret in secrets:
+            given["secret"] = secret
+        return cls(given, config)
+
+    def settings(self) -> Settings:
+        """Put them together; raises ``SettingsError``."""
+        return Settings.load(self.given, os.environ, self.config)
+
+    def credentials(self) -> Credentials | None:
+        """Make credentials, if there is anything to make them of; raises ``CredentialsError``."""
+        return self.settings().credentials(CERTIFICATE_NAME)
+
+    def credentials_at(self, host: str, *, tls: bool) -> Credentials | None:
+        """Make those for a port that other programs use: on loopback only if ``tls`` is asked for.
+
+        Raises ``UsageError`` if there is nothing to make them of, though it is.
+        """
+        settings = self.settings()
+        is_plain = settings.allow_plain or is_loopback(host)
+        found = None if is_plain and not tls else settings.credentials(CERTIFICATE_NAME)
+        if tls and found is None:
+            raise click.UsageError("--tls needs --secret-file, --certificate or PEERMESH_SECRET")
+        return found
+
+    def secret(self) -> ClusterSecret:
+        """Give the cluster secret itself; raises ``UsageError`` if there is none."""
+        settings = self.settings()
+        if settings.secret_file is not None:
+            return ClusterSecret.from_file(settings.secret_file)
+        if settings.secret is None:
+            raise click.UsageError("say which secret: --secret-file FILE, or PEERMESH_SECRET")
+        if isinstance(settings.secret, str):
+            return ClusterSecret.parse(settings.secret)
+        return settings.secret
+
+
+def tls_option(command: Any) -> Any:  # noqa: ANN401 - click's decorators have the command's own type
+    """Give a command the option that turns TLS on where loopback would be plain."""
+    return click.option(
+        "--tls", is_flag=True,
+        help="TLS on the loopback interface, too. Elsewhere it is there whenever there are"
+        " credentials, unless --allow-plain.",
+    )(command)  # fmt: skip

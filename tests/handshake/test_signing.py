@@ -1,0 +1,223 @@
+"""Keys, ids and seals: what a notary believes, and what of a frame a signature covers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+from hypothesis import given, strategies as st
+
+from handshake.credentials import Credentials
+from handshake.secret import ClusterSecret
+from handshake.signing import Notary, Signer, id_of
+from wire.clocks import LamportTime
+from wire.framing import FRONT_SIZE, FrameDecoder, encode_preamble, encode_signed
+from wire.identifiers import EndpointId
+from wire.messages import Announcement, Preamble
+
+SECRET = ClusterSecret.generate()
+CREDENTIALS = Credentials.from_secret(SECRET, "left")
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def now_ns(moment: datetime = NOW) -> int:
+    return int(moment.timestamp()) * 10**9
+
+
+def news(signer: Signer, name: str | None = "left") -> Announcement:
+    return signer.seal(Announcement(signer.endpoint_id, LamportTime(1), (), ("/",), (), True, name))
+
+
+def notary(credentials: Credentials | None = CREDENTIALS, moment: datetime = NOW) -> Notary:
+    authority = None if credentials is None else credentials.authority
+    return Notary(authority, lambda: now_ns(moment))
+
+
+# Ids.
+
+
+def test_an_id_is_made_from_the_key_and_says_so() -> None:
+    assert id_of(b"k" * 32) == EndpointId.parse("667c104c-d31c-8379-abf4-0f22fdefea68")
+    assert id_of(b"k" * 32).is_signing
+    assert id_of(b"k" * 32) != id_of(b"l" * 32)
+
+
+@given(st.uuids(version=4))
+def test_a_random_id_is_not_that_of_somebody_who_signs(drawn) -> None:
+    assert not EndpointId(drawn.bytes).is_signing
+
+
+# Seals.
+
+
+def test_a_true_announcement_has_no_objection_with_or_without_certificates() -> None:
+    assert notary().objection(news(Signer(bytes(32), CREDENTIALS))) is None
+    assert notary(None).objection(news(Signer(bytes(32), None), None)) is None
+    plain = Announcement(EndpointId(b"p" * 16), LamportTime(1), (), (), (), True)
+    assert notary().objection(plain) is None
+
+
+TRUE = news(Signer(bytes(32), CREDENTIALS))
+OTHER = Signer(b"o" * 32, CREDENTIALS)
+LIES = {
+    "no seal": (replace(TRUE, seal=None), "missing"),
+    "another's seal": (replace(TRUE, seal=news(OTHER).seal), "not the one that the id"),
+    "a seal for a random id": (replace(TRUE, origin=EndpointId(b"p" * 16)), "not the one that"),
+    "another time": (replace(TRUE, time=LamportTime(2)), "signature"),
+    "another wish": (replace(TRUE, subscriptions=("/a",)), "signature"),
+    "another name": (replace(TRUE, name="core"), "signature"),
+    "another chain": (
+        replace(TRUE, seal=replace(TRUE.seal, certificates=(b"c",))),
+        "signature",
+    ),
+}
+
+
+@pytest.mark.parametrize(("lie", "said"), LIES.values(), ids=LIES)
+def test_what_was_changed_on_the_way_has_an_objection(lie, said) -> None:
+    assert said in notary().objection(lie)
+
+
+def test_a_name_is_that_of_the_certificate_and_the_certificate_of_our_authority() -> None:
+    signer = Signer(bytes(32), CREDENTIALS)
+    assert "calls itself 'core'" in notary().objection(news(signer, "core"))
+    stranger = Credentials.from_secret(ClusterSecret.generate(), "left")
+    assert "not of our authority" in notary().objection(news(Signer(bytes(32), stranger)))
+    assert "no certificate" in notary().objection(news(Signer(bytes(32), None), None))
+    assert "nobody vouches" in notary(None).objection(news(signer))
+
+
+def test_an_endorsement_is_for_one_key_alone() -> None:
+    thief, owner = Signer(b"t" * 32, None), Signer(bytes(32), CREDENTIALS)
+    stolen = owner.seal(news(owner)).seal
+    thief._seal = replace(stolen, key=thief._seal.key)
+    assert "has not endorsed it" in notary().objection(news(thief))
+    thief._seal = replace(thief._seal, certificates=(b"noise",))
+    assert "are no certificates" in notary().objection(news(thief))
+
+
+# Authorities of the user's own, with all kinds of keys.
+
+
+def issue(subject, key, issuer, issuer_key, constraints):
+    name = lambda text: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])  # noqa: E731 - a short name for a long one
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name(subject))
+        .issuer_name(name(issuer))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - timedelta(days=1))
+        .not_valid_after(NOW + timedelta(days=3650))
+        .add_extension(constraints, critical=True)
+    )
+    is_edwards = isinstance(issuer_key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey)
+    return builder.sign(issuer_key, None if is_edwards else SHA256())
+
+
+MEMBER = x509.BasicConstraints(ca=False, path_length=None)
+AUTHORITY = x509.BasicConstraints(ca=True, path_length=None)
+
+
+def pem(*certificates) -> bytes:
+    return b"".join(each.public_bytes(Encoding.PEM) for each in certificates)
+
+
+KEYS = {
+    "ed25519": ed25519.Ed25519PrivateKey.generate,
+    "ed448": ed448.Ed448PrivateKey.generate,
+    "ecdsa": lambda: ec.generate_private_key(ec.SECP256R1()),
+    "rsa": lambda: rsa.generate_private_key(65537, 2048),
+}
+
+
+@pytest.mark.parametrize("make", KEYS.values(), ids=KEYS)
+def test_keys_of_every_kind_endorse(make) -> None:
+    root_key, key = make(), make()
+    root = issue("root", root_key, "root", root_key, AUTHORITY)
+    own = issue("left", key, "root", root_key, MEMBER)
+    credentials = Credentials(pem(own), key, pem(root).decode(), "left")
+    sealed = news(Signer(bytes(32), credentials))
+    assert notary(credentials).objection(sealed) is None
+    wrong = replace(sealed.seal, endorsement=b"?" * len(sealed.seal.endorsement))
+    signer = Signer(bytes(32), credentials)
+    signer._seal = wrong
+    assert "has not endorsed it" in notary(credentials).objection(news(signer))
+
+
+def chain_of(root_constraints=AUTHORITY, middle_constraints=AUTHORITY) -> Credentials:
+    root_key, middle_key, key = (ed25519.Ed25519PrivateKey.generate() for _ in range(3))
+    root = issue("root", root_key, "root", root_key, root_constraints)
+    middle = issue("middle", middle_key, "root", root_key, middle_constraints)
+    own = issue("left", key, "middle", middle_key, MEMBER)
+    return Credentials(pem(own, middle), key, pem(root).decode(), "left")
+
+
+def test_a_chain_is_followed_as_far_as_its_authorities_allow() -> None:
+    def objection(credentials: Credentials) -> str | None:
+        return notary(credentials).objection(news(Signer(bytes(32), credentials)))
+
+    assert objection(chain_of()) is None
+    over_one, over_none = (x509.BasicConstraints(ca=True, path_length=far) for far in (1, 0))
+    assert objection(chain_of(over_one)) is None
+    assert "not of our authority" in objection(chain_of(over_none))
+    by_a_member = chain_of(middle_constraints=MEMBER)
+    assert "not of our authority" in objection(by_a_member)
+
+
+@pytest.mark.parametrize("days", [-3, 3660], ids=["not yet", "no longer"])
+def test_a_certificate_counts_while_it_is_valid(days) -> None:
+    credentials = chain_of()
+    late = notary(credentials, NOW + timedelta(days=days))
+    assert "not valid now" in late.objection(news(Signer(bytes(32), credentials)))
+
+
+# Frames.
+
+SIGNER = Signer(bytes(32), None)
+VERIFY = notary(None).verifier(news(SIGNER, None).seal)
+
+
+def frame_of(data: bytes):
+    decoder = FrameDecoder()
+    decoder.feed(encode_preamble(Preamble(1, 1)) + data)
+    decoder.next_frame()
+    return decoder.next_frame()
+
+
+def signed(*payloads: bytes, ttl: int = 16) -> bytearray:
+    return bytearray(b"".join(encode_signed(b"header", ttl, 7, payloads, SIGNER.sign)[0]))
+
+
+@given(st.lists(st.binary(max_size=40), min_size=1, max_size=4))
+def test_a_signed_frame_is_genuine_whatever_is_in_it_and_however_far_it_came(payloads) -> None:
+    for ttl in (16, 1):
+        frame = frame_of(signed(*payloads, ttl=ttl))
+        assert VERIFY(frame)
+        assert frame.payloads()[:-1] == payloads
+
+
+@given(st.data())
+def test_no_bit_of_a_signed_frame_can_be_changed_but_its_hops(data) -> None:
+    said = signed(b"some", b"payloads")
+    at = data.draw(st.integers(min_value=6, max_value=len(said) - 1), label="byte")
+    said[at] ^= 1 << data.draw(st.integers(0, 7), label="bit")
+    try:
+        frame = frame_of(said)
+    except Exception:
+        return
+    assert frame is None or not VERIFY(frame)
+
+
+def test_payloads_cannot_be_moved_within_a_frame_nor_the_header_into_them() -> None:
+    for header, payloads in ((b"header", (b"ab", b"c")), (b"heade", (b"rab", b"c"))):
+        pieces = encode_signed(header, 1, 7, payloads, SIGNER.sign)[0]
+        forged = encode_signed(b"header", 1, 7, (b"a", b"bc"), lambda _: pieces[-1])[0]  # noqa: B023 - called at once
+        assert not VERIFY(frame_of(b"".join(forged)))
+    assert FRONT_SIZE == 20, "the six bytes before are size and kind and hops"
