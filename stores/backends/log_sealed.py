@@ -7,6 +7,7 @@ each: its partition, first offset, number of entries, time and length.
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import struct
 from collections import deque
@@ -183,7 +184,7 @@ class SealedLogBackend(SQLiteLogBackend):
         self._head.facts.update(source.execute("SELECT name, value FROM meta"))
         books: dict[str, dict[Row, Row]] = {"partition": {}, "epoch": {}, "writer": {}}
         for partition, start, end in source.execute("SELECT partition, start, end FROM partitions"):
-            books["partition"][partition,] = (start, end, os.urandom(_LIFE_SIZE))
+            books["partition"][partition,] = (start, end, secrets.token_bytes(_LIFE_SIZE))
         for epoch, ends in source.execute("SELECT epoch, ends FROM epochs"):
             books["epoch"][epoch,] = tuple(cbor2.loads(ends))
         for writer, *row, outcomes in source.execute(
@@ -248,7 +249,7 @@ class SealedLogBackend(SQLiteLogBackend):
         return self._index(connection, bounds)
 
     def _begun(self, start: int) -> Row:
-        return start, start, os.urandom(_LIFE_SIZE)
+        return start, start, secrets.token_bytes(_LIFE_SIZE)
 
     def _check_runs(self, connection: sqlite3.Connection, bounds: list[tuple[int, int]]) -> None:
         """See that the runs are those between the ends of each partition, without a hole."""
