@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
-from tests.safeguards.table_outside import BROKERS, GATEWAYS
+from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_trust import TRUST
 
 WIRE = [
@@ -630,5 +630,6 @@ SAFEGUARDS = [
     *FACE,
     *BROKERS,
     *GATEWAYS,
+    *SPARK,
     *TRUST,
 ]
