@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
-from tests.safeguards.table_outside import BROKERS, GATEWAYS
+from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_trust import TRUST
@@ -719,6 +719,7 @@ SAFEGUARDS = [
     *BROKERS,
     *GATEWAYS,
     *SECRETS,
+    *SPARK,
     *TRUST,
     *RIGHTS,
 ]
