@@ -199,8 +199,11 @@ class Copy:
 
     def replace_cursors(self, cursors: Cursors) -> None:
         """Take in all cursors that there are."""
-        for name in {*self.cursors, *self._stage.cursors} - {name for name, _ in cursors}:
-            self._stage.forget(name)
+        kept = {name: dict(positions).keys() for name, positions in cursors}
+        for known in (self.cursors, dict(self._stage.cursors)):
+            for name, positions in known.items():
+                if not positions.keys() <= kept.get(name, set()):
+                    self._stage.forget(name)
         for name, positions in cursors:
             self._move(name, positions)
 
