@@ -201,8 +201,8 @@ class Copy:
         """Take in all cursors that there are."""
         kept = {name: dict(positions).keys() for name, positions in cursors}
         for known in (self.cursors, dict(self._stage.cursors)):
-            for name, positions in known.items():
-                if not positions.keys() <= kept.get(name, set()):
+            for name, at in known.items():
+                if not at.keys() <= kept.get(name, set()):
                     self._stage.forget(name)
         for name, positions in cursors:
             self._move(name, positions)
