@@ -46,6 +46,8 @@ async def promote(
         raise MasterExists(f"log {runner.name} has its keeper here already")
     if not isinstance(follower, Follower):
         raise PromotionRefused(f"log {runner.name}: a proxy has no copy: promote a follower")
+    if runner.guarding is not None:
+        runner.guarding.check("lead")
     if runner.is_changing_role:
         raise PromotionRefused(f"log {runner.name} is being promoted already")
     now_ns = runner.now_ns()

@@ -54,6 +54,12 @@ _SCHEMA: Final = """
 """
 
 
+IS_COPY: Final = (
+    "{} holds a follower's copy of a log: attach it with attach_log_clone, and promote that if its"
+    " keeper is gone for good"
+)
+
+
 class SQLiteLogBackend:
     """A log in one file. Several threads may use it: one commits while others read."""
 
@@ -92,10 +98,7 @@ class SQLiteLogBackend:
                 if kept and role is Role.DEPOSED:
                     return self._read(connection, meta)
                 if kept and role is Role.COPY:
-                    raise BackendFailure(
-                        f"{self._file.path} holds a follower's copy of a log: attach it with"
-                        " attach_log_clone, and promote that if its keeper is gone for good"
-                    )
+                    raise BackendFailure(IS_COPY.format(self._file.path))
                 self._create(connection, meta, partition_count)
                 epoch = next_epoch(kept, epoch_min)
                 values = [("epoch", epoch), ("log_id", meta.get("log_id") or epoch)]
@@ -115,7 +118,6 @@ class SQLiteLogBackend:
             self._file.open()
             with self._file.failures_explained(), self._file.transaction() as connection:
                 meta = dict(connection.execute("SELECT name, value FROM meta"))
-                connection.execute("REPLACE INTO meta VALUES ('role', ?)", (Role.COPY.value,))
                 return self._read(connection, meta)
 
     def _read(self, connection: sqlite3.Connection, meta: dict[str, int]) -> LoadedLog:
@@ -289,7 +291,7 @@ class SQLiteLogBackend:
             row = (partition, start, start)
             connection.execute("REPLACE INTO partitions VALUES (?, ?, ?)", row)
         for partition, end in changes.cut:
-            bounds = (_id(partition, end), _id(partition + 1, 0) - 1)
+            bounds = (run_id(partition, end), run_id(partition + 1, 0) - 1)
             connection.execute("DELETE FROM runs WHERE id BETWEEN ? AND ?", bounds)
             values = (end, partition)
             connection.execute("UPDATE partitions SET end = ? WHERE partition = ?", values)

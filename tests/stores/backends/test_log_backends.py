@@ -12,7 +12,7 @@ from stores.backends import log_sqlite
 from stores.backends.log_memory import MemoryLogBackend
 from stores.backends.log_sealed import SealedLogBackend
 from stores.backends.log_sqlite import SQLiteLogBackend
-from stores.log.changes import EpochEnds, LogBackend, LogChanges
+from stores.log.changes import EpochEnds, LogBackend, LogChanges, Role
 from stores.log.producers import ProducerRow
 from stores.log.runs import OpenRun, Run
 from stores.outcomes import Applied, Outcome, WriterRow
@@ -99,6 +99,37 @@ def test_a_cleared_partition_begins_elsewhere(backend):
     assert backend.read(0, 7, 10_000) == [run_of(0, 7, 1)]
     assert backend.read(0, 0, 10_000) == []
     assert backend.read(1, 0, 10_000) == [run_of(1, 0, 3)]
+
+
+def test_a_partition_is_cut_where_runs_meet(backend):
+    backend.commit(LogChanges(runs=[run_of(0, 0, 3), run_of(0, 3, 2), run_of(1, 0, 3)]))
+    backend.commit(LogChanges(cut=[(0, 3)], runs=[run_of(0, 3, 4)]))
+    assert backend.read(0, 0, 10_000) == [run_of(0, 0, 3), run_of(0, 3, 4)]
+    assert backend.read(1, 0, 10_000) == [run_of(1, 0, 3)]
+
+
+def test_a_file_keeps_whose_it_is(reopen):
+    backend = reopen()
+    backend.load_keeper(100, 1)
+    row = WriterRow(WRITER, 2, ())
+    producer = ProducerRow("p", ((1, 0, 0),), 1)
+    backend.commit(LogChanges(runs=[run_of(0, 0, 3)], writers=[row], producers=[producer]))
+    backend.commit(LogChanges(role=Role.DEPOSED, known_epoch=700))
+    found = reopen().load_keeper(200, 1)
+    assert (found.role, found.epoch, found.known_epoch) == (Role.DEPOSED, 100, 700)
+    assert (found.writers, [each.name for each in found.producers]) == ([row], ["p"])
+    backend = reopen()
+    backend.load_follower()
+    lives = [EpochEnds(100, (0,)), EpochEnds(700, (2,))]
+    backend.commit(LogChanges(epoch=700, lives=lives, is_memory_new=True, role=Role.COPY))
+    with pytest.raises(BackendFailure, match="promote that"):
+        reopen().load_keeper(800, 1)
+    backend = reopen()
+    found = backend.load_follower()
+    assert (found.role, found.epochs) == (Role.COPY, lives)
+    assert (list(found.writers), list(found.producers)) == ([], [])
+    backend.commit(LogChanges(role=Role.KEEPER))
+    assert reopen().load_keeper(1 << 48 | 5, 1).epoch > 700
 
 
 def test_another_log_replaces_everything(backend):
