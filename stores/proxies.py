@@ -71,6 +71,8 @@ class Proxies:
 
     def tell(self, writers: Iterable[WriterId]) -> None:
         """Tell those among the writers that are proxies what became of their requests."""
+        if not self._proxies:  # As a rule: and a writer's entity has to be made of its bytes.
+            return
         for writer in writers:
             proxy = self._proxies.get(writer.entity)
             if proxy is not None and proxy.writer == writer:
