@@ -18,6 +18,7 @@ from wire.framing import (
     encode_control,
     encode_node,
     encode_preamble,
+    encode_signed,
 )
 from wire.identifiers import EndpointId
 from wire.messages import NodeHeader, PackedType, Preamble
@@ -203,6 +204,26 @@ def test_large_frames_pass_on_whole_from_the_chunks_that_they_came_in(
         passed_on = b"".join(node.forwarded())
         assert node.payloads() == payloads
         assert passed_on == b"".join(node.forwarded()) == frame[:5] + b"\x02" + frame[6:]
+
+
+@pytest.mark.parametrize("cut", [70_000, 99_100])
+def test_the_signature_of_a_frame_is_over_all_of_the_chunks_that_it_came_in(cut: int) -> None:
+    payloads = [bytes((mark,)) * 9_000 for mark in range(11)]
+    pieces, size = encode_signed(b"header", 3, 7, payloads, lambda _: b"s" * limits.SIGNATURE_SIZE)
+    frame = b"".join(pieces)
+    shown = []
+    for chunks in ([frame], [frame[:cut], frame[cut:]]):
+        decoder = FrameDecoder(size_max=size)
+        decoder.feed(PREAMBLE)
+        decoder.next_frame()
+        for chunk in chunks:
+            decoder.feed(chunk)
+        node = decoder.next_frame()
+        assert isinstance(node, NodeFrame)
+        over, signature = node.signed()
+        shown.append((b"".join(over), signature, b"".join(node.forwarded())))
+    assert shown[0] == shown[1]
+    assert shown[0][1] == b"s" * limits.SIGNATURE_SIZE
 
 
 def test_a_large_frame_is_not_copied_to_be_passed_on() -> None:
