@@ -11,8 +11,8 @@ ARGS ?=
 AUDIT ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
-DEMO_EXTRAS := cli,spark
-TEST_EXTRAS := $(DEMO_EXTRAS),http,zookeeper,test,dev
+DEMO_EXTRAS := cli,spark,http
+TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test check check-lint check-format check-types check-imports check-audit lowest \

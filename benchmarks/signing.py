@@ -41,7 +41,7 @@ def _pair(name: str, roles: tuple[str, ...], count: int, size: int) -> tuple[Var
 KINDS: Final = {
     "100 B": (PUBSUB, 1_000_000, 100),
     "10 KB": (PUBSUB, 50_000, 10_000),
-    "a frame each": (SCATTERED, 20_000, 100),
+    "a frame each": (SCATTERED, 4_000, 100),
     "relayed 100 B": (RELAYED, 1_000_000, 100),
     "put": (STORE, 100_000, 100),
     "round trip": (LATENCY, 2_000, 100),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from endpoint.routes import Proof
 from handshake.roles import EVERYTHING, NOTHING, Role, Roles
 from wire.errors import ErrorCode, NotAllowed, RemoteProtocolError
 from wire.identifiers import EndpointId
@@ -41,6 +42,31 @@ class Refusals:
         counts, self._counts = self._counts, {}
         for (sender, reason), count in counts.items():
             yield sender, reason, count
+
+
+class Forgeries(Refusals):
+    """What somebody passed on in the name of an endpoint that signs, and it never said."""
+
+    def __init__(self, proof: Proof | None) -> None:
+        """Look at seals with ``proof``; without, whoever signs is not believed."""
+        super().__init__()
+        self._proof = proof
+
+    def is_forged(self, peer: EndpointId, announcement: Announcement) -> bool:
+        """Tell whether an announcement is not its origin's; then somebody made it up or changed it.
+
+        Everybody looks at it before he passes it on, so that the peer which did is no honest one.
+        """
+        if not announcement.origin.is_signing and announcement.seal is None:
+            return False
+        objection: str | None = "nothing here can look at seals"
+        if self._proof is not None:
+            objection = self._proof.objection(announcement)
+        if objection is None:
+            return False
+        reason = f"an announcement of it came from {peer} and is not its own: {objection}"
+        self.note(announcement.origin, reason)
+        return True
 
 
 class Authorisation:

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 import trio
 
 from endpoint.bell import Bell
+from endpoint.gauge import Gauge
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.routes import Route
 from endpoint.transport import Transport
@@ -53,8 +54,11 @@ class Host(Protocol):
     def accuse(self, connection: Connection, error: RemoteProtocolError) -> None:
         """The peer broke the protocol: end the connection, and say why."""
 
-    def settle(self, connection: Connection) -> None:
-        """Everything that had come was taken in: answer, and grant credit."""
+    def settle(self, connection: Connection) -> float:
+        """Everything that had come was taken in: answer, and grant credit.
+
+        Gives the seconds for which nothing more should be read.
+        """
 
     def release(self, target: object) -> None:
         """A full outbox has room again."""
@@ -93,6 +97,10 @@ class Connection:
         self.is_open = True
         self.bytes_received = 0
         self.messages_received = 0
+        self.commands_received = 0
+        """Bytes of store commands, which come without credit."""
+        self.gauge: Gauge | None = None
+        """Counts what the peer sends, if there is a limit to that; set by the host."""
         self.owner: object = None
         """The handshake or the peering that the connection serves now; set by the host."""
         self._host = host
@@ -153,9 +161,11 @@ class Connection:
                         host.receive(self, frame)
             except RemoteProtocolError as error:
                 host.accuse(self, error)
-            host.settle(self)
+            pause = host.settle(self)
             if not self.is_open:
                 return
+            if pause:
+                await trio.sleep(pause)
 
     async def _write_all(self) -> None:
         """Write until that fails: why, the reader finds out, who hears the other's last words."""

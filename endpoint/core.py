@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
-from endpoint.authorisation import Authorisation, Refusals
-from endpoint.duplicates import SequenceWindow
+from endpoint.authorisation import Authorisation, Forgeries
+from endpoint.duplicates import SequenceWindow, SequenceWindows
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.news import (
     ANNOUNCEMENT_SIZE_MAX,
@@ -50,9 +50,6 @@ ROUTES_SIZE_MAX: Final = 8 * MIB
 """Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
 topic of 64 KiB."""
 
-WINDOWS_MAX: Final = 2 * ENDPOINTS_MAX
-"""Sequence windows remembered: both kinds of messages of every endpoint."""
-
 UNREACHABLE_GRACE_SECONDS: Final = 60.0
 """How long an announcement of somebody who is not reachable is kept. News of an endpoint may
 overtake the news of the link that leads to it, and what a handshake was told that we know has to
@@ -74,15 +71,18 @@ class EndpointCore:
         forwarding: bool = True,
         authorisation: Authorisation | None = None,
         proof: Proof | None = None,
+        endpoints_max: int = ENDPOINTS_MAX,
+        subscriptions_max: int = SUBSCRIPTIONS_MAX,
     ) -> None:
         """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through.
 
         Without an ``authorisation`` everybody may do everything; without a ``proof`` whoever signs
         is not believed.
         """
+        self._endpoints_max = endpoints_max
+        self._subscriptions_max = subscriptions_max
         self.local = local
-        self.forgeries = Refusals()
-        """What somebody passed on, and nobody ever said."""
+        self.forgeries = Forgeries(proof)
         self._proof = proof
         self.authorisation = authorisation or Authorisation()
         self.forwarding = forwarding and self.authorisation.own_role.relay
@@ -93,7 +93,7 @@ class EndpointCore:
         self._stores: dict[str, object] = {}
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
-        self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
+        self._windows = SequenceWindows(local)
         self.routes: dict[bytes, Route] = {}
         self._leaf_routes: dict[EndpointId, dict[bytes, Route]] = {}
         self._routes_size = 0
@@ -153,9 +153,7 @@ class EndpointCore:
         effects: list[Effect] = []
         self.authorisation.enter(peer, certificate_name)
         self.topology.connect(peer)
-        for is_command in (False, True):
-            if (window := self._windows.get((peer, is_command))) is not None:
-                window.begin_first_hand()
+        self._windows.begin_first_hand(peer)
         fresh = self._learn(peer, self.authorisation.heard(peer, announcements))
         if self.authorisation.is_leaf(peer):
             self._leaf_routes[peer] = {}
@@ -288,11 +286,11 @@ class EndpointCore:
     def _count(self, topics: tuple[str, ...]) -> None:
         self._counts.add(topics)
         wanted = self._counts.minimal()
-        if len(wanted) > SUBSCRIPTIONS_MAX or topics_size(wanted) > TOPICS_SIZE_MAX:
+        if len(wanted) > self._subscriptions_max or topics_size(wanted) > TOPICS_SIZE_MAX:
             self._counts.remove(topics)
             raise LimitExceeded(
-                f"an endpoint announces up to {SUBSCRIPTIONS_MAX} topics, of {TOPICS_SIZE_MAX} "
-                "bytes together: subscribe to their common beginnings"
+                f"an endpoint announces up to {self._subscriptions_max} topics, of"
+                f" {TOPICS_SIZE_MAX} bytes together: subscribe to their common beginnings"
             )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
@@ -363,7 +361,7 @@ class EndpointCore:
         if known.seal is not None and self._proof is not None and header.sender != self.local:
             verify = self._proof.verifier(known.seal)
         is_neighbour = self._is_neighbour(header.sender)
-        window = self._window(header)
+        window = self._windows.of(header)
         return Route(header, window, receivers, hops, verify=verify, is_neighbour=is_neighbour)
 
     def _is_neighbour(self, sender: EndpointId) -> bool:
@@ -409,19 +407,6 @@ class EndpointCore:
     def rights(self, origin: EndpointId, store: str) -> Rights:
         """Say what an endpoint may do with a store or log."""
         return ALL_RIGHTS if origin == self.local else self._role(origin).rights(store)
-
-    def _window(self, header: NodeHeader) -> SequenceWindow:
-        # Commands overtake data in the outboxes, so the two count apart.
-        key = (header.sender, header.type is PackedType.COMMAND)
-        window = self._windows.get(key)
-        if window is None:
-            if len(self._windows) >= WINDOWS_MAX:
-                del self._windows[next(iter(self._windows))]
-            # What comes back to its own sender was seen, whoever says so.
-            is_own = header.sender == self.local
-            window = SequenceWindow.closed() if is_own else SequenceWindow()
-            self._windows[key] = window
-        return window
 
     # Questions.
 
@@ -504,35 +489,18 @@ class EndpointCore:
                 ErrorCode.LIMIT_EXCEEDED,
             )
         size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
-        is_full = len(self._sizes) >= ENDPOINTS_MAX and origin not in self._sizes
+        is_full = len(self._sizes) >= self._endpoints_max and origin not in self._sizes
         has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
         known = self.topology.announcements.get(origin)
         if known is not None and known.time >= announcement.time:
             return False
-        if self._is_forged(peer, announcement):
+        if self.forgeries.is_forged(peer, announcement):
             return False
         if self.authorisation.is_renamed(announcement, known):
             return False
         if not has_room or not self.topology.learn(announcement):
             return False
         self._sizes[origin], self._size_in_all = size, size_in_all
-        return True
-
-    def _is_forged(self, peer: EndpointId, announcement: Announcement) -> bool:
-        """Tell whether an announcement is not its origin's; then somebody made it up or changed it.
-
-        Everybody looks at it before he passes it on, so that the peer which did is no honest one.
-        """
-        if not announcement.origin.is_signing and announcement.seal is None:
-            return False
-        if self._proof is None:
-            objection: str | None = "nothing here can look at seals"
-        else:
-            objection = self._proof.objection(announcement)
-        if objection is None:
-            return False
-        reason = f"an announcement of it came from {peer} and is not its own: {objection}"
-        self.forgeries.note(announcement.origin, reason)
         return True
 
     def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import Final
 
+from wire.identifiers import EndpointId
+from wire.messages import NodeHeader, PackedType
+
 RUNS_MAX: Final = 1024
 """Runs of consecutive numbers remembered. A sender's frames come in order while its path stands, so
 that this covers the reordering of a thousand frames while the mesh finds new paths; what is older
@@ -13,6 +16,10 @@ counts as seen, since a late message is a smaller evil than a double one."""
 
 SEQUENCE_MAX: Final = 2**64 - 1
 """The largest number that fits into the front of a frame."""
+
+
+WINDOWS_MAX: Final = 20_000
+"""Sequence windows remembered: both kinds of messages of every endpoint."""
 
 
 class SequenceWindow:
@@ -126,3 +133,31 @@ class SequenceWindow:
             self._ends.insert(run + 1, sequence)
             self._forget_oldest()
         return True
+
+
+class SequenceWindows:
+    """What was seen of everybody, commands and data apart: commands overtake in the outboxes."""
+
+    def __init__(self, local: EndpointId) -> None:
+        """Admit nothing of ``local``: what comes back to its own sender was seen, whoever says."""
+        self._local = local
+        self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
+
+    def of(self, header: NodeHeader) -> SequenceWindow:
+        """Give the window that messages with this header count in."""
+        key = (header.sender, header.type is PackedType.COMMAND)
+        window = self._windows.get(key)
+        if window is None:
+            if len(self._windows) >= WINDOWS_MAX:
+                del self._windows[next(iter(self._windows))]
+            is_own = header.sender == self._local
+            window = SequenceWindow.closed() if is_own else SequenceWindow()
+            self._windows[key] = window
+        return window
+
+    def begin_first_hand(self, peer: EndpointId) -> None:
+        """From now on what is the peer's own comes from the peer itself."""
+        for is_command in (False, True):
+            window = self._windows.get((peer, is_command))
+            if window is not None:
+                window.begin_first_hand()

@@ -24,7 +24,7 @@ from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
-from endpoint.network import Network, remote_address
+from endpoint.network import Network, files_max, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.proving import Proving
@@ -41,7 +41,6 @@ from handshake.signing import Signer
 from handshake.ticket import JoinTicket
 from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
-from wire.limits import LINKS_MAX
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -60,14 +59,6 @@ RETRY_SECONDS: Final = 10.0
 
 GRACE_SECONDS: Final = 3.0
 """How long the end of a peering waits for what was published before: Broker's own."""
-
-PEERS_MAX: Final = LINKS_MAX // 2
-"""Peers beyond which nobody is accepted any more: with all that are in handshake they are still
-fewer than an announcement may name."""
-
-HANDSHAKES_MAX: Final = 1_024
-"""Connections that may be in TLS's handshake, and in ours, at once. More are closed unheard in the
-one; in the other the oldest makes room, since who means well is done in milliseconds."""
 
 
 class Endpoint:
@@ -108,11 +99,12 @@ class Endpoint:
             forwarding=self.settings.forwarding,
             authorisation=authorise(roles, credentials, self.settings),
             proof=self._proving,
+            endpoints_max=self.settings.endpoints_max,
+            subscriptions_max=self.settings.subscriptions_max,
         )
         self.loop = EndpointLoop(
             self._core,
-            ttl=self.settings.ttl,
-            policy=self.settings.overflow_policy,
+            self.settings,
             # Nobody sends a message in every nanosecond of his life.
             first_sequence=around.now_ns(),
             sign=None if signer is None else signer.sign,
@@ -272,11 +264,14 @@ class Endpoint:
             await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
 
     async def _accept(self, stream: trio.SocketStream) -> None:
-        is_full = self._arriving >= HANDSHAKES_MAX or len(self.loop.peerings) >= PEERS_MAX
+        limits, files = self.settings, files_max() // 4
+        handshakes_max = min(limits.handshakes_max, files)
+        is_full = self._arriving >= handshakes_max
+        is_full |= len(self.loop.peerings) >= min(limits.connections_max, 2 * files)
         if is_full or not self._is_open:
             stream.socket.close()
             return
-        if len(self.loop.greeter) >= HANDSHAKES_MAX:
+        if len(self.loop.greeter) >= handshakes_max:
             reason = "too many connections are in handshake: try again"
             self.loop.greeter.refuse_oldest(ErrorCode.LIMIT_EXCEEDED, reason)
         address = remote_address(stream)
@@ -447,7 +442,7 @@ class Endpoint:
         """
         self._check_open()
         wanted = [check_topic(topic) for topic in topics]
-        mailbox = Mailbox(queue_size or self.settings.queue_size)
+        mailbox = Mailbox(queue_size or self.settings.queue_size, self.settings.shape())
         subscriber = Subscriber(self.loop, mailbox)
         self.loop.add_reader(mailbox, subscriber, wanted)
         return subscriber
@@ -523,6 +518,8 @@ class Endpoint:
         topics: Iterable[str] = (),
         partitions: int | None = None,
         backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
         **options: object,
     ) -> Attaching[Log]:
         """Attach the keeper of a log: ``async with endpoint.attach_log("name") as log``.
@@ -530,13 +527,14 @@ class Endpoint:
         It collects what others publish on topics that begin with one of ``topics``. ``partitions``
         is one for a new log, and stays. ``keep_seconds``, ``keep_count`` and ``keep_bytes`` say
         how much each partition keeps, all for ever if not given. ``Backend.SQLite`` needs ``path``,
-        and takes what that of a store takes. Raises ``MasterExists`` if a keeper of that name is
-        known, ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
+        and takes what that of a store takes. Receipts wait until ``replicas`` followers have what
+        they are about in their backends. Raises ``MasterExists`` if a keeper of that name is known,
+        ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
         """
         self._check_open()
         wanted = [check_topic(topic) for topic in topics]
         attach = self._logs().attach_log
-        return Attaching(partial(attach, name, wanted, partitions, backend, options))
+        return Attaching(partial(attach, name, wanted, partitions, backend, options, replicas))
 
     def attach_log_clone(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 import trio
 
@@ -15,6 +16,7 @@ from wire.codec import decode_control
 from wire.errors import ErrorCode
 from wire.framing import ControlFrame, Frame, encode_preamble
 from wire.identifiers import EndpointId
+from wire.limits import KIB, MIB
 from wire.messages import (
     Announcement,
     DropConn,
@@ -24,6 +26,13 @@ from wire.messages import (
     Preamble,
     ResponderSynAck,
 )
+
+STRANGER_SIZE: Final = 64 * KIB
+"""Bytes from a connection in handshake that are nothing to look at: the news of a small mesh."""
+
+STRANGERS_SIZE_MAX: Final = 64 * MIB
+"""Bytes from all connections in handshake: what sixteen say that know the largest mesh. Each alone
+may send one frame of ``HANDSHAKE_FRAME_SIZE_MAX``, which would be gigabytes together."""
 
 Verdict = Established | Redundant | Failed
 
@@ -111,6 +120,15 @@ class Greeter:
     def refuse_oldest(self, code: ErrorCode, reason: str) -> None:
         """End the handshake that has taken longest, to make room for another."""
         self.refuse(next(iter(self._greetings.values())), code, reason)
+
+    def weigh(self, connection: Connection) -> None:
+        """See that what strangers have sent stays bounded: who has sent most makes room."""
+        if connection.bytes_received < STRANGER_SIZE:
+            return
+        sizes = {each: each.connection.bytes_received for each in self._greetings.values()}
+        if sum(sizes.values()) > STRANGERS_SIZE_MAX:
+            reason = "strangers have sent too much: try again"
+            self.refuse(max(sizes, key=sizes.__getitem__), ErrorCode.LIMIT_EXCEEDED, reason)
 
     def end(self, reason: str) -> None:
         """End all handshakes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
 
 import trio
 
@@ -19,14 +19,16 @@ from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
 from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
-from endpoint.mailbox import Mailbox
+from endpoint.mailbox import Mailbox, Reader
 from endpoint.outbox import ESCAPE_SIZE_MAX, Group, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.routes import Route
 from endpoint.scrutiny import Scrutiny
+from endpoint.settings import Settings
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
+from endpoint.throttle import Throttle
 from endpoint.transport import RECEIVE_SIZE, Transport
 from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
@@ -36,7 +38,6 @@ from wire.codec import decode_control
 from wire.errors import EndpointClosed, ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import ControlFrame, Frame, NodeFrame, Sign
 from wire.identifiers import EndpointId
-from wire.limits import FRAME_SIZE_MAX
 from wire.messages import (
     Announcements,
     ControlMessage,
@@ -70,28 +71,14 @@ TICKS_PER_WATCH: Final = 10
 """Ticks between two looks at peers and subscribers: their times are counted in seconds."""
 
 
-class Reader(Protocol):
-    """Who reads a mailbox."""
-
-    def wake(self) -> None:
-        """There is something to read."""
-
-    def ready_count(self) -> int:
-        """Count what was taken from the mailbox and not handed out yet."""
-
-    def end(self) -> None:
-        """The endpoint ends."""
-
-
 class EndpointLoop:
     """One endpoint at work. Its host for connections, its hands for the core."""
 
     def __init__(
         self,
         core: EndpointCore,
+        settings: Settings,
         *,
-        ttl: int,
-        policy: OverflowPolicy,
         first_sequence: int,
         sign: Sign | None = None,
     ) -> None:
@@ -108,15 +95,17 @@ class EndpointLoop:
         """Woken when routes change, for those who wait for a peer."""
         directory = PeerDirectory(core.local)
         self.greeter = Greeter(directory, core, self._establish, self._fail, core.objection)
-        self.publication = Publication(core, self.peerings, ttl, first_sequence, sign)
+        self.publication = Publication(core, self.peerings, settings.ttl, first_sequence, sign)
         self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
         """Where the endpoint's tasks live while it is open."""
         self._context = copy_context()
-        self._policy = policy
+        self._policy = settings.overflow_policy
+        self._frame_size_max = settings.frame_size_max
         self._holding = Holding()
+        self.throttle = Throttle(settings.rates(), self._holding)
         self._connections: dict[Connection, None] = {}
         self._dirty: dict[StoreRunner, None] = {}
         self._pings = 0
@@ -161,8 +150,9 @@ class EndpointLoop:
                 "the peer came anew",
             )
         connection.peer = peer
-        connection.decoder.size_max = FRAME_SIZE_MAX
+        connection.decoder.size_max = self._frame_size_max
         connection.owner = self.peerings[peer] = Peering(peer, greeting)
+        self.throttle.begin(connection)
         knowledge = established.knowledge
         for announcement in established.sent:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
@@ -206,6 +196,7 @@ class EndpointLoop:
         connection.outbox.discard()
         self.dropped += connection.outbox.dropped_messages
         self._holding.forget(connection)
+        self.throttle.forget(connection)
         for released in self._holding.release(connection.outbox):
             self._grant(released)
         if self.peerings.get(peering.peer) is peering:
@@ -273,14 +264,17 @@ class EndpointLoop:
         with trio.move_on_after(grace):
             await store.finish()
         await store.close()
-        if self.stores.pop(store.hears, None) is not None:
-            self.apply(self.core.detach_store(store.hears))
+        self.drop_store(store.hears)
+
+    def drop_store(self, topic: str) -> None:
+        """Have nobody hear the commands on a topic any more."""
+        if self.stores.pop(topic, None) is not None:
+            self.apply(self.core.detach_store(topic))
 
     def move_store(self, store: StoreRunner, hears_before: str) -> None:
         """Have a store hear another topic than before, because it changed its role."""
         self.add_store(store.hears, store)
-        if self.stores.pop(hears_before, None) is not None:
-            self.apply(self.core.detach_store(hears_before))
+        self.drop_store(hears_before)
 
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's command."""
@@ -329,6 +323,8 @@ class EndpointLoop:
         )
         if route.header.type is not _COMMAND:
             connection.inflow.admit(frame.size)
+        else:
+            connection.commands_received += frame.size
         connection.messages_received += len(frame.lengths)
         if route.verify is not None:
             connection.messages_received -= 1  # The signature is none.
@@ -376,14 +372,19 @@ class EndpointLoop:
             if onward.outbox.is_crowded:
                 self._holding.hold(connection, onward.outbox)
 
-    def settle(self, connection: Connection) -> None:
+    def settle(self, connection: Connection) -> float:
         """Everything that had come was taken in: let the stores answer, and grant credit."""
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
                 store.settle()
+        gauge = connection.gauge
+        pause = self.throttle.settle(connection) if gauge is not None and gauge.is_due else 0.0
         if connection.inflow.received >= connection.inflow.due_at:
             self._grant(connection)
+        if connection.peer is None:
+            self.greeter.weigh(connection)
+        return pause
 
     def release(self, target: object) -> None:
         """A mailbox or an outbox has room again: who was held up by it goes on."""
@@ -407,11 +408,14 @@ class EndpointLoop:
                 connection.outbox.grant(total)
                 connection.wake()
             case Announcements(items):
+                self.throttle.hear_news(connection, len(items))
                 self.flight.hear(items)
                 self.apply(self.core.receive_announcements(peering.peer, items))
             case Knowledge(vector):
+                self.throttle.hear_news(connection, len(self.core.topology.announcements))
                 self.apply(self.core.receive_knowledge(peering.peer, vector))
             case Ping(token, digest):
+                self.throttle.hear_news(connection, 1)
                 connection.send_control(Pong(token, self.core.digest()))
                 self.apply(self.core.receive_digest(peering.peer, digest))
             case Pong(token, _):
@@ -472,6 +476,8 @@ class EndpointLoop:
             await trio.sleep(TICK_SECONDS)
             count += 1
             self.turn += 1
+            for gauge in self.throttle.recovered():
+                self.release(gauge)
             for store in list(self.stores.values()):
                 store.tick()
             if count % TICKS_PER_WATCH == 0:

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
-from typing import Final
+from typing import Final, Protocol
 
 from wire.decoding import decode
 from wire.errors import DecodeError
-from wire.limits import MIB
+from wire.limits import MIB, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.messages import PackedType
+from wire.shape import check_shape
 from wire.values import Value
 
 QUEUE_SIZE_DEFAULT: Final = 4_096
@@ -48,10 +50,36 @@ Parcel = tuple[str, PackedType, list[bytes], int]
 """Topic, type, payloads, and the bytes that they count as."""
 
 
+Shape = tuple[int, int]
+"""How deep a value may be that is handed out, and how many values it may hold."""
+
+SHAPE_DEFAULT: Final = (VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
+"""What decoding holds everybody to."""
+
+
+def _decode_within(shape: Shape, payload: bytes) -> Value:
+    check_shape(payload, *shape)
+    return decode(payload)
+
+
+class Reader(Protocol):
+    """Who reads a mailbox."""
+
+    def wake(self) -> None:
+        """There is something to read."""
+
+    def ready_count(self) -> int:
+        """Count what was taken from the mailbox and not handed out yet."""
+
+    def end(self) -> None:
+        """The endpoint ends."""
+
+
 class Mailbox:
     """Groups of undecoded payloads, waiting for one reader."""
 
     __slots__ = (
+        "_decode_value",
         "_dropped",
         "_dropped_bytes",
         "_parcels",
@@ -70,11 +98,12 @@ class Mailbox:
         "malformed",
     )
 
-    def __init__(self, capacity: int = QUEUE_SIZE_DEFAULT) -> None:
-        """Hold up to ``capacity`` messages before anybody has to wait."""
+    def __init__(self, capacity: int = QUEUE_SIZE_DEFAULT, shape: Shape = SHAPE_DEFAULT) -> None:
+        """Hold up to ``capacity`` messages, of values up to a shape, before anybody has to wait."""
         if capacity < 1:
             raise ValueError(f"a queue of {capacity} messages; it needs room for at least one")
         self.capacity = capacity
+        self._decode_value = decode if shape == SHAPE_DEFAULT else partial(_decode_within, shape)
         self.is_holding = False
         """True while publishers wait for this mailbox; written by the loop."""
         self.is_stalled = False
@@ -198,12 +227,13 @@ class Mailbox:
     def _decode(
         self, topic: str, payloads: list[bytes], ready: deque[Message] | list[Message]
     ) -> None:
+        decode_value = self._decode_value
         try:
-            ready.extend([(topic, decode(payload)) for payload in payloads])
+            ready.extend([(topic, decode_value(payload)) for payload in payloads])
         except DecodeError:
             for payload in payloads:
                 try:
-                    ready.append((topic, decode(payload)))
+                    ready.append((topic, decode_value(payload)))
                 except DecodeError:
                     # The publisher's fault, not that of the peer that passed it on: skip and count.
                     self.malformed += 1

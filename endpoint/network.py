@@ -9,8 +9,8 @@ from typing import Final
 
 import trio
 
-from endpoint.tls import TLSStream
-from endpoint.transport import StreamTransport, Transport, transport_of
+from endpoint.tls import TLSStream, TLSTransport
+from endpoint.transport import Transport, transport_of
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
@@ -22,6 +22,9 @@ BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
 
 PORT_MAX: Final = 65_535
+
+FILES_DEFAULT: Final = 1_048_576
+"""Files that a process may have open where the system says nothing about it."""
 
 TLS_TIMEOUT_SECONDS: Final = 10.0
 """For the handshake of TLS, as for ours."""
@@ -182,7 +185,7 @@ class Network:
 
 def _transport_of(stream: Stream) -> Transport:
     if isinstance(stream, TLSStream):
-        return StreamTransport(stream, stream.peer_name)
+        return TLSTransport(stream)
     return transport_of(stream)
 
 
@@ -195,6 +198,16 @@ def _name_of_peer(secure: TLSStream) -> str | None:
         raise PeerNotTrusted(
             f"the name in the peer's certificate cannot be read: {error}"
         ) from error
+
+
+def files_max() -> int:
+    """Give how many files this process may have open; a system that sets no limit has many."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - it is Windows, which has no such limit
+        return FILES_DEFAULT
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return FILES_DEFAULT if soft == resource.RLIM_INFINITY else soft
 
 
 def remote_address(stream: trio.SocketStream) -> tuple[str, int] | None:

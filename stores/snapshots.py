@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, SNAPSHOT_WINDOW_CHUNKS
+from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, SNAPSHOT_WINDOW_CHUNKS, WRITERS_MAX
 from stores.outcomes import WriterRow
 from stores.table import Columns, Entry
 from wire.errors import DecodeError
@@ -219,8 +219,15 @@ class SnapshotSink:
 
     def _install(self, chunk: Chunk) -> None:
         keys, values, columns = chunk.pairs[::2], chunk.pairs[1::2], self._columns
+        if not (keys or chunk.writers or chunk.is_last):
+            raise DecodeError("a chunk of a snapshot holds nothing: it would never end")
+        if len(self.writers) + len(chunk.writers) > WRITERS_MAX:
+            raise DecodeError(f"a snapshot has more than {WRITERS_MAX} writers")
         self.writers += chunk.writers
+        size = len(columns.values) + len(keys)
         columns.values.update(zip(keys, values, strict=True))
+        if len(columns.values) != size:
+            raise DecodeError("a snapshot has a key twice: it would never end")
         columns.revisions.update(zip(keys, chunk.revisions, strict=True))
         for position, expires_at_ns in zip(chunk.expiries[::2], chunk.expiries[1::2], strict=True):
             if position >= len(keys):

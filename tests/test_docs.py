@@ -24,7 +24,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid"}
-RUN_SECONDS_MAX = 100  # below the limit of a test, so that the document is named
+RUN_SECONDS_MAX = 280  # below the limit of such a test, so that the document is named
+SPARK_MARKS = [pytest.mark.spark, pytest.mark.timeout(300)]
+EXAMPLE_LINES_MAX = 60
 
 FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\s`]*)")
 RUNNER = """
@@ -78,7 +80,7 @@ def cases(language: str) -> list[object]:
         pytest.param(
             path,
             id=path.relative_to(ROOT).as_posix(),
-            marks=[pytest.mark.spark] * any("pyspark" in block.text for block in some),
+            marks=SPARK_MARKS * any("pyspark" in block.text for block in some),
         )
         for path, some in found
         if some
@@ -165,6 +167,14 @@ def test_the_commands_of_a_document_exist(path):
 def test_every_block_of_a_document_says_what_it_is(path):
     unknown = [block[:2] for block in blocks(path.read_text("utf-8")) if block[0] not in LANGUAGES]
     assert not unknown, f"a block is one of {sorted(LANGUAGES)}"
+
+
+def test_an_example_is_short_and_in_the_readme_which_is_run():
+    shown = [block.text for block in of_language(ROOT / "README.md", "python")]
+    for path in sorted((ROOT / "examples").glob("*.py")):
+        text = path.read_text("utf-8")
+        assert text.count("\n") < EXAMPLE_LINES_MAX, path
+        assert text in shown, path
 
 
 # The test itself, on documents of which we know what is wrong.

@@ -12,8 +12,9 @@ every tag, and what stands here hold it back:
 - *Keys* of a CBOR map are text or bytes, whose hashes are keyed, so that no peer can choose keys
   that make a dict slow. For tables with other keys see ``wire.encoding``.
 
-Memory is bounded by the bytes: no value takes more than 128 times as much. (What comes near are a
-million tables of one item each.) Lengths that the bytes promise are never believed.
+Memory is bounded by the bytes: no value takes more than 128 times as much. (What comes near are
+tables of one item each.) So large ones are counted first, see ``wire.shape``. Lengths that the
+bytes promise are never believed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from cbor2 import CBORDecoder, CBORTag, loads, undefined
 from wire import cbor
 from wire.encoding import encode
 from wire.errors import DecodeError, EncodeError, ErrorCode
-from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX
+from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.scalars import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -44,6 +45,7 @@ from wire.scalars import (
     Value,
     shorten,
 )
+from wire.shape import check_shape
 from wire.values import Set, Table
 
 _PAIR_HEAD: Final = b"\x82"
@@ -63,6 +65,8 @@ def decode(encoded: bytes) -> Value:
     """Decode exactly one value. Raises ``DecodeError``, and nothing else, if the bytes are none."""
     if not 0 < len(encoded) <= PAYLOAD_SIZE_MAX:
         raise _wrong_size(len(encoded))
+    if len(encoded) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
+        check_shape(encoded, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
     return _BY_HEAD[encoded[0]](encoded)
 
 

@@ -39,8 +39,8 @@ from wire.cbor import (
     TEXT_HEADS,
     head,
 )
-from wire.errors import EncodeError
-from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX
+from wire.errors import DecodeError, EncodeError
+from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.scalars import (
     INTEGER_MAX,
     INTEGER_MIN,
@@ -54,6 +54,7 @@ from wire.scalars import (
     nanoseconds_since_epoch,
     shorten,
 )
+from wire.shape import check_shape
 
 PLANS_MAX: Final = 512
 """Kinds of tables whose sorted keys are remembered, in 1 MiB or so; beyond, all are forgotten."""
@@ -86,7 +87,8 @@ def encode(value: Value) -> bytes:
 
     Raises ``EncodeError``, whose text names the place, such as ``data[1]['x']``, if an integer does
     not fit into 64 bits, a ``datetime`` has no time zone, a type is not in the data model, nesting
-    passes ``VALUE_DEPTH_MAX`` or the encoding ``PAYLOAD_SIZE_MAX``.
+    passes ``VALUE_DEPTH_MAX``, the encoding ``PAYLOAD_SIZE_MAX``, or what it holds
+    ``VALUE_ENTRIES_MAX``.
     """
     parts: Parts = []
     kind = type(value)
@@ -99,7 +101,18 @@ def encode(value: Value) -> bytes:
     encoded = b"".join(parts)
     if len(encoded) > PAYLOAD_SIZE_MAX:
         raise _too_large(len(encoded))
+    if len(encoded) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
+        _check_entries(encoded)
     return encoded
+
+
+def _check_entries(encoded: bytes) -> None:
+    try:
+        check_shape(encoded, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
+    except DecodeError:
+        raise _LimitPassed(
+            f"data holds more than {VALUE_ENTRIES_MAX} values: send several messages, or bytes"
+        ) from None
 
 
 # Containers. A tag and a container that is not empty take one level of depth each, as cbor2 counts

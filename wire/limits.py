@@ -32,6 +32,10 @@ GROUP_COUNT: Final = 1024
 VALUE_DEPTH_MAX: Final = 32
 """Nesting of a value, far above any honest one and far below the decoder's stack."""
 
+VALUE_ENTRIES_MAX: Final = 1_048_576
+"""Values within one value, itself included: they take 200 MiB at worst, where the largest payload
+could make two gigabytes of memory. What has more belongs into several messages, or into bytes."""
+
 TTL_DEFAULT: Final = 16
 """Links that a message may cross: Broker's default, twice the diameter of any sane mesh."""
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.report import markdown_table
-from benchmarks.scale import picture
 from benchmarks.scale.measuring import Change, Figures, latencies
-from benchmarks.scale.picture import Curve, Panel, Point, draw
 from benchmarks.scale.shapes import SHAPES
+from peermesh import charts as picture
+from peermesh.charts import Curve, Panel, Point, draw
 
 REGION: Final = re.compile(r"(<!-- measured: ([\w-]+) -->\n).*?(<!-- measured: end -->)", re.S)
 CHANGES: Final = ("subscription", "join", "loss")

@@ -21,8 +21,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PACKAGES: Final = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
 
 
-def settings() -> str:
-    """Draw what can be set for an endpoint, and how."""
+def settings(*, are_limits: bool = False) -> str:
+    """Draw what can be set for an endpoint, and how; limits stand in a table of their own."""
     defaults = Settings()
     rows = [
         (
@@ -32,6 +32,7 @@ def settings() -> str:
             field.text,
         )
         for field in attributes(Settings)
+        if field.name.endswith("_max") is are_limits
     ]
     return table(("argument and TOML key", "variable", "default", "meaning"), rows)
 
@@ -77,6 +78,12 @@ def house(package: str) -> str:
         is_core = kind(module) == "core"
         rows.append((code(module), kind(module), text.removesuffix(" Pure.") if is_core else text))
     return table(("module", "kind", "is for"), rows)
+
+
+def example() -> str:
+    """Show the example that a job of Spark can be copied from, as it stands."""
+    text = (ROOT / "examples" / "windowed_counts.py").read_text("utf-8")
+    return f"```python\n{text}```"
 
 
 SOURCES: Final = {

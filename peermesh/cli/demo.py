@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import shutil
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -19,34 +23,64 @@ from peermesh.cli.running import run
 from peermesh.demo.errors import DemoError, InputError, RequirementError
 from peermesh.demo.keys import label
 from peermesh.demo.link import Message
+from peermesh.demo.picture import draw_run
+from peermesh.demo.plan import (
+    PACE_SECONDS,
+    WINDOW_SECONDS,
+    Input,
+    Victim,
+    does_fit,
+    make_plan,
+)
 from peermesh.demo.reading import read_lines
 from peermesh.demo.recount import first_fields, recount
-from peermesh.demo.stage import Plan, Stage, Verdict
-from peermesh.demo.tally import Tally
+from peermesh.demo.stage import Play, Stage
+from peermesh.demo.tally import Cell, Summary, Tally
+from peermesh.demo.times import to_datetime
+from peermesh.demo.verdict import Verdict
 from peermesh.demo.view import shorten
 from peermesh.demo.words import TEXT_NAME, WORD_KEY, find_text, write_words
 from peermesh.spark.java import spark_problem
 
 DIFFERENCES_SHOWN_MAX: Final = 10
-"""Keys that are shown where the table differs: enough to see what kind of keys they are."""
+"""Cells that are shown where the table differs: enough to see what kind they are."""
+
+COPIES_MAX: Final = 1_000
+"""Replays: beyond, it is a test of patience."""
+
+PICTURE: Final = "run.svg"
+ALL: Final = "all"
+NONE: Final = "none"
 
 Result = TypeVar("Result")
 
 HELP = f"""\
-Count a file of events across a mesh of three processes, exactly, while one of them is killed.
+Count a file of events across a mesh, exactly, while what counts them is killed.
 
-A sensor publishes the events. A PySpark job takes them in batches, counts them by a field, and
-writes counts and its checkpoint to a replicated store, in one atomic batch each. A viewer holds a
-clone of the store and shows the table as it grows. Half-way the job is killed with SIGKILL and
-started again. At the end the table on the clone is compared with a plain recount of the input.
+A sensor appends the events to a replicated log. A stateful query of Spark's Structured Streaming
+counts them by a field and a window of time, with its checkpoint behind a WebHDFS gateway in a
+replicated store, and writes the counts to another one. A viewer holds clones of the counts and of
+the log, and shows the table as it grows. In the middle of some batches the log's keeper, Spark's
+driver and the stores' master are killed with SIGKILL, one after the other. At the end the table on
+the clone is compared with a plain recount of the input, window by window and key by key.
 
-Try it: kill any of the three yourself, with SIGKILL, at any time. Their process numbers are shown.
+Try it: kill any of them yourself, with SIGKILL, at any time. Their process numbers are shown.
 
 Without --input it counts the words of {TEXT_NAME}, which comes with pyspark.
 
-It needs Java 17 or newer, and the extra "spark". It ends with code 0 only if nothing is lost and
-nothing is double; see "peermesh --help" for the other codes.
+It needs Java 17 or newer, and the extras "spark" and "http". It ends with code 0 only if nothing is
+lost and nothing is double; see "peermesh --help" for the other codes.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class _Wishes:
+    """What was asked for, as far as it is not about the input."""
+
+    directory: Path | None
+    picture: Path | None
+    victims: tuple[Victim, ...]
+    as_json: bool
 
 
 @click.command(help=HELP)
@@ -60,13 +94,76 @@ nothing is double; see "peermesh --help" for the other codes.
     " Events without it are counted under a name of their own.",
 )  # fmt: skip
 @click.option(
+    "--time", "time", metavar="FIELD", default="ts", show_default=True,
+    help="The field with the time of an event: ISO 8601, or seconds since 1970. An event without it"
+    " has the time of the one before; where no event has it, there are 100 lines a second.",
+)  # fmt: skip
+@click.option(
+    "--window", "window_seconds", metavar="SECONDS", type=click.IntRange(min=1),
+    default=WINDOW_SECONDS, show_default=True, help="The length of a window.",
+)  # fmt: skip
+@click.option(
+    "--replay", "copies", metavar="TIMES", type=click.IntRange(1, COPIES_MAX), default=1,
+    show_default=True, help="Replay the input so many times, each later than the one before.",
+)  # fmt: skip
+@click.option(
+    "--pace", "pace_seconds", metavar="SECONDS", type=click.FloatRange(min=0),
+    default=PACE_SECONDS, show_default=True, help="How long the sensor takes for all of it.",
+)  # fmt: skip
+@click.option(
+    "--kill", type=click.Choice([NONE, *(victim.value for victim in Victim), ALL]), default=ALL,
+    show_default=True, help="Whom to kill, in the middle of a batch.",
+)  # fmt: skip
+@click.option(
+    "--picture", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
+    help="Where the picture of the run goes, as SVG: otherwise into the directory for temporary"
+    " files.",
+)  # fmt: skip
+@click.option(
     "--directory", metavar="DIR", type=click.Path(path_type=Path),
-    help="Where logs and the store go, and stay: new, or empty. Otherwise a temporary directory is"
+    help="Where logs and stores go, and stay: new, or empty. Otherwise a temporary directory is"
     " used, and kept only if something fails.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
-def demo(source: Path | None, key: str | None, directory: Path | None, *, as_json: bool) -> None:
+def demo(  # noqa: PLR0913 - one for each option
+    source: Path | None,
+    key: str | None,
+    time: str,
+    window_seconds: int,
+    copies: int,
+    pace_seconds: float,
+    kill: str,
+    picture: Path | None,
+    directory: Path | None,
+    *,
+    as_json: bool,
+) -> None:
     """Run the demo."""
+    _check_input(source, key)
+    _check_requirements()
+    _check_picture(picture)
+    wishes = _Wishes(directory, picture, _victims(kill), as_json)
+    with _working_directory(directory) as place:
+        what = Input(
+            source=str(place / "words.json" if source is None else source.absolute()),
+            key=WORD_KEY if key is None else key,
+            time=time,
+            window_seconds=window_seconds,
+            copies=copies,
+            pace_seconds=pace_seconds,
+        )
+        output = _Output(TEXT_NAME if source is None else str(source), what, as_json=as_json)
+        try:
+            verdict, drawn = run(_perform, what, place, source is None, wishes, output)
+        finally:
+            _show_cursor()
+        output.conclude(verdict, drawn)
+        if not verdict.is_exact:
+            raise DemoError("the table on the clone differs from the recount")
+
+
+def _check_input(source: Path | None, key: str | None) -> None:
+    """Raise what is wrong with the input at first sight, before anything else is done."""
     if source is not None and key is None:
         fields = first_fields(source)
         raise CommandFailed(
@@ -74,26 +171,21 @@ def demo(source: Path | None, key: str | None, directory: Path | None, *, as_jso
             ExitCode.USAGE,
         )
     if source is not None:
-        next(read_lines(source), None)  # raises if it cannot be read, before anything else is done
+        next(read_lines(source), None)
+
+
+def _check_requirements() -> None:
     problem = spark_problem()
     if problem is not None:
         raise RequirementError(problem)
-    with _working_directory(directory) as place:
-        plan = Plan(
-            source=(place / "words.json") if source is None else source.absolute(),
-            key=WORD_KEY if key is None else key,
-            directory=place,
-            draws=not as_json,
-        )
-        name = TEXT_NAME if source is None else str(source)
-        output = _Output(name, as_json=as_json)
-        try:
-            verdict = run(_perform, plan, source is None, output)
-        finally:
-            _show_cursor()
-        output.conclude(verdict)
-        if not verdict.is_exact:
-            raise DemoError("the table on the clone differs from the recount")
+    if importlib.util.find_spec("h11") is None:
+        raise RequirementError("the gateway needs HTTP: pip install 'peermesh[http]'")
+
+
+def _victims(kill: str) -> tuple[Victim, ...]:
+    if kill in {NONE, ALL}:
+        return tuple(Victim) if kill == ALL else ()
+    return (Victim(kill),)
 
 
 def _show_cursor() -> None:
@@ -117,7 +209,7 @@ def _working_directory(wanted: Path | None) -> Iterator[Path]:
         raise  # It did not begin: there is nothing to look at.
     except DemoError as error:
         is_kept = True
-        raise CommandFailed(f"{error}; logs and store are in {place}") from error
+        raise CommandFailed(f"{error}; logs and stores are in {place}") from error
     finally:
         if not is_kept:
             shutil.rmtree(place, ignore_errors=True)
@@ -133,12 +225,51 @@ def _empty_directory(path: Path) -> Path:
     return path.absolute()
 
 
-async def _perform(plan: Plan, makes_words: bool, output: _Output) -> Verdict:  # noqa: FBT001 - trio.run takes no keywords
+async def _perform(
+    what: Input,
+    place: Path,
+    makes_words: bool,  # noqa: FBT001 - trio.run takes no keywords
+    wishes: _Wishes,
+    output: _Output,
+) -> tuple[Verdict, Path]:
     if makes_words:
-        await _in_thread(write_words, find_text(), plan.source)
-    expected = await _in_thread(recount, plan.source, plan.key)
-    output.begin(plan, expected)
-    return await Stage(plan, expected, output.tell).perform()
+        await _in_thread(write_words, find_text(), Path(what.source))
+    tally: Tally = await _in_thread(recount, what.source, what.key, what.time, what.window_seconds)
+    plan = make_plan(tally.lines, tally.lateness, what)
+    if not does_fit(plan, tally.lateness, what.copies):
+        raise InputError(f"{what.copies} replays end after the year 9999: give a smaller --replay")
+    output.begin(tally, place)
+    play = Play(
+        what=what, plan=plan, directory=place, victims=wishes.victims, draws=not wishes.as_json
+    )
+    stage = Stage(play, output.tell)
+    picture = place / PICTURE  # of a run that fails it is with the logs
+    try:
+        verdict = await stage.perform(tally.repeated(what.copies, plan.shift_seconds))
+        picture = _picture_path(wishes)
+    finally:
+        picture.write_text(draw_run(stage.record), "utf-8")
+    return verdict, picture
+
+
+def _picture_path(wishes: _Wishes) -> Path:
+    """Say where the picture goes; it is to stay when a directory of our own making goes."""
+    if wishes.picture is not None:
+        return wishes.picture.absolute()
+    if wishes.directory is not None:
+        return wishes.directory.absolute() / PICTURE
+    handle, name = tempfile.mkstemp(prefix="peermesh-demo-", suffix=".svg")
+    os.close(handle)
+    return Path(name)
+
+
+def _check_picture(path: Path | None) -> None:
+    """Raise now what would be a pity at the end."""
+    try:
+        if path is not None:
+            path.touch()
+    except OSError as error:
+        raise CommandFailed(f"cannot write {path}: {error.strerror}; name another file") from error
 
 
 async def _in_thread(function: Callable[..., Result], *arguments: object) -> Result:
@@ -149,72 +280,99 @@ async def _in_thread(function: Callable[..., Result], *arguments: object) -> Res
 class _Output:
     """Tells the user what happens: in words, where the viewer tells most of it, or as JSON."""
 
-    def __init__(self, source: str, *, as_json: bool) -> None:
+    def __init__(self, source: str, what: Input, *, as_json: bool) -> None:
         """Tell of the input as ``source``."""
         self._source = source
+        self._what = what
         self._as_json = as_json
+        self._bad_lines: list[tuple[int, str]] = []
 
-    def begin(self, plan: Plan, recount: Tally) -> None:
+    def begin(self, recount: Tally, place: Path) -> None:
         """Tell what is counted."""
+        self._bad_lines = recount.bad_lines
+        what = self._what
         self.tell(
             {
                 "event": "begin",
                 "input": self._source,
-                "key": plan.key,
-                "lines": recount.lines,
-                "directory": str(plan.directory),
+                "key": what.key,
+                "window": what.window_seconds,
+                "lines": recount.lines * what.copies,
+                "directory": str(place),
             }
         )
         if not self._as_json:
-            click.echo(f"{self._source}: {recount.lines:,} lines, counted by {plan.key!r}")
-            click.echo(f"logs and store: {plan.directory}")
+            times = f", {what.copies} times" if what.copies > 1 else ""
+            click.echo(
+                f"{self._source}: {recount.lines:,} lines{times}, counted by {what.key!r}"
+                f" in windows of {what.window_seconds} s"
+            )
+            click.echo(f"logs and stores: {place}")
 
     def tell(self, message: Message) -> None:
         """Tell one thing."""
         if self._as_json:
             click.echo(json.dumps(message, ensure_ascii=False))
 
-    def conclude(self, verdict: Verdict) -> None:
+    def conclude(self, verdict: Verdict, picture: Path) -> None:
         """Tell what came of it."""
         if self._as_json:
-            self._conclude_json(verdict)
+            self._conclude_json(verdict, picture)
             return
-        recount, checkpoint, table = verdict.recount, verdict.checkpoint, verdict.table
+        recount, clone = verdict.summaries()
         if recount.bad:
-            click.echo(f"{recount.bad:,} bad lines were skipped, the first of them:")
-            for number, reason in recount.bad_lines:
+            click.echo(f"{recount.bad:,} bad lines, counted as such, the first of them:")
+            for number, reason in self._bad_lines:
                 click.echo(f"  line {number}: {reason}")
-        _say_total("recount", recount.lines, recount.bad, recount.counts)
-        _say_total("clone", checkpoint.lines, checkpoint.bad, table)
-        for key in verdict.difference.keys[:DIFFERENCES_SHOWN_MAX]:
-            expected, found = recount.counts.get(key, 0), table.get(key, 0)
-            click.echo(f"  {shorten(label(key))}: recount {expected:,}, clone {found:,}")
+        _say_total("recount", recount)
+        _say_total("clone", clone)
+        _say_differences(verdict)
+        killed = ", ".join(f"{each.victim} ({each.seconds:.1f} s)" for each in verdict.outages)
+        click.echo(f"killed, and until the next batch: {killed or 'nobody'}")
+        click.echo(f"dropped by the watermark: {verdict.late:,}")
+        click.echo(f"picture: {picture}")
         difference = verdict.difference
         click.echo(
             f"{difference.lost:,} lost, {difference.double:,} double, {verdict.seconds:.1f} s"
         )
 
-    def _conclude_json(self, verdict: Verdict) -> None:
+    def _conclude_json(self, verdict: Verdict, picture: Path) -> None:
+        recount, clone = verdict.summaries()
         self.tell(
             {
                 "event": "verdict",
                 "is_exact": verdict.is_exact,
                 "lost": verdict.difference.lost,
                 "double": verdict.difference.double,
-                "events": verdict.recount.events,
-                "events_on_clone": sum(verdict.table.values()),
-                "keys": len(verdict.recount.counts),
-                "keys_on_clone": len(verdict.table),
-                "bad": verdict.recount.bad,
-                "bad_lines": verdict.recount.bad_lines,
+                "events": recount.events,
+                "events_on_clone": clone.events,
+                "keys": recount.keys,
+                "keys_on_clone": clone.keys,
+                "windows": recount.windows,
+                "windows_on_clone": clone.windows,
+                "lines_in_log": verdict.appended,
+                "bad": recount.bad,
+                "bad_lines": self._bad_lines,
+                "killed": [each.victim for each in verdict.outages],
+                "outages": [round(each.seconds, 3) for each in verdict.outages],
+                "late": verdict.late,
+                "picture": str(picture),
                 "seconds": round(verdict.seconds, 3),
             }
         )
 
 
-def _say_total(who: str, lines: int, bad: int, counts: dict[bytes, int]) -> None:
-    events = sum(counts.values())
+def _say_total(who: str, summary: Summary) -> None:
     click.echo(
-        f"{who + ':':8} {events:,} events under {len(counts):,} keys, {bad:,} bad lines,"
-        f" {lines:,} lines"
+        f"{who + ':':8} {summary.events:,} events under {summary.keys:,} keys in"
+        f" {summary.windows:,} windows, {summary.bad:,} bad lines"
     )
+
+
+def _say_differences(verdict: Verdict) -> None:
+    recount: Counter[Cell] = verdict.recount
+    for cell in verdict.difference.cells[:DIFFERENCES_SHOWN_MAX]:
+        window, key = cell
+        when = to_datetime(window * 1_000_000).isoformat()
+        expected, found = recount[cell], verdict.table.get(cell, 0)
+        click.echo(f"  {when} {shorten(label(key))}: recount {expected:,}, clone {found:,}")

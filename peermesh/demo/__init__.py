@@ -1,5 +1,6 @@
-"""The main job: a file of events, counted by Spark across a mesh of three processes, exactly.
+"""The main job: a file of events through a log, Spark and a store, exactly, whoever is killed.
 
-``peermesh demo`` starts the roles ``sensor``, ``job`` and ``viewer`` as processes of their own. How
-they stay exact while any of them is killed is told in ``peermesh.demo.intake``.
+``peermesh demo`` starts six roles as processes of their own: ``keeper``, two of ``member``,
+``sensor``, ``driver`` and ``viewer``. How they stay exact while any of them is killed is told in
+``docs/pipeline.md``.
 """

@@ -39,14 +39,17 @@ class Actor:
         name: str,
         assign: Callable[[int], Assignment],
         hear: Callable[[Message], None],
+        *,
+        module: str | None = None,
         output: int | None = None,
     ) -> None:
-        """Play ``peermesh.demo.<name>`` as ``assign`` says for a descriptor of reports.
+        """Play ``peermesh.demo.<module>`` as ``assign`` says for a descriptor of reports.
 
         ``hear`` gets its reports, with ``started`` and ``died`` of our own. Its output goes to its
         log in the demo's directory, or stdout where ``output`` says.
         """
         self.name = name
+        self._module = f"peermesh.demo.{module or name}"
         self.pid: int | None = None
         """The process, while there is one."""
         self.lives = 0
@@ -117,7 +120,7 @@ class Actor:
     async def _start(self, assignment: Assignment, log: IO[bytes]) -> trio.Process:
         path = [str(Path(peermesh.__file__).parent.parent), os.environ.get("PYTHONPATH")]
         process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", f"peermesh.demo.{self.name}", assignment.text()],
+            [sys.executable, "-m", self._module, assignment.text()],
             stdin=subprocess.PIPE,
             stdout=log if self._output is None else self._output,
             stderr=log,

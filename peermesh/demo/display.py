@@ -128,7 +128,7 @@ def _draw(view: View) -> RenderableType:
     from rich.text import Text
 
     table = Table("key", box=None, pad_edge=False)
-    table.add_column("events", justify="right")
+    table.add_column("events, all windows", justify="right")
     for name, count in view.top:
         table.add_row(Text(name), f"{count:,}")
     # In a grid, since a bar by itself does not end its line.

@@ -1,28 +1,25 @@
-"""Under which key an event is counted: the Spark job and the plain recount both ask here. Pure.
+"""Under which key an event is counted: the sensor and the plain recount both ask here. Pure.
 
-A key is a typed value in its deterministic encoding, so that ``1``, ``1.0``, ``true`` and ``"1"``
-are four keys. Text, numbers, ``true``, ``false`` and ``null`` count as themselves; arrays, objects
-and integers beyond 64 bits as their canonical JSON text, marked as such; and an event without the
-field under ``MISSING``, which no JSON value can be.
+A key is JSON text in one canonical form, so that ``1``, ``1.0``, ``true`` and ``"1"`` are four
+keys. Events without the field are counted under ``MISSING``, and lines that are no events under
+``BAD``: neither is JSON, so that no value can be taken for them.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from typing import Any, Final
 
-from wire.decoding import decode
-from wire.encoding import encode
-from wire.errors import EncodeError
 from wire.limits import KIB, MIB
-from wire.scalars import INTEGER_MAX, INTEGER_MIN, Enum, Value
 
-MISSING: Final = Enum("missing")
+MISSING: Final = "(missing)"
 """The key of events that do not have the field."""
 
-JSON_TEXT: Final = Enum("json")
-"""Marks keys that are JSON text: ``(JSON_TEXT, text)``."""
+BAD: Final = "(bad line)"
+"""The key of lines that are no events."""
+
+ABSENT: Final = object()
+"""What is found where a field is not: no value of JSON."""
 
 LINE_SIZE_MAX: Final = MIB
 """Bytes of a line: a thousand times a usual event. Of a longer one only the beginning is read."""
@@ -39,17 +36,25 @@ class BadLine(ValueError):
     """A line that is no event; the text says why, in a few words."""
 
 
-def key_of(line: bytes, field: str) -> bytes:
-    """Give the encoded key of an event, or raise ``BadLine``.
+def key_of(event: dict[str, Any], field: str) -> str:
+    """Give the key of an event, or raise ``BadLine``.
 
     ``field`` is a name, dots included, or where there is none of that name, a path into nested
     objects.
     """
+    found = find(event, field)
+    if found is ABSENT:
+        return MISSING
     try:
-        key = encode(_typed(find(parse(line), field)))
-    except EncodeError:
+        key = json.dumps(
+            found, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
+        )
+        size = len(key.encode())
+    except UnicodeEncodeError:
         raise BadLine("the value to count by is not Unicode text") from None
-    if len(key) > KEY_SIZE_MAX:
+    except ValueError:
+        raise BadLine("the value to count by holds a number beyond all limits") from None
+    if size > KEY_SIZE_MAX:
         raise BadLine(f"the value to count by is longer than {KEY_SIZE_MAX} bytes")
     return key
 
@@ -78,46 +83,23 @@ def parse(line: bytes) -> dict[str, Any]:
 
 
 def find(event: dict[str, Any], field: str) -> Any:  # noqa: ANN401 - any JSON value
-    """Give the value of a field, or ``MISSING``."""
+    """Give the value of a field, or ``ABSENT``."""
     if field in event:
         return event[field]
     value: Any = event
     for name in field.split("."):
         if not isinstance(value, dict) or name not in value:
-            return MISSING
+            return ABSENT
         value = value[name]
     return value
 
 
-def label(key: bytes) -> str:
-    """Write a key for people: text as it is, everything else so that it is not taken for text."""
-    value = decode(key)
-    match value:
-        case str() if value.isprintable() and value:
-            return value
-        case Enum(name):
-            return f"({name})"
-        case (Enum(), str(text)):
-            return text
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def _typed(value: Any) -> Value:  # noqa: ANN401 - any JSON value
-    match value:
-        case None | bool() | str() | Enum():
-            return value
-        case int() if INTEGER_MIN <= value <= INTEGER_MAX:
-            return value
-        case float() if math.isfinite(value):
-            return value
-    try:
-        text = json.dumps(
-            value, ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True
-        )
-    except ValueError:
-        raise BadLine("the value to count by holds a number beyond all limits") from None
-    return (JSON_TEXT, text)
+def label(key: str) -> str:
+    """Write a key for people: text that can be printed as it is, everything else as JSON."""
+    if not key.startswith('"'):
+        return key
+    text = str(json.loads(key))
+    return text if text and text.isprintable() else key
 
 
 def _check_depth(event: object) -> None:

@@ -16,6 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from peermesh.demo.plan import Input, Plan, Ports
+
 END_SECONDS_MAX: Final = 5.0
 """How long a role may take to end in order. It may wait for another that has ended already."""
 
@@ -31,16 +33,17 @@ class Assignment:
     """The file descriptor for reports."""
     directory: str
     """Where the demo keeps its files."""
-    source: str
-    """The input: JSON lines."""
-    key: str
-    """The field to count by."""
-    lines: int
-    """Lines of the input."""
-    port: int
-    """Where the sensor listens; 0 lets it choose."""
+    what: Input
+    plan: Plan
+    ports: Ports
     draws: bool
     """Whether the viewer shows the table."""
+    member: int = 0
+    """Which of the two processes with the stores it is."""
+    files: int = 0
+    """Which files it leads from, or would: those of the last one are left to whoever asks."""
+    leads: bool = False
+    """Whether it begins with the masters of the stores."""
 
     def text(self) -> str:
         """Write it as an argument."""
@@ -49,11 +52,17 @@ class Assignment:
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the argument."""
-        return cls(**json.loads(text))
+        found = json.loads(text)
+        what, plan = Input(**found.pop("what")), Plan(**found.pop("plan"))
+        return cls(what=what, plan=plan, ports=Ports.of(found.pop("ports")), **found)
 
     def path(self, name: str) -> Path:
         """Give a file in the demo's directory."""
         return Path(self.directory, name)
+
+    def total(self) -> int:
+        """Give the lines of all replays."""
+        return self.plan.total(self.what.copies)
 
 
 class Reports:

@@ -1,10 +1,13 @@
-"""The play: three processes, a kill in the middle, and the comparison at the end."""
+"""The play: six processes, the deaths of three of them, and the comparison at the end."""
 
 from __future__ import annotations
 
 import json
+import socket
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -13,150 +16,239 @@ import trio
 
 from peermesh.demo.actor import Actor
 from peermesh.demo.errors import DemoError
+from peermesh.demo.kills import Kills
+from peermesh.demo.leading import Leading
 from peermesh.demo.link import Assignment, Message
-from peermesh.demo.protocol import Checkpoint
-from peermesh.demo.tally import Difference, Tally, compare
-from peermesh.demo.viewer import TABLE_FILE
-
-KILL_SHARE: Final = 0.5
-"""The Spark job is killed in the first batch that reaches so far into the input."""
+from peermesh.demo.mesh import LOCAL, TABLE_FILE
+from peermesh.demo.plan import Input, Plan, Ports, Victim
+from peermesh.demo.record import Record
+from peermesh.demo.tally import Cell
+from peermesh.demo.verdict import Outage, Verdict
 
 STDOUT: Final = 1
 
+IDLE_COUNT: Final = 2
+"""How often the query has to find nothing after the last line is in the log: a look that was under
+way when the line came does not count."""
+
+QUIET_SECONDS_MAX: Final = 600.0
+"""How long nothing may get on, though everybody is alive: longer than Spark takes to start
+on the busiest machine."""
+
+
+def free_ports() -> Ports:
+    """Find ports for processes that have to come back where they were."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server((LOCAL, 0))) for _ in range(5)]
+        ports: list[int] = [server.getsockname()[1] for server in servers]
+    return Ports(keeper=ports[0], stores=(ports[1], ports[2]), gateways=(ports[3], ports[4]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """What is counted, and where."""
+class Play:
+    """What is to be done, and where."""
 
-    source: Path
-    """The input: JSON lines, plain or gzip."""
-    key: str
-    """The field to count by."""
+    what: Input
+    plan: Plan
     directory: Path
-    """Where logs, the store and Spark's files go."""
+    """Where logs, stores and Spark's files go."""
+    victims: tuple[Victim, ...]
     draws: bool
     """Whether the viewer writes to stdout."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What came of it."""
-
-    recount: Tally
-    table: dict[bytes, int]
-    """The clone's counts by encoded key."""
-    checkpoint: Checkpoint
-    """The clone's checkpoint."""
-    difference: Difference
-    seconds: float
-    """From the start of the first process to the table."""
-
-    @property
-    def is_exact(self) -> bool:
-        """Tell whether the clone has exactly what the recount has."""
-        expected = Checkpoint(self.recount.lines, self.recount.bad)
-        return not self.difference and self.checkpoint == expected
 
 
 class Stage:
     """Performs the play once."""
 
-    def __init__(self, plan: Plan, recount: Tally, tell: Callable[[Message], None]) -> None:
-        """Perform ``plan``; ``tell`` gets everything that happens."""
-        self._plan = plan
-        self._recount = recount
+    def __init__(self, play: Play, tell: Callable[[Message], None]) -> None:
+        """Perform ``play``; ``tell`` gets everything that happens."""
+        self._play = play
         self._tell = tell
-        self._port = 0
-        self._listening = trio.Event()
-        self._is_killed = self._is_done = False
+        self._ports = free_ports()
+        self._total = play.plan.total(play.what.copies)
+        self.record = Record(self._total)
+        self._kills = Kills(play.victims, self._total)
+        self._leading = Leading()
+        self._began = time.monotonic()
+        self._progressed = self._began
+        self._outages: list[Outage] = []
+        self._killed = (Victim.KEEPER, 0.0)
+        self._processed = self._late = self._idle = 0
+        self._is_appended = self._is_done = False
+        self._members = (
+            Actor("store-a", self._assign_to(0), self._hear_of(0), module="member"),
+            Actor("store-b", self._assign_to(1), self._hear_of(1), module="member"),
+        )
+        self._keeper = Actor("keeper", self._assign, self._on_keeper)
         self._sensor = Actor("sensor", self._assign, self._on_sensor)
-        self._job = Actor("job", self._assign, self._on_job)
+        self._driver = Actor("driver", self._assign, self._on_driver)
         self._viewer = Actor("viewer", self._assign, self._on_viewer, output=STDOUT)
-        self._sensor_scope = trio.CancelScope(shield=True)
 
-    async def perform(self) -> Verdict:
+    async def perform(self, recount: Counter[Cell]) -> Verdict:
         """Count, kill, count on, and compare; raises ``DemoError``."""
-        self._plan.directory.joinpath("spark").mkdir()
-        began = time.monotonic()
+        self._play.directory.joinpath("spark").mkdir()
+        below = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._play_sensor)
+            nursery.start_soon(self._play_all, (*self._members, self._keeper), below)
             try:
-                await self._listening.wait()
                 async with trio.open_nursery() as others:
-                    others.start_soon(self._viewer.play)
-                    others.start_soon(self._job.play)
+                    others.start_soon(self._watch)
+                    others.start_soon(self._play_all, (self._sensor, self._driver), None)
+                    await self._viewer.play()
+                    seconds = self._now()
+                    others.cancel_scope.cancel()
             finally:
-                # The others end first, whatever ends them: they have something to say to it.
-                self._sensor_scope.cancel()
-        return self._judge(time.monotonic() - began)
+                # Those above end first, whatever ends them: they have something to say to these.
+                below.cancel()
+        return self._judge(recount, seconds)
 
-    async def _play_sensor(self) -> None:
-        with self._sensor_scope:
-            await self._sensor.play()
+    async def _play_all(self, actors: Iterable[Actor], scope: trio.CancelScope | None) -> None:
+        with scope or trio.CancelScope():
+            async with trio.open_nursery() as nursery:
+                for actor in actors:
+                    nursery.start_soon(actor.play)
+
+    async def _watch(self) -> None:
+        while True:
+            quiet = time.monotonic() - self._progressed
+            if quiet >= QUIET_SECONDS_MAX:
+                raise DemoError(f"nothing got on for {quiet:.0f} s")
+            await trio.sleep(QUIET_SECONDS_MAX - quiet)
 
     def _assign(self, reports: int) -> Assignment:
         return Assignment(
             reports=reports,
-            directory=str(self._plan.directory),
-            source=str(self._plan.source),
-            key=self._plan.key,
-            lines=self._recount.lines,
-            port=self._port,
-            draws=self._plan.draws,
+            directory=str(self._play.directory),
+            what=self._play.what,
+            plan=self._play.plan,
+            ports=self._ports,
+            draws=self._play.draws,
         )
 
-    def _judge(self, seconds: float) -> Verdict:
-        found = json.loads(self._plan.directory.joinpath(TABLE_FILE).read_text())
-        table = {bytes.fromhex(key): count for key, count in found["counts"]}
+    def _assign_to(self, member: int) -> Callable[[int], Assignment]:
+        def assign(reports: int) -> Assignment:
+            return Assignment(
+                reports=reports,
+                directory=str(self._play.directory),
+                what=self._play.what,
+                plan=self._play.plan,
+                ports=self._ports,
+                draws=False,
+                member=member,
+                files=self._leading.files[member],
+                leads=self._leading.leads(member),
+            )
+
+        return assign
+
+    def _judge(self, recount: Counter[Cell], seconds: float) -> Verdict:
+        found = json.loads(self._play.directory.joinpath(TABLE_FILE).read_text())
         return Verdict(
-            recount=self._recount,
-            table=table,
-            checkpoint=Checkpoint(found["lines"], found["bad"]),
-            difference=compare(self._recount.counts, table),
+            recount=recount,
+            table={(window, key): count for window, key, count in found["counts"]},
+            appended=found["appended"],
+            outages=tuple(self._outages),
+            late=self._late,
             seconds=seconds,
         )
 
     # What the roles report.
 
+    def _hear_of(self, member: int) -> Callable[[Message], None]:
+        return lambda report: self._on_member(member, report)
+
+    def _on_member(self, member: int, report: Message) -> None:
+        actor = self._members[member]
+        self._on_any(actor, report)
+        match report["event"]:
+            case "following":
+                self._leading.on_following(member)
+            case "promoted":
+                self._leading.on_promoted(member)
+                self._mark(f"{actor.name} leads the stores now: its clones are promoted")
+            case "died" if (promote := self._leading.on_death(member)) is not None:
+                self._members[promote.process].order("promote")
+
+    def _on_keeper(self, report: Message) -> None:
+        self._on_any(self._keeper, report)
+        if report["event"] == "keeping" and self._keeper.lives > 1:
+            self._mark(f"the keeper has its log again, of {report['lines']:,} lines")
+
     def _on_sensor(self, report: Message) -> None:
         self._on_any(self._sensor, report)
-        if report["event"] == "listening":
-            self._port = report["port"]
-            self._listening.set()
+        if report["event"] in {"appending", "appended"}:
+            self._progressed = time.monotonic()
+            self.record.append(self._now(), report["lines"])
+            self._is_appended = report["event"] == "appended"
 
     def _on_viewer(self, report: Message) -> None:
         self._on_any(self._viewer, report)
 
-    def _on_job(self, report: Message) -> None:
-        self._on_any(self._job, report)
-        if report["event"] == "ready" and self._job.lives > 1:
-            self._mark(f"the Spark job goes on after line {report['lines']:,}")
-        if report["event"] == "done" and not self._is_done:
+    def _on_driver(self, report: Message) -> None:
+        self._on_any(self._driver, report)
+        match report["event"]:
+            case "counting":
+                victim = self._kills.on_counting(report["batch"], self._processed)
+                if victim is not None:
+                    self._kill(victim, report["batch"])
+            case "batch":
+                self._on_batch(report)
+            case "idle" if self._is_appended:
+                self._idle += 1
+        if self._processed >= self._total or self._idle >= IDLE_COUNT:
+            self._finish()
+
+    def _on_batch(self, report: Message) -> None:
+        self._progressed = time.monotonic()
+        if self._kills.on_batch(report["batch"]):
+            self._recover()
+        self._processed = max(self._processed, report["lines"])
+        self._late += report["late"]
+        self._idle = 0
+        self.record.process(self._now(), self._processed)
+
+    def _recover(self) -> None:
+        (victim, at), now = self._killed, self._now()
+        self._outages.append(Outage(victim, now - at))
+        self.record.mark(now, f"+{now - at:.1f} s", is_kill=False)
+
+    def _finish(self) -> None:
+        if not self._is_done:
             self._is_done = True
             self._viewer.order("finish", stands=True)
-        reaches = report["event"] == "counting" and report["last"] >= (
-            KILL_SHARE * self._recount.lines
-        )
-        if reaches and not self._is_killed:
-            self._is_killed = True
-            first, last = report["first"], report["last"]
-            self._job.kill()
-            self._tell({"event": "killing", "role": "job", "first": first, "last": last})
-            self._mark(f"SIGKILL for the Spark job, in the middle of lines {first:,} to {last:,}")
+
+    def _kill(self, victim: Victim, batch: int) -> None:
+        actor = {
+            Victim.KEEPER: self._keeper,
+            Victim.DRIVER: self._driver,
+            Victim.MASTER: self._members[self._leading.leader],
+        }[victim]
+        actor.kill()
+        at = self._now()
+        self._killed = victim, at
+        self.record.mark(at, f"{victim} killed", is_kill=True)
+        killing = {"event": "killing", "at": round(at, 3), "victim": victim, "batch": batch}
+        self._tell({"role": actor.name, **killing})
+        self._mark(f"SIGKILL for the {victim} ({actor.name}), in the middle of batch {batch}")
 
     def _on_any(self, actor: Actor, report: Message) -> None:
-        self._tell({"role": actor.name, **report})
+        self._tell({"role": actor.name, "at": round(self._now(), 3), **report})
         match report:
             case {"event": "started", "pid": pid}:
                 again = "" if actor.lives == 1 else ", again"
-                self._mark(f"the {actor.name} is started{again}: process {pid}")
+                self._mark(f"{actor.name} is started{again}: process {pid}")
             case {"event": "died", "code": code}:
                 how = f"was killed by signal {-code}" if code < 0 else f"failed with code {code}"
-                self._mark(f"the {actor.name} {how}")
+                self._mark(f"{actor.name} {how}")
+            case {"event": "failing", "reason": reason}:
+                self._mark(f"the query failed, and is started again: {reason}")
             case {"event": "failed", "reason": reason}:
                 raise DemoError(f"the {actor.name} gave up: {reason}")
             case _:
                 pass
 
     def _mark(self, text: str) -> None:
-        self._viewer.order("mark", text=text)
+        self._viewer.order("mark", text=f"{self._now():5.1f} s  {text}")
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began

@@ -1,66 +1,83 @@
-"""What counting gives: the same for a partition in Spark, a batch, and a whole file. Pure."""
+"""What counting gives: events by window and key, in the store's table and in a recount. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from peermesh.demo.keys import BadLine, key_of
+from peermesh.demo.keys import BAD
+from peermesh.demo.times import Lateness
 
 BAD_LINES_MAX: Final = 20
 """Bad lines that are remembered one by one: a screenful. All of them are counted."""
 
-Event = tuple[int, bytes]
-"""A line with its number, which begins at one."""
+Cell = tuple[int, str]
+"""A window, by its start in seconds since 1970, and a key."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Events by encoded key, and the lines that were none. It grows while it is made."""
+    """Lines by window and key. It grows while it is made."""
 
-    counts: dict[bytes, int] = field(default_factory=dict)
-    bad: int = 0
+    cells: Counter[Cell] = field(default_factory=Counter)
     bad_lines: list[tuple[int, str]] = field(default_factory=list)
     """The first of the bad lines: number and reason."""
+    lateness: Lateness = field(default_factory=Lateness)
 
-    @property
-    def events(self) -> int:
-        """Events counted, without the bad lines."""
-        return sum(self.counts.values())
+    def totals(self) -> Counter[str]:
+        """Sum up the windows of each key."""
+        return totals_of(self.cells)
 
     @property
     def lines(self) -> int:
-        """All lines that were looked at."""
-        return self.events + self.bad
+        """All lines, bad ones included."""
+        return self.cells.total()
 
-    def add(self, number: int, line: bytes, by: str) -> None:
-        """Count a line by a field."""
-        try:
-            key = key_of(line, by)
-        except BadLine as error:
-            self.bad += 1
-            if len(self.bad_lines) < BAD_LINES_MAX:
-                self.bad_lines.append((number, str(error)))
-        else:
-            self.counts[key] = self.counts.get(key, 0) + 1
+    def remember_bad(self, number: int, reason: str) -> None:
+        """Keep one of the first bad lines."""
+        if len(self.bad_lines) < BAD_LINES_MAX:
+            self.bad_lines.append((number, reason))
 
-
-def tally_events(by: str, events: Iterable[Event]) -> Iterator[Tally]:
-    """Count events by a field; gives one tally, in the shape that a Spark partition needs."""
-    tally = Tally()
-    for number, line in events:
-        tally.add(number, line, by)
-    yield tally
+    def repeated(self, copies: int, shift_seconds: int) -> Counter[Cell]:
+        """Give what comes of so many replays, each so much later than the one before."""
+        return Counter(
+            {
+                (window + copy * shift_seconds, key): count
+                for copy in range(copies)
+                for (window, key), count in self.cells.items()
+            }
+        )
 
 
-def merge(first: Tally, second: Tally) -> Tally:
-    """Add two tallies, in whichever order."""
-    merged = Tally(dict(first.counts), first.bad + second.bad)
-    for key, count in second.counts.items():
-        merged.counts[key] = merged.counts.get(key, 0) + count
-    merged.bad_lines = sorted(first.bad_lines + second.bad_lines)[:BAD_LINES_MAX]
-    return merged
+def totals_of(cells: Mapping[Cell, int]) -> Counter[str]:
+    """Sum up the windows of each key."""
+    totals: Counter[str] = Counter()
+    for (_, key), count in cells.items():
+        totals[key] += count
+    return totals
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A table in a few figures."""
+
+    lines: int
+    events: int
+    """Lines that are events."""
+    bad: int
+    keys: int
+    """Without the one of bad lines."""
+    windows: int
+
+    @classmethod
+    def of(cls, cells: Mapping[Cell, int]) -> Summary:
+        """Sum up a table."""
+        lines = sum(cells.values())
+        bad = sum(count for (_, key), count in cells.items() if key == BAD)
+        keys = {key for _, key in cells if key != BAD}
+        return cls(lines, lines - bad, bad, len(keys), len({window for window, _ in cells}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,26 +85,26 @@ class Difference:
     """How a table differs from the recount."""
 
     lost: int
-    """Events that the recount has and the table has not."""
+    """Events that the recount has and the table has not, or not in that window."""
     double: int
-    """Events that the table has beyond the recount."""
-    keys: tuple[bytes, ...]
-    """The keys whose counts differ, those that differ most first."""
+    """Events that the table has beyond the recount, in that window."""
+    cells: tuple[Cell, ...]
+    """Where they differ, the most first."""
 
     def __bool__(self) -> bool:
         """Tell whether there is one."""
-        return bool(self.keys)
+        return bool(self.cells)
 
 
-def compare(recount: Mapping[bytes, int], table: Mapping[bytes, int]) -> Difference:
-    """Find what is lost from a table, and what is double in it."""
+def compare(recount: Mapping[Cell, int], table: Mapping[Cell, int]) -> Difference:
+    """Find what is lost from a table, and what is double in it, window by window."""
     excess = {
-        key: table.get(key, 0) - recount.get(key, 0)
-        for key in {**recount, **table}
-        if table.get(key, 0) != recount.get(key, 0)
+        cell: table.get(cell, 0) - recount.get(cell, 0)
+        for cell in {**recount, **table}
+        if table.get(cell, 0) != recount.get(cell, 0)
     }
     return Difference(
         lost=-sum(count for count in excess.values() if count < 0),
         double=sum(count for count in excess.values() if count > 0),
-        keys=tuple(sorted(excess, key=lambda key: (-abs(excess[key]), key))),
+        cells=tuple(sorted(excess, key=lambda cell: (-abs(excess[cell]), cell))),
     )

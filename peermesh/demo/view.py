@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from peermesh.demo.keys import label
-from peermesh.demo.protocol import Checkpoint
+from peermesh.demo.keys import BAD, label
+from peermesh.demo.tally import Cell, totals_of
 
 TOP_COUNT: Final = 10
 """Keys that are shown: they leave room for the rest on the smallest terminal."""
@@ -26,19 +26,22 @@ class View:
     """The table at a moment."""
 
     lines: int
-    """Lines of the input that are processed."""
+    """Lines that are counted."""
     total: int
-    """Lines of the input."""
+    """Lines of the input, all replays."""
+    lag: int
+    """Lines that are in the log and not counted."""
     bad: int
     keys: int
+    windows: int
     top: tuple[tuple[str, int], ...]
-    """The keys with the largest counts, in words."""
+    """The keys with the largest counts over all windows, in words."""
     rate: float
     """Lines a second."""
 
     @property
     def share(self) -> float:
-        """How much of the input is processed, of 1."""
+        """How much of the input is counted, of 1."""
         return self.lines / self.total if self.total else 1.0
 
 
@@ -58,14 +61,18 @@ class Rate:
         return (lines - first) / (now - began) if now > began else 0.0
 
 
-def make_view(counts: Mapping[bytes, int], checkpoint: Checkpoint, total: int, rate: float) -> View:
-    """Look at a table."""
-    top = heapq.nsmallest(TOP_COUNT, counts.items(), key=lambda entry: (-entry[1], entry[0]))
+def make_view(table: Mapping[Cell, int], total: int, appended: int, rate: float) -> View:
+    """Look at a table, of which so many lines are in the log."""
+    totals = totals_of(table)
+    lines, bad = totals.total(), totals.pop(BAD, 0)
+    top = heapq.nsmallest(TOP_COUNT, totals.items(), key=lambda entry: (-entry[1], entry[0]))
     return View(
-        lines=checkpoint.lines,
+        lines=lines,
         total=total,
-        bad=checkpoint.bad,
-        keys=len(counts),
+        lag=max(0, appended - lines),
+        bad=bad,
+        keys=len(totals),
+        windows=len({window for window, _ in table}),
         top=tuple((shorten(label(key)), count) for key, count in top),
         rate=rate,
     )
@@ -73,7 +80,11 @@ def make_view(counts: Mapping[bytes, int], checkpoint: Checkpoint, total: int, r
 
 def describe(view: View) -> str:
     """Write a view as one line."""
-    parts = [f"{view.lines:,} of {view.total:,} lines ({view.share:.0%})", f"{view.keys:,} keys"]
+    parts = [
+        f"{view.lines:,} of {view.total:,} lines ({view.share:.0%})",
+        f"{view.keys:,} keys in {view.windows:,} windows",
+        f"lag {view.lag:,}",
+    ]
     if view.bad:
         parts.append(f"{view.bad:,} bad lines")
     if view.rate:

@@ -1,52 +1,65 @@
-"""The third process: holds a clone of the table, shows it as it grows, hands it over at last."""
+"""The role of the viewer: holds clones of the table and the log, and shows the table as it grows.
+
+At last it hands over what its clones have, to be compared with the recount.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
 import trio
 
-from peermesh import Endpoint, Store
+from peermesh import Backend, Endpoint, Log, Store
 from peermesh.demo.display import Display, choose_display
+from peermesh.demo.events import LOG_NAME
 from peermesh.demo.link import Assignment, Message, Orders, Reports
-from peermesh.demo.protocol import CHECKPOINT, STORE_NAME, Checkpoint, read_table
+from peermesh.demo.mesh import COUNTS, IDLE_SECONDS, TABLE_FILE, dial
+from peermesh.demo.tally import Cell
 from peermesh.demo.view import Rate, make_view
 from wire.errors import StoreError
+from wire.values import Value
 
-REDIAL_SECONDS_MAX: Final = 0.5
-"""The longest pause between attempts to reach a sensor that is being started again."""
-
-LOOK_SECONDS: Final = 0.2
+LOOK_SECONDS: Final = 0.3
 """How often the viewer looks at its table, unless that takes long."""
 
-LOOK_SHARE_MAX: Final = 0.2
+LOOK_SHARE_MAX: Final = 0.1
 """Of its time, the viewer looks at its table for no more than this: large ones less often."""
 
 PATIENCE_SECONDS: Final = 120.0
 """How long the viewer tries to be level with its master at last, before it gives up."""
 
-IDLE_SECONDS: Final = 1.0
-"""How long one attempt to be level with the master may take: a round trip, and some ticks."""
 
-TABLE_FILE: Final = "table.json"
+def read_table(items: Iterable[tuple[Value, Value]]) -> dict[Cell, int]:
+    """Give the counts by window and key; what the job keeps beside them is left out."""
+    table: dict[Cell, int] = {}
+    for found, count in items:
+        match found:
+            case (datetime() as window, str(key)) if isinstance(count, int):
+                table[int(window.timestamp()), key] = count
+            case _:
+                pass
+    return table
 
 
 class Viewer:
-    """Looks at the clone, again and again."""
+    """Looks at the clones, again and again."""
 
     def __init__(
-        self, store: Store, display: Display, reports: Reports, assignment: Assignment
+        self, store: Store, log: Log, display: Display, reports: Reports, assignment: Assignment
     ) -> None:
         """Show ``store`` on ``display``."""
         self._store = store
+        self._log = log
         self._display = display
         self._reports = reports
-        self._total = assignment.lines
+        self._total = assignment.total()
         self._rate = Rate()
         self._path = assignment.path(TABLE_FILE)
-        self._seen: Checkpoint | None = None
+        self._seen: tuple[int, int] | None = None
         self.finishing = trio.Event()
 
     def receive(self, order: Message) -> None:
@@ -64,46 +77,53 @@ class Viewer:
             pause = (trio.current_time() - began) / LOOK_SHARE_MAX
             with trio.move_on_after(max(pause, LOOK_SECONDS)):
                 await self.finishing.wait()
-        # Level with the master once more: the job is done, so that nothing comes after that.
+        # Level with the masters once more: the job is done, so that nothing comes after that.
         with trio.fail_after(PATIENCE_SECONDS):
-            while not await self._store.await_idle(timeout=IDLE_SECONDS):
+            while not (
+                await self._store.await_idle(timeout=IDLE_SECONDS)
+                and await self._log.await_idle(timeout=IDLE_SECONDS)
+            ):
                 pass
         await self._look()
         await self._hand_over()
 
     async def _look(self) -> None:
         try:
-            if self._seen == Checkpoint.of(await self._store.get(CHECKPOINT)):
-                return
-            counts, checkpoint = read_table(await self._store.items())
+            table = read_table(await self._store.items())
+            appended = (await self._log.offsets())[0].end
         except StoreError:
-            return  # No master for long. The supervisor sees to that, and reports it.
+            return  # Nobody leads for long. The supervisor sees to that, and reports it.
         now = trio.current_time()
-        view = make_view(counts, checkpoint, self._total, self._rate.update(checkpoint.lines, now))
-        self._display.show(view, now)
-        self._seen = checkpoint
-        self._reports.send("progress", lines=view.lines, bad=view.bad, keys=view.keys, top=view.top)
+        rate = self._rate.update(sum(table.values()), now)
+        view = make_view(table, self._total, appended, rate)
+        if (view.lines, view.lag) != self._seen:
+            self._seen = view.lines, view.lag
+            self._display.show(view, now)
+            self._reports.send("progress", lines=view.lines, keys=view.keys, lag=view.lag)
 
     async def _hand_over(self) -> None:
-        counts, checkpoint = read_table(await self._store.items())
-        table = {
-            "lines": checkpoint.lines,
-            "bad": checkpoint.bad,
-            "counts": [[key.hex(), count] for key, count in sorted(counts.items())],
+        table = read_table(await self._store.items())
+        appended = (await self._log.offsets())[0].end
+        found = {
+            "appended": appended,
+            "counts": [[*cell, count] for cell, count in sorted(table.items())],
         }
-        await trio.Path(self._path).write_text(json.dumps(table))
-        self._reports.send("table", lines=checkpoint.lines, bad=checkpoint.bad, keys=len(counts))
+        await trio.Path(self._path).write_text(json.dumps(found))
+        self._reports.send("table", lines=sum(table.values()), appended=appended)
 
 
 async def run(assignment: Assignment) -> None:
     """Be the viewer until the table is finished, or the supervisor ends it."""
     reports = Reports(assignment.reports)
     token = trio.lowlevel.current_trio_token()
-    async with Endpoint() as endpoint, trio.open_nursery() as nursery:
-        store = await endpoint.attach_clone(STORE_NAME)
-        nursery.start_soon(endpoint.peer, "127.0.0.1", assignment.port, REDIAL_SECONDS_MAX)
+    async with Endpoint(forwarding=False) as endpoint, trio.open_nursery() as nursery:
+        store = await endpoint.attach_clone(COUNTS)
+        log = await endpoint.attach_log_clone(
+            LOG_NAME, Backend.SQLite, path=assignment.path("events-copy.sqlite")
+        )
+        dial(endpoint, nursery, assignment.ports)
         with choose_display(draws=assignment.draws) as display:
-            viewer = Viewer(store, display, reports, assignment)
+            viewer = Viewer(store, log, display, reports, assignment)
             Orders(
                 lambda order: token.run_sync_soon(viewer.receive, order),
                 lambda: token.run_sync_soon(nursery.cancel_scope.cancel),

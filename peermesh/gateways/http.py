@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import h11
 import trio
 
 from peermesh.gateways.limits import (
+    DRAIN_SECONDS,
     DRAINED_SIZE_MAX,
     HEAD_SECONDS,
     HEAD_SIZE_MAX,
     IDLE_SECONDS,
     KEEPALIVE_SECONDS,
     RECEIVE_SIZE,
+    SEND_SECONDS,
 )
 from wire.errors import MeshError
 
@@ -58,6 +61,8 @@ class HttpConnection:
         """Own the stream from now on."""
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
+        self.silent_since: float | None = None
+        """Since when the client is waited for, in seconds of trio's clock; ``None`` if not."""
 
     @property
     def can_reply(self) -> bool:
@@ -76,8 +81,11 @@ class HttpConnection:
         try:
             if not self._http.trailing_data[0]:
                 await self._await_first_byte()
-            with trio.fail_after(HEAD_SECONDS):
-                event = await self._next_event()
+            # As a rule all of it has come at once, and needs no clock.
+            event: object = self._http.next_event()
+            if event is h11.NEED_DATA:
+                with trio.fail_after(HEAD_SECONDS):
+                    event = await self._next_event()
         except trio.TooSlowError:
             return None
         except h11.RemoteProtocolError as error:
@@ -93,7 +101,7 @@ class HttpConnection:
         with trio.fail_after(IDLE_SECONDS):
             self._http.receive_data(await self._receive())
 
-    async def body(self) -> AsyncIterator[bytes]:
+    async def body(self) -> AsyncGenerator[bytes, None]:
         """Give the body of the request, piece by piece; raises ``Disconnected`` in the middle."""
         if self._http.they_are_waiting_for_100_continue:
             await self._send(h11.InformationalResponse(status_code=100, headers=[]))
@@ -107,18 +115,20 @@ class HttpConnection:
 
     async def whole_body(self, size_max: int) -> bytes | None:
         """Give the body of the request at once; ``None`` if it is too long."""
-        body = b""
-        async for data in self.body():
-            body += data
-            if len(body) > size_max:
-                return None
-        return body
+        whole = b""
+        async with aclosing(self.body()) as body:
+            async for data in body:
+                whole += data
+                if len(whole) > size_max:
+                    return None
+        return whole
 
     async def reply(self, reply: Reply) -> None:
         """Send a short answer; what is left of the request's body is thrown away first."""
         await self._drain()
         data = self._begin(reply.status, reply.headers, len(reply.body))
-        data += self._http.send(h11.Data(data=reply.body)) or b""
+        if reply.body:
+            data += self._http.send(h11.Data(data=reply.body)) or b""
         await self._send_bytes(data + (self._http.send(h11.EndOfMessage()) or b""))
 
     async def stream(self, length: int, pieces: AsyncIterator[bytes], headers: Headers) -> None:
@@ -150,10 +160,12 @@ class HttpConnection:
         if self._http.they_are_waiting_for_100_continue:
             return
         drained = 0
-        async for data in self.body():
-            drained += len(data)
-            if drained > DRAINED_SIZE_MAX:
-                return
+        with trio.move_on_after(DRAIN_SECONDS):
+            async with aclosing(self.body()) as body:
+                async for data in body:
+                    drained += len(data)
+                    if drained > DRAINED_SIZE_MAX:
+                        return
 
     async def _refuse(self, error: h11.RemoteProtocolError) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -169,16 +181,27 @@ class HttpConnection:
         return event
 
     async def _receive(self) -> bytes:
+        self.silent_since = trio.current_time()
         try:
             return bytes(await self._stream.receive_some(RECEIVE_SIZE))
         except trio.BrokenResourceError as error:
             raise Disconnected("the connection broke") from error
+        finally:
+            self.silent_since = None
 
     async def _send(self, event: h11.InformationalResponse | h11.Response) -> None:
         await self._send_bytes(self._http.send(event) or b"")
 
     async def _send_bytes(self, data: bytes) -> None:
+        self.silent_since = trio.current_time()
+        view = memoryview(data)
         try:
-            await self._stream.send_all(data)
+            for at in range(0, len(view), RECEIVE_SIZE):
+                with trio.fail_after(SEND_SECONDS):
+                    await self._stream.send_all(view[at : at + RECEIVE_SIZE])
         except trio.BrokenResourceError as error:
             raise Disconnected("the connection broke") from error
+        except trio.TooSlowError as error:
+            raise Disconnected("the client does not read the answer") from error
+        finally:
+            self.silent_since = None

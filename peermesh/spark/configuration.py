@@ -19,8 +19,9 @@ CONNECT_SECONDS: Final = 5
 READ_SECONDS: Final = 60
 """How long a gateway may take to answer: Hadoop's default, as long as a large upload settles."""
 
-RETRIES: Final = "100,50"
-"""Milliseconds between two tries, and how many: five seconds' worth of a gateway's restart."""
+RETRIES: Final = "100,50,1000,60"
+"""Milliseconds between two tries, and how many: five seconds of quick ones, in which a small store
+is there again, and a minute of slow ones, in which a large one is."""
 
 FAILOVER_ATTEMPTS: Final = 1_000
 """How often gateways are tried in turns. Hadoop's client does not pause in between; a standby

@@ -25,7 +25,7 @@ _ADVICE: Final = (
 
 def spark_problem(environment: Mapping[str, str] | None = None) -> str | None:
     """Say in a sentence what is missing for Spark to run here; ``None`` if nothing is."""
-    if importlib.util.find_spec("pyspark") is None:
+    if any(importlib.util.find_spec(name) is None for name in ("pyspark", "pyarrow")):
         return "Spark is not installed: pip install 'peermesh[spark]'"
     return java_problem(os.environ if environment is None else environment)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self
 
 import pyspark
 from pyspark import SparkConf, SparkContext
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 THREADS: Final = 2
-"""Threads, and partitions of each piece of work: what the smallest machine has."""
+"""Threads: what the smallest machine has."""
 
 MEMORY: Final = "512m"
 """For the JVM's heap, of which pieces of a few megabytes fill little."""
@@ -48,9 +48,6 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %p %c: %m%n%ex
 """
-
-Item = TypeVar("Item")
-Result = TypeVar("Result")
 
 
 class LocalSpark:
@@ -86,23 +83,9 @@ class LocalSpark:
 
     def session(self) -> SparkSession:
         """Give a session of it, for tables and streams."""
-        from pyspark.sql import SparkSession  # the demo does without, and starts sooner
+        from pyspark.sql import SparkSession
 
         return SparkSession(self._context)
-
-    def fold(
-        self,
-        items: Sequence[Item],
-        fold: Callable[[Iterable[Item]], Iterator[Result]],
-        merge: Callable[[Result, Result], Result],
-    ) -> Result:
-        """Fold each partition of the items into results, and merge those.
-
-        It is how Spark's own ``countByKey`` works: no shuffle, which costs as much again for pieces
-        as small as ours. Both functions have to be importable by Spark's Python workers.
-        """
-        pieces = self._context.parallelize(items, THREADS)
-        return pieces.mapPartitions(fold).reduce(merge)
 
     def stop(self) -> None:
         """End it, and its processes."""

@@ -122,6 +122,32 @@ async def open_raw(
         yield raw
 
 
+@asynccontextmanager
+async def besieged(**settings: object) -> AsyncIterator[SimpleNamespace]:
+    """Give a hub under attack, and a friend who must not notice."""
+    async with open_world() as world:
+        hub, friend = await world.add(**settings), await world.add()
+        await world.peer(friend, hub)
+        ear, mouth = friend.subscribe("/check"), hub.subscribe("/check")
+        await world.known()
+        status = hub.subscribe_status()
+        connection = hub.loop.peerings[friend.node_id()].connection
+
+        async def check() -> None:
+            """The hub and its friend still hear each other, over the connection they had."""
+            await hub.publish("/check", "from the hub")
+            await friend.publish("/check", "from the friend")
+            assert await ear.get() == ("/check", "from the hub")
+            assert await mouth.get() == ("/check", "from the friend")
+            await until(lambda: list(hub.loop.peerings) == [friend.node_id()])
+            await until(lambda: len(hub.loop._connections) == 1)
+            assert hub.loop.peerings[friend.node_id()].connection is connection
+            assert len(hub.loop.greeter) == 0
+
+        fields = {"world": world, "hub": hub, "friend": friend, "status": status, "check": check}
+        yield SimpleNamespace(port=world.ports[hub], **fields)
+
+
 class OwnedClock:
     """The watch of one endpoint in the test's hands: its seconds pass when the test says so."""
 
@@ -165,6 +191,7 @@ def kit() -> SimpleNamespace:
         great_id=GREAT_ID,
         world=open_world,
         raw=open_raw,
+        besieged=besieged,
         encoded=encoded,
         until=until,
         events_until=events_until,

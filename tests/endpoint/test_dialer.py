@@ -12,7 +12,7 @@ import trio.testing
 from endpoint.core import EndpointCore
 from endpoint.dialer import BACKOFF_FIRST_SECONDS, CONNECT_TIMEOUT_SECONDS, STOOD_SECONDS, Dialer
 from endpoint.loop import EndpointLoop
-from endpoint.outbox import OverflowPolicy
+from endpoint.settings import Settings
 from endpoint.status import StatusCode
 from endpoint.transport import StreamTransport, Transport
 from wire.errors import ErrorCode, MeshError
@@ -23,8 +23,7 @@ HERE, THERE = EndpointId(b"\1" * 16), EndpointId(b"\2" * 16)
 
 
 def make_loop(local: EndpointId) -> EndpointLoop:
-    policy = OverflowPolicy.DISCONNECT
-    return EndpointLoop(EndpointCore(local), ttl=16, policy=policy, first_sequence=0)
+    return EndpointLoop(EndpointCore(local), Settings(), first_sequence=0)
 
 
 def make_dialer(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import random
 from contextlib import AsyncExitStack, asynccontextmanager
-from types import SimpleNamespace
 
 import cbor2
 import pytest
 import trio
 import trio.testing
 
-from endpoint import StatusCode, core as core_module, endpoint as endpoint_module
+from endpoint import StatusCode
 from endpoint.outbox import WINDOW_SIZE
 from endpoint.vigil import STARVATION_SECONDS
 from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, OUR_VERSIONS
@@ -42,32 +41,6 @@ from wire.messages import (
 STRANGER = EndpointId(b"\x77" * 16)
 DEEP = b"\x81" * 100_000 + b"\x00"
 """CBOR: a list in a list in a list, deeper than any stack."""
-
-
-@asynccontextmanager
-async def besieged(kit, **settings):
-    """A hub under attack, and a friend who must not notice."""
-    async with kit.world() as world:
-        hub, friend = await world.add(**settings), await world.add()
-        await world.peer(friend, hub)
-        ear, mouth = friend.subscribe("/check"), hub.subscribe("/check")
-        await world.known()
-        status = hub.subscribe_status()
-        connection = hub.loop.peerings[friend.node_id()].connection
-
-        async def check() -> None:
-            """The hub and its friend still hear each other, over the connection they had."""
-            await hub.publish("/check", "from the hub")
-            await friend.publish("/check", "from the friend")
-            assert await ear.get() == ("/check", "from the hub")
-            assert await mouth.get() == ("/check", "from the friend")
-            await kit.until(lambda: list(hub.loop.peerings) == [friend.node_id()])
-            await kit.until(lambda: len(hub.loop._connections) == 1)
-            assert hub.loop.peerings[friend.node_id()].connection is connection
-            assert len(hub.loop.greeter) == 0
-
-        fields = {"world": world, "hub": hub, "friend": friend, "status": status, "check": check}
-        yield SimpleNamespace(port=world.ports[hub], **fields)
 
 
 def front(size: int = 0, kind: int = NODE_KIND, ttl: int = 1, header: int = 0, count: int = 0):
@@ -121,7 +94,7 @@ BEFORE_THE_HANDSHAKE = {
 @pytest.mark.parametrize("attack", BEFORE_THE_HANDSHAKE.values(), ids=BEFORE_THE_HANDSHAKE)
 async def test_bad_bytes_instead_of_a_handshake_end_the_connection_with_a_code(kit, attack) -> None:
     said, code = attack
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with kit.raw(siege.hub, siege.port, greets=False) as raw:
             await raw.send(*((said,) if isinstance(said, bytes) else said))
             (event,) = await kit.events_until(siege.status, StatusCode.PEER_UNAVAILABLE)
@@ -207,7 +180,7 @@ AFTER_THE_HANDSHAKE = {
 @pytest.mark.parametrize("attack", AFTER_THE_HANDSHAKE.values(), ids=AFTER_THE_HANDSHAKE)
 async def test_bad_bytes_from_a_peer_end_its_peering_with_a_code(kit, attack) -> None:
     said, code = attack
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with kit.raw(siege.hub, siege.port) as raw:
             await raw.send(said)
             events = await kit.events_until(siege.status, StatusCode.PEER_REMOVED)
@@ -226,7 +199,7 @@ async def test_bad_bytes_from_a_peer_end_its_peering_with_a_code(kit, attack) ->
 async def test_a_connection_cut_off_in_the_middle_of_a_frame_leaves_nothing_behind(
     kit, is_after: bool
 ) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         whole = front(1_000_000, kind=1) + bytes(100)
         for size in (1, 7, 8, 15, 27, 100):
             async with kit.raw(siege.hub, siege.port, greets=is_after) as raw:
@@ -242,7 +215,7 @@ async def test_a_connection_lost_at_any_step_of_the_handshake_leaves_nothing_beh
     kit, order: str, steps: int
 ) -> None:
     local = kit.small_id if order == "small" else kit.great_id
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with kit.raw(siege.hub, siege.port, local, greets=False) as raw:
             from_us = [OUR_VERSIONS, Hello(local, VectorTime())]
             if order == "small":
@@ -257,7 +230,7 @@ async def test_a_connection_lost_at_any_step_of_the_handshake_leaves_nothing_beh
 
 
 async def test_connections_leave_no_file_descriptor_behind(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         before = len(os.listdir("/proc/self/fd"))
         for said in (b"", NOISE, b"PMSH\0\1\0\1", b"PMSH\0\7\0\x09"):
             for _ in range(5):
@@ -272,7 +245,7 @@ async def test_connections_leave_no_file_descriptor_behind(kit) -> None:
 
 
 async def test_a_frame_that_comes_byte_by_byte_is_a_frame(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         subscriber = siege.hub.subscribe("/t")
         async with kit.raw(siege.hub, siege.port) as raw:
             for byte in raw.node("/t", b"slowly"):
@@ -285,7 +258,7 @@ async def test_a_frame_that_comes_byte_by_byte_is_a_frame(kit) -> None:
 
 
 async def test_payloads_that_are_no_values_are_skipped_and_counted(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         subscriber = siege.hub.subscribe("/t")
         async with kit.raw(siege.hub, siege.port) as raw:
             bad = (
@@ -309,7 +282,7 @@ async def test_payloads_that_are_no_values_are_skipped_and_counted(kit) -> None:
 
 
 async def test_spoofed_senders_are_not_believed_where_they_cannot_be_right(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         subscriber, afar = siege.hub.subscribe("/t"), siege.friend.subscribe("/t")
         await siege.world.known()
         async with kit.raw(siege.hub, siege.port) as raw:
@@ -326,7 +299,7 @@ async def test_spoofed_senders_are_not_believed_where_they_cannot_be_right(kit) 
 
 
 async def test_repeated_frames_are_delivered_once(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         subscriber = siege.hub.subscribe("/t")
         async with kit.raw(siege.hub, siege.port) as raw:
             again = raw.node("/t", b"once")
@@ -339,7 +312,7 @@ async def test_repeated_frames_are_delivered_once(kit) -> None:
 
 
 async def test_commands_to_stores_that_do_not_exist_go_nowhere(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         subscriber = siege.hub.subscribe("")
         async with kit.raw(siege.hub, siege.port) as raw:
             topic = "none/<$>/data/master"
@@ -356,7 +329,7 @@ async def test_commands_to_stores_that_do_not_exist_go_nowhere(kit) -> None:
 
 
 async def test_commands_that_come_with_a_farewell_are_still_answered(kit) -> None:
-    async with besieged(kit) as siege, siege.hub.attach_master("some"):
+    async with kit.besieged() as siege, siege.hub.attach_master("some"):
         async with kit.raw(siege.hub, siege.port) as raw:
             topic = "some/<$>/data/master"
             command = raw.node(topic, encode(()), kind=PackedType.COMMAND)
@@ -369,9 +342,8 @@ async def test_commands_that_come_with_a_farewell_are_still_answered(kit) -> Non
 # Floods.
 
 
-async def test_endpoints_that_do_not_exist_are_bounded_and_forgotten(kit, monkeypatch) -> None:
-    monkeypatch.setattr(core_module, "ENDPOINTS_MAX", 300)
-    async with besieged(kit) as siege:
+async def test_endpoints_that_do_not_exist_are_bounded_and_forgotten(kit) -> None:
+    async with kit.besieged(endpoints_max=300) as siege:
         hub, clock = siege.hub, kit.clock(siege.hub)
         known = hub.loop.core.topology.announcements
         ids = [EndpointId(b"\x55" * 8 + number.to_bytes(8)) for number in range(1_000)]
@@ -395,7 +367,7 @@ async def test_endpoints_that_do_not_exist_are_bounded_and_forgotten(kit, monkey
 
 
 async def test_a_peer_that_asks_without_reading_the_answers_is_dropped(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         for number in range(6):
             siege.hub.subscribe(f"/{number}" + "x" * 60_000)
         async with kit.raw(siege.hub, siege.port) as raw:
@@ -415,7 +387,7 @@ async def test_a_peer_that_asks_without_reading_the_answers_is_dropped(kit) -> N
 
 
 async def test_data_beyond_the_credit_is_refused_before_it_fills_the_memory(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         kit.clock(siege.hub)
         subscriber = siege.hub.subscribe("/t", queue_size=10)
         async with kit.raw(siege.hub, siege.port) as raw:
@@ -434,7 +406,7 @@ async def test_data_beyond_the_credit_is_refused_before_it_fills_the_memory(kit)
 
 
 async def test_a_peer_that_never_grants_credit_is_given_up(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         clock = kit.clock(siege.hub)
         async with kit.raw(siege.hub, siege.port, subscriptions=("/t",)) as raw:
             # It is alive and reads, and says nothing about room.
@@ -462,7 +434,7 @@ async def test_a_peer_that_never_grants_credit_is_given_up(kit) -> None:
 
 
 async def test_credit_without_measure_and_pongs_that_nobody_asked_for_do_no_harm(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with kit.raw(siege.hub, siege.port, subscriptions=("/t",)) as raw:
             await raw.send(Credit(2**62), Credit(0), *(Pong(number, 0) for number in range(1_000)))
             await raw.send(Ping(7, 7))
@@ -474,11 +446,8 @@ async def test_credit_without_measure_and_pongs_that_nobody_asked_for_do_no_harm
         await siege.check()
 
 
-async def test_silent_strangers_make_room_for_others_and_are_ended_in_time(
-    kit, monkeypatch
-) -> None:
-    monkeypatch.setattr(endpoint_module, "HANDSHAKES_MAX", 8)
-    async with besieged(kit) as siege, trio.open_nursery() as nursery:
+async def test_silent_strangers_make_room_for_others_and_are_ended_in_time(kit) -> None:
+    async with kit.besieged(handshakes_max=8) as siege, trio.open_nursery() as nursery:
         clock, opened, verdicts = kit.clock(siege.hub), [], []
 
         async def be_silent() -> None:
@@ -501,9 +470,8 @@ async def test_silent_strangers_make_room_for_others_and_are_ended_in_time(
     # The nursery closes only when all of them have been told.
 
 
-async def test_a_crowd_of_peers_is_not_let_in(kit, monkeypatch) -> None:
-    monkeypatch.setattr(endpoint_module, "PEERS_MAX", 3)
-    async with besieged(kit) as siege, AsyncExitStack() as stack:
+async def test_a_crowd_of_peers_is_not_let_in(kit) -> None:
+    async with kit.besieged(connections_max=3) as siege, AsyncExitStack() as stack:
         for number in range(2):
             local = EndpointId(b"\x33" * 15 + bytes([number]))
             await stack.enter_async_context(kit.raw(siege.hub, siege.port, local))
@@ -516,7 +484,7 @@ async def test_a_crowd_of_peers_is_not_let_in(kit, monkeypatch) -> None:
 
 
 async def test_the_reason_of_a_peer_writes_no_lines_of_its_own_into_the_log(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with kit.raw(siege.hub, siege.port) as raw:
             await raw.send(
                 DropConn(ErrorCode.UNSPECIFIED, "bye\n2026-01-01 ERROR all is lost\x1b[2J")
@@ -552,7 +520,7 @@ async def listener(kit, *said: object, closes: bool = False):
 
 
 async def test_a_listener_that_hangs_up_or_stays_silent_is_unavailable(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with listener(kit, closes=True) as (port, _):
             outcome = await siege.hub.peer(kit.host, port, retry=0)
             assert outcome.error.code is ErrorCode.PEER_DISCONNECT_DURING_HANDSHAKE
@@ -573,7 +541,7 @@ async def test_a_listener_that_hangs_up_or_stays_silent_is_unavailable(kit) -> N
 
 
 async def test_a_listener_that_drops_everybody_is_unavailable_with_its_reason(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         drop = DropConn(ErrorCode.NOT_AUTHORIZED, "you are not on the list")
         said = [b"PMSH\0\1\0\1", frame_control(*encode_control(drop))]
         async with listener(kit, *said) as (port, _):
@@ -584,7 +552,7 @@ async def test_a_listener_that_drops_everybody_is_unavailable_with_its_reason(ki
 
 
 async def test_somebody_else_with_the_id_of_the_hub_is_refused(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         async with kit.raw(siege.hub, siege.port, siege.hub.node_id(), greets=False) as raw:
             await raw.send(OUR_VERSIONS, Hello(siege.hub.node_id(), VectorTime()))
             drop = await raw.receive_some(DropConn)
@@ -593,7 +561,7 @@ async def test_somebody_else_with_the_id_of_the_hub_is_refused(kit) -> None:
 
 
 async def test_an_endpoint_that_died_and_comes_back_with_its_id_is_heard(kit) -> None:
-    async with besieged(kit) as siege:
+    async with kit.besieged() as siege:
         subscriber, afar = siege.hub.subscribe("/t"), siege.friend.subscribe("/t")
         await siege.world.known()
         async with kit.raw(siege.hub, siege.port) as old:

@@ -160,15 +160,43 @@ def test_a_missing_java_is_one_sentence(tmp_path):
     assert "install Java 17" in one_sentence(failed, ExitCode.MISSING)
 
 
-def test_a_key_that_no_event_has_is_one_sentence(tmp_path):
-    path = tmp_path / "events"
-    path.write_text('{"good": 1}\n')
-    # A Java that only tells its version: the key is looked for before Spark is started.
-    java = tmp_path / "bin" / "java"
-    java.parent.mkdir()
+@pytest.fixture
+def java_home(tmp_path) -> str:
+    """Give a Java that only tells its version: nothing is asked of it before Spark is started."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n")
     java.chmod(0o755)
-    failed = run("demo", "--input", str(path), "--key", "godo", JAVA_HOME=str(tmp_path))
+    return str(tmp_path / "java")
+
+
+def test_missing_http_is_one_sentence(java_home):
+    code = "import sys; sys.modules['h11'] = None; from peermesh.cli import main; main()"
+    failed = subprocess.run(
+        [sys.executable, "-c", code, "demo"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=ENVIRONMENT | {"JAVA_HOME": java_home},
+        check=False,
+    )
+    assert "pip install 'peermesh[http]'" in one_sentence(failed, ExitCode.MISSING)
+
+
+def test_a_picture_that_cannot_be_written_is_one_sentence(tmp_path, java_home):
+    path = tmp_path / "events"
+    path.write_text('{"a": 1}\n')
+    wanted = str(tmp_path / "nowhere" / "run.svg")
+    failed = run(
+        "demo", "--input", str(path), "--key", "a", "--picture", wanted, JAVA_HOME=java_home
+    )
+    assert "run.svg: No such file" in one_sentence(failed, ExitCode.FAILED)
+
+
+def test_a_key_that_no_event_has_is_one_sentence(tmp_path, java_home):
+    path = tmp_path / "events"
+    path.write_text('{"good": 1}\n')
+    failed = run("demo", "--input", str(path), "--key", "godo", JAVA_HOME=java_home)
     assert "no event of" in one_sentence(failed, ExitCode.FAILED)
     assert "has good" in failed.stderr
 

@@ -35,7 +35,7 @@ TRUST = [
         "who is refused is told why",
         "an expired certificate looks like a network that drops connections",
         "endpoint/tls.py",
-        "        alert = self._outgoing.read() or alert\n",
+        "        alert = self.session.take_outgoing() or alert\n",
         '        alert = b""\n',
         _TRUST_TESTS,
     ),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, SNAPSHOT_WINDOW_CHUNKS
+from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, SNAPSHOT_WINDOW_CHUNKS, WRITERS_MAX
 from stores.snapshots import REQUEST_TIMEOUT_TICKS, Chunk, SnapshotSink, SnapshotSource
 from stores.table import Columns, Entry
+from wire.errors import DecodeError
 
 
 def columns_of(sizes: list[int]) -> Columns:
@@ -68,7 +70,7 @@ def test_a_sink_asks_for_a_window_only():
     sink = SnapshotSink()
     assert sink.ask() == tuple(range(SNAPSHOT_WINDOW_CHUNKS))
     assert sink.ask() == ()
-    chunk = Chunk(0, is_last=False, pairs=(), revisions=(), expiries=())
+    chunk = Chunk(0, is_last=False, pairs=(b"k", b"v"), revisions=(1,), expiries=())
     assert sink.receive(chunk) == (SNAPSHOT_WINDOW_CHUNKS,)
 
 
@@ -110,3 +112,27 @@ def test_loss_repetition_and_disorder_do_no_harm(data):
                 sink.receive(chunk)
         requests = []
     assert sink.take() == columns
+
+
+def test_a_snapshot_that_would_never_end_is_refused():
+    again = [b"k", b"v"]
+    for pairs, words in (((), "nothing"), (again, "twice")):
+        sink = SnapshotSink()
+        sink.receive(Chunk(0, False, again, [1], []))
+        with pytest.raises(DecodeError, match=words):
+            sink.receive(Chunk(1, False, pairs, [1] * (len(pairs) // 2), []))
+
+
+def test_a_snapshot_has_no_more_writers_than_a_master():
+    sink, rows = SnapshotSink(), (None,) * (WRITERS_MAX // 2)
+    for index in range(2):
+        sink.receive(Chunk(index, False, (), (), (), rows))
+    with pytest.raises(DecodeError, match="writers"):
+        sink.receive(Chunk(2, True, (), (), (), rows[:1]))
+
+
+def test_chunks_far_beyond_what_was_asked_for_are_not_kept():
+    sink = SnapshotSink()
+    for index in range(10**6, 10**6 + 500):
+        assert sink.receive(Chunk(index, False, [b"k", b"v"], [1], [])) == ()
+    assert not sink._waiting

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from functools import lru_cache
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -52,16 +53,10 @@ class Access:
             raise InvalidRequest(f"Host: {host!r:.100} is no name that could be redirected to")
         if self._token is None:
             if not self._are_members:
-                self._check_local(host)
+                _check_local(host)
         elif not self._is_token(headers.get("authorization", "").removeprefix("Bearer ")):
             raise NotAuthorized("this gateway wants its token: Authorization: Bearer TOKEN")
         return host
-
-    def _check_local(self, host: str) -> None:
-        """Refuse names of others: a page in a browser may have its own name lead here."""
-        name = host if host.endswith("]") else host.rpartition(":")[0] or host
-        if not is_loopback(name.removeprefix("[").removesuffix("]")):
-            raise NotAuthorized(f"{host} is not this machine: ask for 127.0.0.1 or localhost")
 
     def grant(self, form: bytes) -> str:
         """Give the token to whoever knows it; raises ``NotAuthorized``."""
@@ -77,3 +72,11 @@ class Access:
     def _is_token(self, text: str) -> bool:
         assert self._token is not None, "there is something to compare with"
         return hmac.compare_digest(text.encode(), self._token.encode())
+
+
+@lru_cache(64)  # one client asks under one name
+def _check_local(host: str) -> None:
+    """Refuse names of others: a page in a browser may have its own name lead here."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    if not is_loopback(name.removeprefix("[").removesuffix("]")):
+        raise NotAuthorized(f"{host} is not this machine: ask for 127.0.0.1 or localhost")

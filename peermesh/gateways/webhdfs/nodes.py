@@ -16,11 +16,17 @@ something notices that the directory was deleted meanwhile.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
+from wire.decoding import decode
+from wire.encoding import encode
 from wire.values import Value
 
 ROOT_NUMBER: Final = 0
+
+CACHED_COUNT: Final = 4_096
+"""Keys and nodes that are kept ready: the directories of some hundred jobs, in a few megabytes."""
 
 SPACE: Final = "webhdfs"
 """The first element of all keys: the store may hold other things too."""
@@ -75,6 +81,18 @@ def decode_node(value: Value) -> Node:
 def entry_key(directory: int, name: str) -> Value:
     """Give the key of a directory's entry."""
     return (SPACE, "entry", directory, name)
+
+
+@lru_cache(CACHED_COUNT)
+def encoded_entry_key(directory: int, name: str) -> bytes:
+    """Give the key of a directory's entry as stores have it: the same few are asked for."""
+    return encode(entry_key(directory, name))
+
+
+@lru_cache(CACHED_COUNT)
+def decoded_node(value: bytes) -> Node:
+    """Read what is stored for a node, as stores have it."""
+    return decode_node(decode(value))
 
 
 def entries_prefix(directory: int) -> Value:

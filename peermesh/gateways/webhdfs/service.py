@@ -28,7 +28,13 @@ from peermesh.gateways.webhdfs.limits import (
     STANDBY_SECONDS,
     UPLOAD_WINDOW_CHUNKS,
 )
-from peermesh.gateways.webhdfs.nodes import Node, children_key, chunk_key
+from peermesh.gateways.webhdfs.nodes import (
+    Node,
+    children_key,
+    chunk_key,
+    decoded_node,
+    encoded_entry_key,
+)
 from peermesh.gateways.webhdfs.paths import path_text
 from peermesh.gateways.webhdfs.requests import (
     Create,
@@ -76,6 +82,11 @@ class StoreView:
         """Give the value of a key; ``None`` if it is missing."""
         found = self._runner.core.get(encode(key))
         return None if found is None else decode(found)
+
+    def node(self, directory: int, name: str) -> Node | None:
+        """Give a directory's entry of that name; ``None`` if there is none."""
+        found = self._runner.core.get(encoded_entry_key(directory, name))
+        return None if found is None else decoded_node(found)
 
     def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
         """Give the first keys that begin with a prefix, in order, with their values."""
@@ -246,7 +257,7 @@ class Service:
 
     async def create(self, request: Create, pieces: AsyncIterator[bytes]) -> None:
         """Write a file, which is there as a whole or not at all; raises ``Refusal``."""
-        self.check(request)
+        replaced = changes.check_create(self.tree, request)
         upload = uploads.Upload(next(_numbers()))
         try:
             with self._errors_told():
@@ -254,7 +265,8 @@ class Service:
         except BaseException:
             self._abandon(upload)
             raise
-        self.has_garbage()
+        if replaced is not None:
+            self.has_garbage()
 
     async def _write(
         self, request: Create, upload: uploads.Upload, pieces: AsyncIterator[bytes]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import secrets
 from collections import Counter
@@ -13,11 +14,11 @@ from typing import Final
 import trio
 
 from endpoint.bell import Bell
-from endpoint.network import Network
+from endpoint.network import Network, files_max
 from endpoint.store import Store
 from handshake.credentials import Credentials
 from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply, keep_alive
-from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX
+from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX, FILES_SHARE, SCARCE_SECONDS
 from peermesh.gateways.webhdfs import replies
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, TOKEN_SECONDS, Access
 from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refusal
@@ -28,6 +29,8 @@ from peermesh.testing.nurseries import open_serving_nursery
 from wire.errors import PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger("peermesh.gateways.webhdfs")
+
+_SCARCE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _PROCESS: Final = secrets.token_hex(8)
 """Who uploads: what another process has begun, and not ended, is lost."""
@@ -56,7 +59,7 @@ class WebHDFSGateway:
         self._service = Service(store, _PROCESS)
         self._requests: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
-        self._connections = 0
+        self._open: dict[HttpConnection, trio.CancelScope] = {}
         self._has_garbage = Bell()
         self._service.has_garbage = self._has_garbage.ring
         self.host = ""
@@ -80,12 +83,12 @@ class WebHDFSGateway:
     def statistics(self) -> GatewayStatistics:
         """Count what was done so far."""
         return GatewayStatistics(
-            self.is_active(), self._connections, dict(self._requests), dict(self._refusals)
+            self.is_active(), len(self._open), dict(self._requests), dict(self._refusals)
         )
 
     async def serve(self, listeners: list[trio.SocketListener]) -> None:
         """Accept connections until cancelled."""
-        limit = trio.CapacityLimiter(CONNECTIONS_MAX)
+        limit = trio.CapacityLimiter(min(CONNECTIONS_MAX, files_max() // FILES_SHARE))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._collect)
             for listener in listeners:
@@ -95,15 +98,30 @@ class WebHDFSGateway:
         self, listener: trio.SocketListener, limit: trio.CapacityLimiter, nursery: trio.Nursery
     ) -> None:
         while True:
+            try:
+                stream = await listener.accept()
+            except OSError as error:
+                if error.errno not in _SCARCE:
+                    raise
+                logger.warning("no room for another connection: %s", error)
+                self._make_room()
+                await trio.sleep(SCARCE_SECONDS)
+                continue
+            if not limit.available_tokens:
+                self._make_room()
             token = object()
             await limit.acquire_on_behalf_of(token)
-            stream = await listener.accept()
             nursery.start_soon(self._converse, stream, limit, token)
+
+    def _make_room(self) -> None:
+        """End the connection whose client is silent for longest."""
+        silent = [each for each in self._open if each.silent_since is not None]
+        if silent:
+            self._open[min(silent, key=lambda each: each.silent_since or 0.0)].cancel()
 
     async def _converse(
         self, stream: trio.SocketStream, limit: trio.CapacityLimiter, token: object
     ) -> None:
-        self._connections += 1
         try:
             keep_alive(stream)
             async with stream:
@@ -115,16 +133,18 @@ class WebHDFSGateway:
             # A mistake of ours in one request is not the end of all others.
             logger.exception("a request to the WebHDFS gateway failed")
         finally:
-            self._connections -= 1
             limit.release_on_behalf_of(token)
 
     async def _talk(self, connection: HttpConnection) -> None:
+        self._open[connection] = scope = trio.CancelScope()
         try:
-            while (head := await connection.next_head()) is not None:
-                await self._answer(connection, head)
+            with scope:
+                while (head := await connection.next_head()) is not None:
+                    await self._answer(connection, head)
         except Disconnected as reason:
             logger.debug("%s", reason)
         finally:
+            del self._open[connection]
             await connection.close()
 
     async def _answer(self, connection: HttpConnection, head: Head) -> None:

@@ -12,7 +12,6 @@ from peermesh.gateways.webhdfs.nodes import (
     children_key,
     decode_node,
     entries_prefix,
-    entry_key,
     root_node,
 )
 from peermesh.gateways.webhdfs.paths import Path, path_text
@@ -24,6 +23,9 @@ class View(Protocol):
 
     def get(self, key: Value) -> Value:
         """Give the value of a key; ``None`` if it is missing."""
+
+    def node(self, directory: int, name: str) -> Node | None:
+        """Give a directory's entry of that name; ``None`` if there is none."""
 
     def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
         """Give the first keys that begin with a prefix, in order, with their values."""
@@ -53,8 +55,7 @@ class Tree:
         """Give a directory's entry of that name, if it is a directory and has one."""
         if directory is None or not directory.is_directory:
             return None
-        value = self.view.get(entry_key(directory.number, name))
-        return None if value is None else decode_node(value)
+        return self.view.node(directory.number, name)
 
     def node(self, path: Path) -> Node:
         """Give what is there; raises ``NotFound``."""

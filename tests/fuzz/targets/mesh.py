@@ -9,7 +9,7 @@ import trio
 from endpoint.core import EndpointCore
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
-from endpoint.outbox import OverflowPolicy
+from endpoint.settings import Settings
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.seeds import golden
 from tests.fuzz.wires import blunders_raised, pieces_of, run
@@ -57,7 +57,7 @@ def check(data: bytes) -> None:
 
 async def _converse(transport: ScriptedTransport) -> None:
     core = EndpointCore(LOCAL)
-    loop = EndpointLoop(core, ttl=16, policy=OverflowPolicy.DISCONNECT, first_sequence=1)
+    loop = EndpointLoop(core, Settings(), first_sequence=1)
     mailbox = Mailbox()
     loop.add_reader(mailbox, Ear(), [""])
     with trio.move_on_after(60):

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from peermesh import blocking
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -35,11 +36,22 @@ class Server:
     """A ``peermesh serve webhdfs`` in a process of its own."""
 
     def __init__(self, *arguments: str) -> None:
+        self._arguments = arguments
+        self.address = self.mesh = "127.0.0.1:0"
+        self.start()
+        self.mesh = f"127.0.0.1:{self.await_event('listening')['port']}"
+        self.address = str(self.await_event("serving")["address"])
+
+    def start(self) -> None:
+        """Start it, or start it again where it was."""
         self.process = subprocess.Popen(
-            [*COMMAND, "serve", "webhdfs", "--http", "127.0.0.1:0", "--json", *arguments],
+            [
+                *COMMAND, "serve", "webhdfs", "--http", self.address, "--listen", self.mesh,
+                "--json", *self._arguments,
+            ],
             stdout=subprocess.PIPE,
             text=True,
-        )
+        )  # fmt: skip
 
     def await_event(self, name: str) -> dict[str, object]:
         """Read on until something has happened."""
@@ -58,27 +70,17 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def pair(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Server, Server, str, list[str]]]:
-    """An active gateway and a standby one; where the mesh is, and both addresses."""
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """An active gateway and a standby one."""
     folder = tmp_path_factory.mktemp("pair")
-    first = Server(
-        "--store", f"checkpoints:{folder / 'first.db'}", "--replicas", "1",
-        "--listen", "127.0.0.1:0",
-    )  # fmt: skip
-    mesh = f"127.0.0.1:{first.await_event('listening')['port']}"
-    second = Server(
-        "--store", f"checkpoints:{folder / 'second.db'}", "--clone", "--peer", mesh,
-        "--listen", "127.0.0.1:0",
-    )  # fmt: skip
-    try:
-        way = f"127.0.0.1:{second.await_event('listening')['port']}"
-        addresses = [str(each.await_event("serving")["address"]) for each in (first, second)]
-        yield first, second, way, addresses
-    finally:
-        first.end()
-        second.end()
+    with ExitStack() as stack:
+        first = Server("--store", f"checkpoints:{folder / 'first.db'}", "--replicas", "1")
+        stack.callback(first.end)
+        second = Server(
+            "--store", f"checkpoints:{folder / 'second.db'}", "--clone", "--peer", first.mesh
+        )
+        stack.callback(second.end)
+        yield first, second
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +98,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory, gateway, pair):
     before = dict(os.environ)
-    settings = spark_conf(gateway) | spark_conf(*pair[3])
+    settings = spark_conf(gateway) | spark_conf(*(server.address for server in pair))
     folder = tmp_path_factory.mktemp("spark")
     try:
         with LocalSpark("checkpoints", folder, settings) as local:
@@ -169,6 +171,7 @@ def start_driver(kind, source, checkpoint, output, gateway):
         ],
         stderr=subprocess.PIPE,
         start_new_session=True,
+        env={**os.environ, "TMPDIR": str(output.parent)},  # who is killed leaves files
     )  # fmt: skip
 
 
@@ -250,20 +253,23 @@ def test_hadoops_client_fetches_and_sends_a_token(spark, tmp_path):
         assert known.getFileStatus(path).getLen() == 4
 
 
-def test_a_query_goes_on_when_the_master_is_killed_and_its_clone_promoted(
+def test_a_query_goes_on_when_its_gateway_is_killed_and_when_the_clone_is_promoted(
     spark, pair, source, tmp_path
 ):
-    first, second, way, _ = pair
+    first, second = pair
     checkpoint, output = "webhdfs://mesh/query", tmp_path / "output"
 
     promotions = []
 
     def break_the_master(batch):
-        """The batch goes on at once, and finds no gateway until the promotion is done."""
-        if batch == 3:
+        """The batch goes on at once, and finds no gateway until there is one again."""
+        if batch == 2:
             first.end()
-            promotion = [*COMMAND, "store", "promote", "checkpoints", "--peer", way, "--force"]
-            promotions.append(subprocess.Popen(promotion, stdout=subprocess.DEVNULL))
+            first.start()
+        if batch == 4:
+            first.end()
+            promotion = [*COMMAND, "store", "promote", "checkpoints", "--peer", second.mesh]
+            promotions.append(subprocess.Popen([*promotion, "--force"], stdout=subprocess.DEVNULL))
 
     query = run(spark, Kind.HDFS, source, checkpoint, output, meanwhile=break_the_master)
     assert [promotion.wait() for promotion in promotions] == [0]

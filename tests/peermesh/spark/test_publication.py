@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from peermesh.blocking import Endpoint
 from peermesh.spark.options import Writing
 from peermesh.spark.publication import publish_in_log, publish_in_store
 from peermesh.spark.records import (
@@ -22,10 +23,16 @@ UPSERT, APPEND = Writing.UPSERT, Writing.APPEND
 MANY = [(number, number) for number in range(2 * PIECE_COUNT_MAX + 5)]
 
 
-@pytest.fixture
-def store(mesh):
+@pytest.fixture(params=["master", "proxy"])
+def store(mesh, request):
     with mesh[0].attach_master("table") as master:
-        yield master
+        if request.param == "master":
+            yield master
+            return
+        with Endpoint() as other:
+            host, port = mesh[1].split(":")
+            other.peer(host, int(port))
+            yield other.attach_proxy("table")
 
 
 def publish(store, batch, rows, writing=UPSERT):

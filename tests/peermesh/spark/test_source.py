@@ -6,6 +6,8 @@ import gzip
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -65,20 +67,15 @@ def orders(mesh):
 class Stream:
     """A query that writes JSON lines, and is run again and again with one checkpoint."""
 
-    def __init__(self, spark, options, folder):
+    def __init__(self, spark, options, folder, finish):
         self.spark, self.options, self.folder = spark, options, folder
+        self.finish = finish
 
     def run(self, **more):
         """Run what is available to its end; give the batches that this took."""
         source = self.spark.readStream.format("peermesh").options(**self.options, **more)
-        query = (
-            source.load()
-            .writeStream.format("json")
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(self.folder / "out"))
-        )
-        query.awaitTermination()
+        writer = source.load().writeStream.format("json")
+        query = self.finish(writer, self.folder / "checkpoint", str(self.folder / "out"))
         return [json.loads(progress.json) for progress in query.recentProgress]
 
     def offsets(self):
@@ -87,8 +84,8 @@ class Stream:
 
 
 @pytest.fixture
-def stream(spark, orders, tmp_path):
-    return Stream(spark, orders[1], tmp_path)
+def stream(spark, orders, tmp_path, finish):
+    return Stream(spark, orders[1], tmp_path, finish)
 
 
 def test_a_range_of_a_log_is_a_table_with_typed_columns(spark, orders):
@@ -196,7 +193,24 @@ def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
     ]
 
 
-def test_a_running_stream_goes_on_when_its_keeper_restarts_and_when_another_takes_over(
+class Keeper:
+    """A keeper of the log in a process of its own."""
+
+    def __init__(self, port, path):
+        self.process = subprocess.Popen(
+            [
+                sys.executable, "-m", "peermesh.cli", "log", "keep", "orders", "--path", str(path),
+                "--listen", f"127.0.0.1:{port}",
+            ],
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_another_takes_over(
     spark, tmp_path
 ):
     ports = [free_port(), free_port()]
@@ -207,39 +221,37 @@ def test_a_running_stream_goes_on_when_its_keeper_restarts_and_when_another_take
         "consumer": "job",
         "pollTimeout": "0.5",
     }
-
-    def keep(port, name):
-        endpoint = Endpoint()
-        endpoint.listen(port=port)
-        return endpoint, endpoint.attach_log("orders", backend=Backend.SQLite, path=tmp_path / name)
-
-    first, log = keep(ports[0], "a.db")
-    log.append_batch([0, 1]).result(timeout=30)
-    source = spark.readStream.format("peermesh").options(**options).load()
-    query = (
-        source.writeStream.foreachBatch(seen.take)
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .start()
-    )
-    try:
-        seen.wait(2)
-        first.shutdown()
-        first, log = keep(ports[0], "a.db")
-        log.append_batch([2, 3]).result(timeout=30)
-        seen.wait(4)
-        with Endpoint() as follower:
-            follower.peer("127.0.0.1", ports[0])
-            copy = follower.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
-            assert copy.await_idle()
-        first.shutdown()
-        first, log = keep(ports[1], "b.db")
-        log.append_batch([4, 5]).result(timeout=30)
-        seen.wait(6)
-        assert query.exception() is None
-        assert log.committed("job")  # as of the batch before the last one
-    finally:
-        query.stop()
-        first.shutdown()
+    keeper = Keeper(ports[0], tmp_path / "a.db")
+    with Endpoint() as writer:
+        for port in ports:
+            writer.peer("127.0.0.1", port, 0.5, timeout=0.1)
+        log = writer.attach_log_proxy("orders", patience=60)
+        log.append_batch([0, 1]).result(timeout=60)
+        source = spark.readStream.format("peermesh").options(**options).load()
+        query = (
+            source.writeStream.foreachBatch(seen.take)
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .start()
+        )
+        try:
+            seen.wait(2)
+            keeper.kill()
+            keeper = Keeper(ports[0], tmp_path / "a.db")
+            log.append_batch([2, 3]).result(timeout=60)
+            seen.wait(4)
+            with Endpoint() as follower:
+                follower.peer("127.0.0.1", ports[0])
+                copy = follower.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
+                assert copy.await_idle(timeout=60)
+            keeper.kill()
+            keeper = Keeper(ports[1], tmp_path / "b.db")
+            log.append_batch([4, 5]).result(timeout=60)
+            seen.wait(6)
+            assert query.exception() is None
+            assert log.committed("job")  # as of the batch before the last one
+        finally:
+            query.stop()
+            keeper.kill()
     assert seen.values == [str(number) for number in range(6)]
 
 

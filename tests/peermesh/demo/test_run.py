@@ -1,0 +1,187 @@
+"""The demo as a whole, in real processes: exact whoever is killed, and nothing stays behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import re
+import select
+import signal
+from itertools import islice
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from peermesh import Backend, blocking
+from peermesh.demo.events import EventReader
+from peermesh.demo.keys import DEPTH_MAX
+from peermesh.demo.mesh import COUNTS
+from peermesh.demo.reading import read_lines
+from peermesh.demo.sessions import PROCESSES, session_members
+from peermesh.demo.tally import Tally, compare
+from peermesh.demo.times import window_of
+from peermesh.demo.viewer import read_table
+
+GONE_SECONDS_MAX = 60
+ROLES = {"store-a", "store-b", "keeper", "sensor", "driver", "viewer"}
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not PROCESSES.is_dir(), reason="sessions are read from /proc"),
+]
+
+GOOD = [b'{"k.x": "a"}', b'{"k.x": 1}', b'{"k.x": 1.0}', b'{"k.x": true}', b'{"k.x": "1"}', b"{}"]
+BAD = [
+    b"",
+    b"{",
+    b"[]",
+    b'{"k.x": "\xff"}',
+    b'{"k.x": NaN}',
+    b'{"k.x": "\\ud800"}',
+    b'{"k.x": ' + b"1" * 5000 + b"}",
+    *(b'{"k.x": ' + b"[" * depth + b"]" * depth + b"}" for depth in (DEPTH_MAX, 300, 900, 5000)),
+]
+AHEAD, BACK = b'{"k.x": 1, "ts": 7000}', b'{"k.x": 1, "ts": 50}'
+"""Two hours ahead, and back: all that comes then is late."""
+EVENTS = len(GOOD) * 600 + 2
+
+
+@pytest.fixture
+def events(tmp_path) -> Path:
+    """Events with everything in them that is hard to count."""
+    lines = [*GOOD * 250, AHEAD, *GOOD * 250, BACK, *BAD, *GOOD * 100]
+    path = tmp_path / "events.gz"
+    path.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+    return path
+
+
+def test_counts_are_exact_though_three_are_killed_and_lines_are_bad_and_late(
+    demo, events, tmp_path
+):
+    with demo(events, "k.x", "--pace", "2") as run:
+        output, errors = run.process.communicate()
+    assert run.process.returncode == 0, errors
+    total = f"{EVENTS:,} events under {len(GOOD)} keys in 2 windows, {len(BAD)} bad lines"
+    assert f"recount: {total}" in output
+    assert f"clone:   {total}" in output
+    assert "0 lost, 0 double" in output
+    for victim in ("keeper", "driver", "master"):
+        assert f"SIGKILL for the {victim} (" in output
+    assert re.search(r"killed, .*: keeper \([\d.]+ s\), driver \([\d.]+ s\), master \(", output)
+    assert "dropped by the watermark: 0" in output
+    assert f"line {len(GOOD) * 500 + 4}: not JSON" in output
+    assert errors == ""
+    ElementTree.parse(tmp_path / "run.svg")
+
+
+def source_runner(driver: int) -> int:
+    """Find the process in which Spark plans what it reads: without it, the query fails."""
+    runner = b"python_streaming_source_runner"
+    found = [each for each in session_members(driver) if runner in command_of(each)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def command_of(process: int) -> bytes:
+    with contextlib.suppress(OSError):
+        return (PROCESSES / str(process) / "cmdline").read_bytes()
+    return b""
+
+
+def test_counts_are_exact_whichever_other_process_is_killed(demo, events):
+    """Those that the demo spares, a store's clone before its master, and one of Spark's own."""
+    victims = {"ready": "sensor", "following": "store-b", "counting": "viewer", "batch": "driver"}
+    pids: dict[str, int] = {}
+    killed: dict[str, int] = {}
+    seen = set()
+    verdict = {}
+    with demo(events, "k.x", "--json", "--pace", "2", "--kill", "master") as run:
+        for message in run.messages():
+            event = message["event"]
+            seen.add(event)
+            if event == "started":
+                pids[message["role"]] = message["pid"]
+            elif event in victims:
+                role = victims.pop(event)
+                killed[role] = source_runner(pids[role]) if role == "driver" else pids[role]
+                os.kill(killed[role], signal.SIGKILL)
+            elif event == "verdict":
+                verdict = message
+        errors = run.process.stderr.read()
+    assert set(killed) == {"sensor", "store-b", "viewer", "driver"}, errors
+    assert all(pids[role] != killed[role] for role in killed), "they were not started again"
+    assert "failing" in seen, "the query was not started again"
+    assert verdict["is_exact"], errors
+    assert (verdict["lost"], verdict["double"], verdict["killed"]) == (0, 0, ["master"])
+    assert verdict["events_on_clone"] == EVENTS
+    assert verdict["bad"] == len(BAD)
+
+
+def roles_at_work(run, event: str) -> list[int]:
+    """Wait until something happens, and give the sessions of the roles."""
+    sessions: dict[str, int] = {}
+    for message in run.messages():
+        if message["event"] == "started":
+            sessions[message["role"]] = message["pid"]
+        if message["event"] == event and set(sessions) == ROLES:
+            return list(sessions.values())
+    raise AssertionError(run.process.stderr.read())
+
+
+def wait_until_gone(descriptors: list[int]) -> bool:
+    """Wait for the ends of processes; false if one of them is still there after a minute."""
+    return all(select.select([each], [], [], GONE_SECONDS_MAX)[0] for each in descriptors)
+
+
+@pytest.mark.parametrize(
+    ("end", "event"), [(signal.SIGINT, "counting"), (signal.SIGTERM, "leading")]
+)
+def test_no_process_is_left_when_the_demo_is_stopped(demo, events, tmp_path, end, event):
+    with demo(events, "k.x", "--json", "--directory", str(tmp_path / "work")) as run:
+        sessions = roles_at_work(run, event)
+        run.process.send_signal(end)
+        run.process.stdout.read()
+        code, errors = run.process.wait(), run.process.stderr.read()
+    assert (code, errors) == (128 + end, "")
+    assert [session_members(session) for session in sessions] == [[]] * len(ROLES)
+
+
+def test_when_all_is_killed_nothing_runs_on_and_what_was_counted_is_there(demo, events, tmp_path):
+    """The supervisor and who has stores die at once; the others notice by themselves."""
+    work, counted = tmp_path / "work", 0
+    pids: dict[str, int] = {}
+    options = ("--json", "--directory", str(work), "--kill", "none")
+    with demo(events, "k.x", *options) as run:
+        for message in run.messages():
+            if message["event"] == "started":
+                pids[message["role"]] = message["pid"]
+            if message["event"] == "batch":
+                counted = message["lines"]
+                break
+        members = [member for pid in pids.values() for member in session_members(pid)]
+        assert len(members) > len(ROLES), "Spark has processes of its own"
+        gone = []
+        for member in members:
+            with contextlib.suppress(ProcessLookupError):
+                gone.append(os.pidfd_open(member))
+        # The supervisor first, who would start the others again.
+        for pid in (run.process.pid, pids["store-a"], pids["store-b"]):
+            os.kill(pid, signal.SIGKILL)
+        assert wait_until_gone(gone)
+        for each in gone:
+            os.close(each)
+    with (
+        blocking.Endpoint() as endpoint,
+        endpoint.attach_master(COUNTS, Backend.SQLite, path=work / "counts-0-0.sqlite") as store,
+    ):
+        table = read_table(store.items())
+    lines = sum(table.values())
+    assert lines >= counted > 0
+    reader, tally = EventReader("k.x", "ts"), Tally()
+    for number, line in islice(read_lines(events), lines):
+        event = reader.read(number, line)
+        tally.cells[window_of(event.time, 60), event.key] += 1
+    assert not compare(tally.cells, table)

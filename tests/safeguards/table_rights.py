@@ -1,0 +1,173 @@
+"""The safeguards of roles and signatures: who may do what, and who said it."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+_ROLES = ("tests/endpoint/test_roles.py",)
+_STORES = ("tests/endpoint/test_store_roles.py", "tests/stores/test_gatekeeping.py")
+_SIGNING = ("tests/endpoint/test_signing.py",)
+_SEALS = ("tests/handshake/test_signing.py",)
+
+RIGHTS = [
+    Safeguard(
+        "publishing takes the role to publish",
+        "a sensor gives orders",
+        "endpoint/core.py",
+        "            if refusal:\n",
+        "            if False:\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "hearing takes the role to subscribe",
+        "a guest hears what is not public",
+        "endpoint/authorisation.py",
+        "        return header.topic.startswith(role.subscribe)\n",
+        "        return True\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "a leaf speaks for itself alone",
+        "a limited endpoint takes another's name, and its rights",
+        "endpoint/core.py",
+        "            if routes is self.routes or header.sender == peer:\n",
+        "            if True:\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "a leaf is heard about itself alone",
+        "a limited endpoint makes up others who are not limited",
+        "endpoint/authorisation.py",
+        "            elif is_leaf:\n",
+        "            elif False:\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "a peer is called as its certificate calls it",
+        "a peer announces a name with more rights",
+        "endpoint/authorisation.py",
+        "            if each.name != certificate_name:\n",
+        "            if False:\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "a leaf by its role does not relay",
+        "a limited endpoint stands between others",
+        "endpoint/authorisation.py",
+        "        if not role.relay and any(each.forwarding for each in own):\n",
+        "        if False:\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "roles take names that prove something",
+        "roles are believed in that whoever has the secret walks around",
+        "endpoint/settings.py",
+        "    if credentials is None or not credentials.can_trust_names:\n",
+        "    if credentials is None:\n",
+        _ROLES,
+    ),
+    Safeguard(
+        "stores look at the rights of a sender",
+        "a reader writes, and whoever has no right at all reads",
+        "endpoint/store_runner.py",
+        "                if guard is not None and self._is_refused(sender, guard, payload):\n",
+        "                if False:\n",
+        _STORES,
+    ),
+    Safeguard(
+        "a master is deposed by a leader alone",
+        "any clone ends a master's reign, and what it acknowledged is lost",
+        "stores/gatekeeping.py",
+        " or _is_fencing(post, command):\n",
+        ":\n",
+        _STORES,
+    ),
+    Safeguard(
+        "copies hear a leader alone",
+        "a reader tells clones and proxies what is in the store",
+        "stores/gatekeeping.py",
+        "        if not isinstance(command.content, Question):\n",
+        "        if False:\n",
+        _STORES,
+    ),
+    Safeguard(
+        "signatures are looked at",
+        "a relay changes what it passes on",
+        "endpoint/scrutiny.py",
+        "        if route.verify(frame):\n",
+        "        if True:\n",
+        _SIGNING,
+    ),
+    Safeguard(
+        "a signature is looked at before the frame counts as seen",
+        "a forged frame keeps the true one out",
+        "endpoint/loop.py",
+        "            if not self.scrutiny.is_genuine(route, frame, connection.peer):\n",
+        "            if not (route.window.admit(frame.sequence) and route.verify(frame)):\n",
+        _SIGNING,
+    ),
+    Safeguard(
+        "announcements of who signs are looked at",
+        "a relay announces another key, or that nobody wants anything",
+        "endpoint/core.py",
+        "        if self.forgeries.is_forged(peer, announcement):\n",
+        "        if False:\n",
+        _SIGNING,
+    ),
+    Safeguard(
+        "who signs is not moved by lies about it",
+        "one forged announcement takes an endpoint's clock to its end",
+        "endpoint/core.py",
+        "        if not times or max(times) <= self._clock or self.local.is_signing:\n",
+        "        if not times or max(times) <= self._clock:\n",
+        _SIGNING,
+    ),
+    Safeguard(
+        "who signs takes no relay's word for a name",
+        "a relay makes up an endpoint with any role",
+        "endpoint/authorisation.py",
+        "        elif known is None or (self._is_wary and known.seal is None):\n",
+        "        elif known is None:\n",
+        _SIGNING,
+    ),
+    Safeguard(
+        "an id is made from its key",
+        "whoever has a certificate speaks for every endpoint",
+        "handshake/signing.py",
+        " or id_of(seal.key) != announcement.origin:\n",
+        ":\n",
+        (*_SEALS, *_SIGNING),
+    ),
+    Safeguard(
+        "the certificate in a seal is the authority's",
+        "a relay makes up endpoints that sign, with any name",
+        "handshake/signing.py",
+        "    if not _leads_to(chain, x509.load_pem_x509_certificates(authority.encode()), now):\n",
+        "    if False:\n",
+        _SEALS,
+    ),
+    Safeguard(
+        "a member issues no certificates",
+        "whoever has a certificate of the authority is one",
+        "handshake/signing.py",
+        "    return constraints.ca and not is_deep and _may_sign(issuer)\n",
+        "    return not is_deep and _may_sign(issuer)\n",
+        _SEALS,
+    ),
+    Safeguard(
+        "a certificate endorses one key",
+        "a seal is stolen together with its name",
+        "handshake/signing.py",
+        "    if not _is_endorsed(chain[0], seal.endorsement, _endorsed(origin, seal.key)):\n",
+        "    if False:\n",
+        _SEALS,
+    ),
+    Safeguard(
+        "a signature covers the front of a frame",
+        "a relay numbers frames as it likes",
+        "wire/framing.py",
+        "        front = SIGNED_FRONT.pack(len(self.header), len(self.lengths), self.sequence)\n",
+        "        front = SIGNED_FRONT.pack(len(self.header), len(self.lengths), 7)\n",
+        (*_SEALS, *_SIGNING),
+    ),
+]
