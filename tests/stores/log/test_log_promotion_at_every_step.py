@@ -14,6 +14,10 @@ HEALING_TICKS = 60
 ROUNDS = 2
 
 
+def last_requests(memory: Any) -> dict[Any, int]:
+    return {record.writer: record.last_request for record in memory.ledger.records()}
+
+
 class Story:
     """A keeper with one replica, two followers and a proxy that all append; one comes late."""
 
@@ -116,8 +120,7 @@ class Story:
     def check_memory(self, copy: Any, memory: Any) -> None:
         """A follower remembers what its keeper does."""
         assert sorted(copy.producers.rows(), key=str) == sorted(memory.producers.rows(), key=str)
-        last = lambda each: {row.writer: row.last_request for row in each.ledger.records()}  # noqa: E731 - a line
-        assert last(copy) == last(memory)
+        assert last_requests(copy) == last_requests(memory)
 
 
 def lose_it(story: Story, *, commits: bool = False, is_heard: bool = False) -> None:
