@@ -110,7 +110,7 @@ def _variant(name: str, role: str, unit: str) -> Variant:
 
 BENCHMARK: Final = Benchmark(
     "footprint",
-    "The cost of being there",
+    "The cost of being there; modules are compiled beforehand, as an installation does",
     (
         _variant("import peermesh", "import_package", "ms"),
         _variant("import peermesh, use Endpoint", "import_endpoint", "ms"),

@@ -518,6 +518,8 @@ class Endpoint:
         topics: Iterable[str] = (),
         partitions: int | None = None,
         backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
         **options: object,
     ) -> Attaching[Log]:
         """Attach the keeper of a log: ``async with endpoint.attach_log("name") as log``.
@@ -525,13 +527,14 @@ class Endpoint:
         It collects what others publish on topics that begin with one of ``topics``. ``partitions``
         is one for a new log, and stays. ``keep_seconds``, ``keep_count`` and ``keep_bytes`` say
         how much each partition keeps, all for ever if not given. ``Backend.SQLite`` needs ``path``,
-        and takes what that of a store takes. Raises ``MasterExists`` if a keeper of that name is
-        known, ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
+        and takes what that of a store takes. Receipts wait until ``replicas`` followers have what
+        they are about in their backends. Raises ``MasterExists`` if a keeper of that name is known,
+        ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
         """
         self._check_open()
         wanted = [check_topic(topic) for topic in topics]
         attach = self._logs().attach_log
-        return Attaching(partial(attach, name, wanted, partitions, backend, options))
+        return Attaching(partial(attach, name, wanted, partitions, backend, options, replicas))
 
     def attach_log_clone(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import trio
 
+from endpoint.log_promoting import LogPromotion, promote
 from endpoint.log_receipts import AppendReceipt
 from endpoint.log_runner import LogRunner
 from endpoint.log_source import Batch, Source
@@ -25,6 +26,7 @@ from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange
 from wire.scalars import nanoseconds_since_epoch
+from wire.topics import check_topic
 from wire.values import Value
 
 if TYPE_CHECKING:
@@ -62,13 +64,18 @@ class Log:
     """
 
     def __init__(
-        self, runner: LogRunner, source: Source, close: Callable[[], Awaitable[None]]
+        self,
+        runner: LogRunner,
+        source: Source,
+        close: Callable[[], Awaitable[None]],
+        collect: Callable[[Log, Sequence[str]], None],
     ) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
         self.runner = runner
         self.source = source
         self._requests = runner.log.requests
         self._close = close
+        self._collect = collect
         self._count = 0
         self._turns = 0
         self._since_yield = 0
@@ -176,6 +183,39 @@ class Log:
             await trio.lowlevel.checkpoint()
             while not runner.core.has_room() and runner.error is None:
                 await runner.changed.park()
+
+    # The role.
+
+    def is_keeper(self) -> bool:
+        """Tell whether the log's keeper is here now: promotions change it."""
+        return self.runner.is_master
+
+    async def promote(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **keep: object,
+    ) -> LogPromotion:
+        """Make this follower the keeper of its log; the handle stays as it is, and so the file.
+
+        The last keeper is fenced: when it returns it becomes a follower. ``topics``, ``replicas``,
+        ``keep_seconds``, ``keep_count`` and ``keep_bytes`` are those of ``attach_log``. Raises
+        ``PromotionRefused`` if the keeper is alive or something of it is known to be missing here:
+        with ``force`` that is lost. Raises ``MasterExists`` at a keeper, and ``BackendFailure``.
+        """
+        from endpoint.attachments import check_replicas
+        from endpoint.log_attachments import take_retention
+
+        check_replicas(replicas)
+        wanted = [check_topic(topic) for topic in topics]
+        retention = take_retention(keep)
+        if keep:
+            raise InvalidData(f"promote has no option {next(iter(keep))!r}")
+        promotion = await promote(self.runner, retention, replicas, force=force)
+        self._collect(self, wanted)
+        return promotion
 
     async def trim(self, partition: int, offset: int) -> Receipt:
         """Let the entries of a partition before an offset go, whoever has not read them."""

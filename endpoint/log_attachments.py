@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
 
-from endpoint.attaching import Backend
+from endpoint.attaching import PATIENCE_SECONDS, Backend
+from endpoint.attachments import check_replicas
 from endpoint.guarding import Guarding
 from endpoint.log import Log
 from endpoint.log_collector import collect
-from endpoint.log_runner import Ear, LogCore, LogRunner, LogTopics
-from endpoint.log_source import TICKS_PER_SECOND, LocalSource, RemoteSource, Source
+from endpoint.log_runner import LogCore, LogRunner, Patience
+from endpoint.log_source import LocalSource, RemoteSource, Source
 from endpoint.storage_keys import take_keys
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import Surroundings
 from stores.backends.log_memory import MemoryLogBackend
-from stores.log.changes import LogBackend
+from stores.epochs import started_at
+from stores.log.changes import LogBackend, Role
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.limits import PARTITIONS_MAX
@@ -34,7 +36,6 @@ from wire.topics import log_topics
 
 if TYPE_CHECKING:
     from endpoint.loop import EndpointLoop
-    from endpoint.store_runner import StoreRunner
 
 _NANOSECONDS: Final = 1_000_000_000
 
@@ -97,8 +98,10 @@ class LogAttachments:
         partitions: int | None,
         backend: Backend,
         options: dict[str, object],
+        replicas: int,
     ) -> Log:
         """Start the keeper of a log, and collect what is published on its topics."""
+        check_replicas(replicas)
         if partitions is not None and not 0 < partitions <= PARTITIONS_MAX:
             raise InvalidData(f"a log has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
         self._check_keeper(name)
@@ -106,20 +109,23 @@ class LogAttachments:
         retention = take_retention(options)
         keeper = make_log_backend(backend, name, options)
         loaded = await self._load(
-            keeper, lambda: keeper.load_keeper(self._around.now_ns(), partitions)
+            keeper, lambda: keeper.load_keeper(started_at(self._around.now_ns()), partitions)
         )
         try:
             self._check_keeper(name)
         except StoreError:
             await trio.to_thread.run_sync(keeper.close)
             raise
-        core = Keeper(self._entity(), loaded, retention)
-        hears, readers, followers = log_topics(name)
-        runner = self._run(core, name, LogTopics(hears, readers, followers), keeper)
-        log = self._handle(runner, LocalSource(runner, 0.0), hears)
-        if topics:
-            subscriber = self._subscribe(*topics)
-            self._loop.start_task(collect, log, subscriber)
+        core: Keeper | Follower
+        if loaded.role is Role.KEEPER:
+            core = Keeper(self._entity(), loaded, retention, replicas)
+        else:
+            core = Patience().follower(self._entity(), loaded, self._around.now_ns())
+        runner = self._run(core, name, keeper, Patience())
+        log = self._handle(runner, LocalSource(runner, PATIENCE_SECONDS))
+        if isinstance(core, Follower):
+            runner.carry_out(core.start())
+        self._collect(log, topics)
         return log
 
     def _check_keeper(self, name: str) -> None:
@@ -150,32 +156,21 @@ class LogAttachments:
         except StoreError:
             await trio.to_thread.run_sync(keeper.close)
             raise
-        stale_seconds, patience = times
-        stale_ns = None if stale_seconds is None else round(stale_seconds * _NANOSECONDS)
-        core = Follower(
-            self._entity(),
-            self._around.now_ns(),
-            loaded,
-            patience_ticks=round(patience * TICKS_PER_SECOND),
-            stale_interval_ns=stale_ns,
-        )
-        speaks, hears, all_hear = log_topics(name)
-        runner = self._run(core, name, LogTopics(hears, speaks, speaks), keeper)
-        self._loop.add_store(all_hear, cast("StoreRunner", Ear(runner, all_hear)))
-        log = self._handle(runner, LocalSource(runner, patience), all_hear, hears)
+        stale_seconds, seconds = times
+        patience = Patience(seconds, stale_seconds)
+        core = patience.follower(self._entity(), loaded, self._around.now_ns())
+        runner = self._run(core, name, keeper, patience)
         runner.carry_out(core.start())
-        return log
+        return self._handle(runner, LocalSource(runner, seconds))
 
     async def attach_proxy(self, name: str, patience: float) -> Log:
         """Start a proxy, whether its keeper is known or not."""
         self._check_reader(name, "read", "write")
-        ticks = round(patience * TICKS_PER_SECOND)
-        core = Proxy(self._entity(), self._around.now_ns(), ticks)
-        speaks, hears, _ = log_topics(name)
-        runner = self._run(core, name, LogTopics(hears, speaks, speaks), None)
-        log = self._handle(runner, RemoteSource(runner, patience), hears)
+        patient = Patience(patience)
+        core = Proxy(self._entity(), self._around.now_ns(), patient.ticks)
+        runner = self._run(core, name, None, patient)
         runner.carry_out(core.start())
-        return log
+        return self._handle(runner, RemoteSource(runner, patience))
 
     def _check_reader(self, name: str, *rights: str) -> None:
         keeper, readers, _ = log_topics(name)
@@ -197,24 +192,28 @@ class LogAttachments:
         return EntityId(self._loop.core.local, self._objects)
 
     def _run(
-        self, core: LogCore, name: str, topics: LogTopics, backend: LogBackend | None
+        self, core: LogCore, name: str, backend: LogBackend | None, patience: Patience
     ) -> LogRunner:
         runner = LogRunner(
             self._loop,
             core,
             name=name,
-            topics=topics,
             backend=backend,
+            patience=patience,
             now_ns=self._around.now_ns,
         )
         runner.guarding = Guarding(self._loop.core, name)
-        self._loop.add_store(topics.hears, runner)
-        self._loop.start_task(runner.flush_forever)
+        runner.start()
         return runner
 
-    def _handle(self, runner: LogRunner, source: Source, *hears: str) -> Log:
+    def _handle(self, runner: LogRunner, source: Source) -> Log:
         async def close() -> None:
-            for topic in hears:
-                await self._loop.close_store(topic)
+            await self._loop.close_store(runner.hears)
+            for topic in runner.hears_all():
+                self._loop.drop_store(topic)
 
-        return Log(runner, source, close)
+        return Log(runner, source, close, self._collect)
+
+    def _collect(self, log: Log, topics: Sequence[str]) -> None:
+        if topics:
+            self._loop.start_task(collect, log, self._subscribe(*topics))

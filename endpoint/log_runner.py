@@ -4,37 +4,91 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, cast
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, cast
 
 import trio
 
+from endpoint.attaching import PATIENCE_SECONDS, STALE_SECONDS
+from endpoint.log_promoting import step_down
+from endpoint.status import StatusCode
 from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
-from stores.effects import Effect, Multicast, Unicast
-from stores.log.changes import LogBackend
+from stores.effects import Deposed, Effect, Multicast, Unicast
+from stores.log.changes import LoadedLog, LogBackend, LogChanges
 from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.messages import Answer, Fetch, Query, TimeQuery
 from stores.log.proxy import Proxy
+from stores.log.requests import LogRequests
 from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
 from wire.errors import BackendFailure, StoreClosed
 from wire.identifiers import EndpointId, EntityId
+from wire.topics import log_topics
 
 logger = logging.getLogger("peermesh.log")
 
 LogCore = Keeper | Follower | Proxy
 
+TICKS_PER_SECOND: Final = 10
+
 READS_AT_ONCE: Final = 4
 """Threads that read for others at a time: there is one disk, and other work for threads."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long those wait that look for their keeper; a deposed keeper is as patient as usual."""
+
+    seconds: float = PATIENCE_SECONDS
+    stale_interval: float | None = STALE_SECONDS
+
+    @property
+    def ticks(self) -> int:
+        """Give it as cores count it."""
+        return round(self.seconds * TICKS_PER_SECOND)
+
+    def follower(
+        self, entity: EntityId, loaded: LoadedLog, now_ns: int, requests: LogRequests | None = None
+    ) -> Follower:
+        """Make a follower, maybe for the handle of a deposed keeper."""
+        stale = self.stale_interval
+        return Follower(
+            entity,
+            now_ns,
+            loaded,
+            patience_ticks=self.ticks,
+            stale_interval_ns=None if stale is None else round(stale * 1e9),
+            requests=requests,
+        )
+
+
 class LogTopics(NamedTuple):
-    """Where a log hears commands, speaks to one, and speaks to all."""
+    """Where a log hears commands, speaks to one, speaks to all, and maybe hears more."""
 
     hears: str
     speaks: str
     shouts: str
+    also_hears: str | None
+
+    @classmethod
+    def of(cls, name: str, log: LogCore) -> LogTopics:
+        """Give the topics of a log in its role."""
+        keepers, readers, followers = log_topics(name)
+        if isinstance(log, Keeper):
+            return cls(keepers, readers, followers, None)
+        return cls(readers, keepers, keepers, followers if isinstance(log, Follower) else None)
+
+
+class LogHost(StoreHost, Protocol):
+    """What a log needs of its endpoint."""
+
+    def add_store(self, topic: str, store: StoreRunner) -> None:
+        """Have a log hear the commands on a topic."""
+
+    def drop_store(self, topic: str) -> None:
+        """Have nobody hear them any more."""
 
 
 class LogRunner(StoreRunner):
@@ -44,15 +98,15 @@ class LogRunner(StoreRunner):
 
     def __init__(
         self,
-        host: StoreHost,
+        host: LogHost,
         log: LogCore,
         *,
         name: str,
-        topics: LogTopics,
         backend: LogBackend | None,
+        patience: Patience,
         now_ns: Callable[[], int],
     ) -> None:
-        """Run ``log``, which hears and speaks on these topics."""
+        """Run ``log``; ``start`` has it hear."""
         super().__init__(
             host,
             cast("StoreCore", log),
@@ -60,17 +114,92 @@ class LogRunner(StoreRunner):
             now_ns=now_ns,
             backend=cast("StoreBackend | None", backend),
         )
-        self.log = log
         self.backend = backend
-        self.is_master = self.is_synced = isinstance(log, Keeper)
+        self.patience = patience
+        self.is_changing_role = False
+        """True while it is being promoted or deposed."""
+        self._log_host = host
+        self._play(log)
         self.grown = trio.lowlevel.ParkingLot()
         """Woken when there is more to read, or less."""
-        self.hears = topics.hears
-        self._topics = topics
         self._answers: dict[int, trio.Event] = {}
         self._answered: dict[int, Answer] = {}
         self._queries = 0
         self._readers = trio.CapacityLimiter(READS_AT_ONCE)
+
+    # The role.
+
+    def _play(self, log: LogCore) -> None:
+        self.log = log
+        self.core = cast("StoreCore", log)
+        self.is_master = self.is_synced = isinstance(log, Keeper)
+        self._topics = LogTopics.of(self.name, log)
+        self.hears = self._topics.hears
+
+    def start(self) -> None:
+        """Hear, and work."""
+        self._log_host.add_store(self.hears, self)
+        self._hear_more()
+        self._host.start_task(self.flush_forever)
+
+    def _hear_more(self) -> None:
+        if self._topics.also_hears is not None:
+            ear = Ear(self, self._topics.also_hears)
+            self._log_host.add_store(ear.hears, cast("StoreRunner", ear))
+
+    def hears_all(self) -> list[str]:
+        """Give all topics that are heard, the main one last."""
+        also = self._topics.also_hears
+        return [self.hears] if also is None else [also, self.hears]
+
+    def change_role(self, log: LogCore) -> None:
+        """Go on with a core of the other role, on the same backend."""
+        before = self._topics
+        self._play(log)
+        if before.also_hears is not None:
+            self._log_host.drop_store(before.also_hears)
+        self._host.move_store(self, before.hears)
+        self._hear_more()
+        for token in list(self._idle):
+            self.carry_out(log.begin_idle(token))
+        self.changed.unpark_all()
+        self.grown.unpark_all()
+
+    async def commit_role(self, changes: LogChanges) -> None:
+        """Make a change of the role durable; raises ``BackendFailure``. Shield it."""
+        assert self.backend is not None, "a log without a backend has one role"
+        assert not self._is_committing, "wait until nothing is on its way to the disk"
+        if not self.backend.is_durable:
+            self.backend.commit(changes)
+            return
+        self._is_committing = True
+        try:
+            await trio.to_thread.run_sync(self.backend.commit, changes)
+        finally:
+            self._is_committing = False
+            self.changed.unpark_all()
+
+    def end_change(self) -> None:
+        """Whatever came of it, the role does not change any more."""
+        self.is_changing_role = False
+        self.changed.unpark_all()
+
+    async def await_commits(self) -> None:
+        """Wait until nothing is on its way to the disk."""
+        while self._is_committing:
+            await self.changed.park()
+
+    def _on_deposed(self, effect: Deposed) -> None:
+        self.is_changing_role = True
+        self._host.start_task(step_down, self, effect)
+
+    def tell_deposed(self, effect: Deposed) -> None:
+        """Say that a follower is in the keeper's place now."""
+        reason = (
+            f"deposed at {effect.revision} entries: {effect.master} leads; what it did not hear of"
+            " is lost, and this log is a follower now"
+        )
+        self._emit(StatusCode.STORE_DEPOSED, effect.master, reason)
 
     def carry_out(self, effects: Sequence[Effect | LogEffect]) -> None:
         """Do what the core asks, in order, without waiting."""
@@ -212,6 +341,9 @@ class LogRunner(StoreRunner):
 
     async def close(self) -> None:
         """Say goodbye, and let go of the backend."""
+        with trio.CancelScope(shield=True):
+            while self.is_changing_role:
+                await self.changed.park()
         await super().close()
         for number in list(self._answers):
             self._answered[number] = _closed(number)

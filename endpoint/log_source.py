@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 import trio
 
-from endpoint.log_runner import LogRunner, readable
+from endpoint.log_runner import TICKS_PER_SECOND, LogRunner, readable
 from endpoint.receipts import store_error
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
@@ -29,8 +29,6 @@ from stores.log.partitions import Span
 from stores.log.proxy import Proxy
 from stores.log.runs import Run
 from wire.errors import KeeperUnreachable
-
-TICKS_PER_SECOND: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +61,15 @@ class LocalSource:
 
     def __init__(self, runner: LogRunner, patience_seconds: float) -> None:
         """Read from the backend of ``runner``."""
-        assert isinstance(runner.log, Keeper | Follower), runner.log
         self._runner = runner
-        self._log = runner.log
         self._patience_seconds = patience_seconds
+
+    @property
+    def _log(self) -> Keeper | Follower:
+        """What it is now: promotions change it."""
+        log = self._runner.log
+        assert isinstance(log, Keeper | Follower), log
+        return log
 
     async def partition_count(self) -> int:
         """Give the number of partitions: a follower waits for its first state."""

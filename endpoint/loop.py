@@ -264,14 +264,17 @@ class EndpointLoop:
         with trio.move_on_after(grace):
             await store.finish()
         await store.close()
-        if self.stores.pop(store.hears, None) is not None:
-            self.apply(self.core.detach_store(store.hears))
+        self.drop_store(store.hears)
+
+    def drop_store(self, topic: str) -> None:
+        """Have nobody hear the commands on a topic any more."""
+        if self.stores.pop(topic, None) is not None:
+            self.apply(self.core.detach_store(topic))
 
     def move_store(self, store: StoreRunner, hears_before: str) -> None:
         """Have a store hear another topic than before, because it changed its role."""
         self.add_store(store.hears, store)
-        if self.stores.pop(hears_before, None) is not None:
-            self.apply(self.core.detach_store(hears_before))
+        self.drop_store(hears_before)
 
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's command."""

@@ -9,8 +9,8 @@ from typing import Final
 
 import trio
 
-from endpoint.tls import TLSStream
-from endpoint.transport import StreamTransport, Transport, transport_of
+from endpoint.tls import TLSStream, TLSTransport
+from endpoint.transport import Transport, transport_of
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
@@ -185,7 +185,7 @@ class Network:
 
 def _transport_of(stream: Stream) -> Transport:
     if isinstance(stream, TLSStream):
-        return StreamTransport(stream, stream.peer_name)
+        return TLSTransport(stream)
     return transport_of(stream)
 
 

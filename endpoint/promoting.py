@@ -45,8 +45,7 @@ async def promote(
     if runner.guarding is not None:
         runner.guarding.check("lead")
     assessment = clone.assess(now_ns)
-    if not force or not assessment.has_data:
-        assessment.check(runner.name)
+    assessment.check(f"store {runner.name}", is_forced=force)
     epoch = promoted(max(assessment.known_epoch, started_at(0)), now_ns)
     keeper = make_backend()
     runner.carry_out(clone.pause())

@@ -32,7 +32,6 @@ YIELD_COUNT: Final = 256
 BATCH_COUNT: Final = 1_024
 """Messages of a batch that are handled together: as many as one group takes at most."""
 
-_ONLY_BYTES: Final[set[type]] = {bytes}
 _BYTES: Final = PackedType.BYTES
 _DATA: Final = PackedType.DATA
 _COMMAND: Final = PackedType.COMMAND
@@ -174,7 +173,7 @@ class Publication:
         """Publish many messages on one topic, in order, waiting for room between them."""
         source = iter(values)
         while some := list(islice(source, BATCH_COUNT)):
-            if set(map(type, some)) == _ONLY_BYTES:
+            if list(map(type, some)).count(bytes) == len(some):
                 await self.publish_run(topic, _BYTES, None, cast("list[bytes]", some))
                 continue
             for is_raw, run in groupby(some, _is_bytes):

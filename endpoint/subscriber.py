@@ -51,13 +51,7 @@ class Subscriber(Closing):
         Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the subscriber is closed.
         """
         if not self._ready:
-            if timeout is None:
-                await self._refill()
-            else:
-                with trio.move_on_after(timeout):
-                    await self._refill()
-                if not self._ready:
-                    raise TimeoutError(f"no message within {timeout} s")
+            await self._wait(timeout)
         return self._ready.popleft()
 
     async def get_batch(self, timeout: float | None = None) -> list[Message]:
@@ -65,8 +59,9 @@ class Subscriber(Closing):
 
         The counterpart of ``publish_batch``: the least that a message can cost its reader.
         """
-        first = await self.get(timeout)
-        return [first, *self.poll()]
+        if not self._ready:
+            await self._wait(timeout)
+        return self.poll()
 
     def poll(self) -> list[Message]:
         """Take all messages that are there, without waiting."""
@@ -106,6 +101,16 @@ class Subscriber(Closing):
             self._is_closed = True
             self._host.remove_topics(self._mailbox, None)
             self._bell.ring()
+
+    async def _wait(self, timeout: float | None) -> None:
+        """Wait until something is ready; raises ``TimeoutError``."""
+        if timeout is None:
+            await self._refill()
+            return
+        with trio.move_on_after(timeout):
+            await self._refill()
+        if not self._ready:
+            raise TimeoutError(f"no message within {timeout} s")
 
     async def _refill(self) -> None:
         mailbox, ready = self._mailbox, self._ready

@@ -1,27 +1,84 @@
-"""TLS on a TCP stream: like trio's own stream for it, but it says why it refuses somebody.
+"""TLS on a TCP connection: for trio's streams, and for the mesh's own transport.
 
-When a handshake fails, trio drops the alert that OpenSSL has written for the other side, who is
-left with the end of a connection and no reason. Here it is sent. Besides, a read gives all records
-that have come, instead of one.
+When a handshake fails, trio's own stream drops the alert that OpenSSL has written for the other
+side, who is left with the end of a connection and no reason. Here it is sent. Besides, a read gives
+all records that have come instead of one, and the mesh's transport sends in the caller's step.
 """
 
 from __future__ import annotations
 
 import ssl
+from contextlib import suppress
 from typing import Final, NoReturn
 
 import trio
 
+from endpoint.transport import Transport, transport_of
+from handshake.refusals import peer_not_trusted
+
 RECEIVE_SIZE: Final = 64 * 1024
-"""Bytes taken from the network at once: four records of the largest size."""
+"""Bytes that a stream takes from the network at once: four records of the largest size."""
+
+RECORD_SIZE: Final = 16 * 1024
+"""Bytes of plaintext in the largest record. To ask for more only makes ``ssl`` allocate more."""
 
 ALERT_SECONDS: Final = 1.0
 """How long an alert may take. It fits into what the system buffers, unless it is out of memory."""
 
-
 ALERT: Final = bytes((21, 3, 3, 0, 2, 2, 70))
 """A record with the fatal alert protocol_version: to those who speak no TLS OpenSSL says nothing,
 and they would not know why."""
+
+
+class Session:
+    """TLS between two buffers: bytes of the network in and out, and plain ones. Never waits."""
+
+    def __init__(self, context: ssl.SSLContext, *, server_side: bool) -> None:
+        """Begin before the handshake."""
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls: Final = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take bytes from the network; ``b""`` is its end."""
+        if chunk:
+            self._incoming.write(chunk)
+        else:
+            self._incoming.write_eof()
+
+    def take_outgoing(self) -> bytes:
+        """Give what has to go to the network."""
+        return self._outgoing.read()
+
+    def read(self, size_max: int | None = None) -> bytes:
+        """Give all that has come, or so much of it; ``b""`` at the end.
+
+        Raises ``ssl.SSLWantReadError`` if there is nothing yet, and ``ssl.SSLError``.
+        """
+        left = float("inf") if size_max is None else size_max
+        pieces: list[bytes] = []
+        while left > 0:
+            try:
+                piece = self.tls.read(int(min(left, RECORD_SIZE)))
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                break
+            except ssl.SSLError:
+                if not pieces:
+                    raise
+                break  # Whatever it is comes again with the next read.
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+        return b"".join(pieces)
+
+    def seal(self, data: bytes | bytearray | memoryview) -> bytes:
+        """Encrypt; give all that has to go to the network. Raises ``BrokenResourceError``."""
+        if data:
+            try:
+                self.tls.write(data)
+            except ssl.SSLError as error:
+                raise trio.BrokenResourceError(str(error)) from error
+        return self._outgoing.read()
 
 
 class TLSStream(trio.abc.Stream):
@@ -36,8 +93,7 @@ class TLSStream(trio.abc.Stream):
     ) -> None:
         """Own the stream from now on."""
         self.transport_stream = stream
-        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server_side)
+        self.session = Session(context, server_side=server_side)
         self._sending = trio.StrictFIFOLock()
         self.peer_name: str | None = None
         """What the other side's certificate calls it; set by whoever has verified it."""
@@ -46,10 +102,10 @@ class TLSStream(trio.abc.Stream):
         """Shake hands; raises ``BrokenResourceError``, with OpenSSL's error as its cause."""
         while True:
             try:
-                self._tls.do_handshake()
+                self.session.tls.do_handshake()
             except ssl.SSLWantReadError:
                 await self._flush()
-                await self._fill()
+                self.session.feed(await self.transport_stream.receive_some(RECEIVE_SIZE))
             except ssl.SSLError as error:
                 await self._break(error, ALERT)
             else:
@@ -57,54 +113,30 @@ class TLSStream(trio.abc.Stream):
 
     def peer_certificate(self) -> bytes | None:
         """Give the other side's certificate in DER, after the handshake."""
-        return self._tls.getpeercert(binary_form=True)
-
-    def version(self) -> str | None:
-        """Give the version of TLS that is spoken."""
-        return self._tls.version()
+        return self.session.tls.getpeercert(binary_form=True)
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Wait for bytes; ``b""`` at the end."""
+        """Wait for bytes; ``b""`` at the end.
+
+        It waits for nobody who sends: two ends that only send would never read. What OpenSSL has to
+        answer, a fresh key for instance, goes out before the next data of ours.
+        """
         await trio.lowlevel.checkpoint_if_cancelled()
-        size_max = RECEIVE_SIZE if max_bytes is None else max_bytes
         while True:
             try:
-                data = self._read(size_max)
+                data = self.session.read(RECEIVE_SIZE if max_bytes is None else max_bytes)
             except ssl.SSLWantReadError:
-                await self._flush()  # What is read may ask for an answer, such as a fresh key.
-                await self._fill()
-            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
-                return b""
+                self.session.feed(await self.transport_stream.receive_some(RECEIVE_SIZE))
             except ssl.SSLError as error:
                 await self._break(error)
             else:
                 await trio.lowlevel.cancel_shielded_checkpoint()
                 return data
 
-    def _read(self, size_max: int) -> bytes:
-        """Give all that has come; raises what OpenSSL raises if it is nothing."""
-        pieces = [self._tls.read(size_max)]
-        size = len(pieces[0])
-        while 0 < size < size_max:
-            try:
-                pieces.append(self._tls.read(size_max - size))
-            except ssl.SSLError:
-                break  # Whatever it is comes again with the next read.
-            size += len(pieces[-1])
-            if not pieces[-1]:
-                break
-        return b"".join(pieces)
-
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send everything."""
         async with self._sending:
-            with memoryview(data) as view:
-                if view:
-                    try:
-                        self._tls.write(view)
-                    except ssl.SSLError as error:
-                        raise trio.BrokenResourceError(str(error)) from error
-            await self._send_out()
+            await self.transport_stream.send_all(self.session.seal(data))
 
     async def wait_send_all_might_not_block(self) -> None:
         """Wait until there is room for something."""
@@ -119,25 +151,14 @@ class TLSStream(trio.abc.Stream):
         """End the connection in this step."""
         self.transport_stream.socket.close()
 
-    async def _fill(self) -> None:
-        chunk = await self.transport_stream.receive_some(RECEIVE_SIZE)
-        if chunk:
-            self._incoming.write(chunk)
-        else:
-            self._incoming.write_eof()
-
     async def _flush(self) -> None:
-        if self._outgoing.pending:
-            async with self._sending:
-                await self._send_out()
-
-    async def _send_out(self) -> None:
-        if self._outgoing.pending:
-            await self.transport_stream.send_all(self._outgoing.read())
+        async with self._sending:
+            if data := self.session.take_outgoing():
+                await self.transport_stream.send_all(data)
 
     async def _break(self, error: ssl.SSLError, alert: bytes = b"") -> NoReturn:
         """Tell the other side, with an alert of ours where OpenSSL has written none; and raise."""
-        alert = self._outgoing.read() or alert
+        alert = self.session.take_outgoing() or alert
         with trio.move_on_after(ALERT_SECONDS):
             try:
                 async with self._sending:
@@ -145,3 +166,62 @@ class TLSStream(trio.abc.Stream):
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 pass  # Nobody is there to be told.
         raise trio.BrokenResourceError(str(error)) from error
+
+
+class TLSTransport:
+    """What a connection of the mesh needs of the network, over a stream that has shaken hands."""
+
+    def __init__(self, stream: TLSStream) -> None:
+        """Take the stream over; it is of no use to anybody else from now on."""
+        self._session = stream.session
+        self._inner: Transport = transport_of(stream.transport_stream)
+        self._rest = b""
+        self._is_ahead = False
+        self.sends_now = self._inner.sends_now
+        self.peer_name = stream.peer_name
+
+    @property
+    def bytes_sent(self) -> int:
+        """What the system has taken so far, as it was encrypted."""
+        return self._inner.bytes_sent
+
+    async def receive(self) -> bytes:
+        """Wait for bytes. What OpenSSL has to answer goes out before the next data of ours."""
+        while True:
+            try:
+                return self._session.read()
+            except ssl.SSLWantReadError:
+                self._session.feed(await self._inner.receive())
+            except ssl.SSLError as error:
+                with suppress(trio.BrokenResourceError):
+                    self._inner.send_now(self._session.take_outgoing())
+                refusal = peer_not_trusted(error)
+                raise trio.BrokenResourceError(str(refusal)) from refusal
+
+    def send_now(self, data: bytes) -> int:
+        """Send what goes without waiting; give the number of bytes that went.
+
+        What was encrypted cannot be taken back. If the system does not take all of it, all but one
+        byte is said to have gone: the caller sends that one next, and then the rest goes before.
+        """
+        if self._rest:
+            return 0
+        sealed = self._session.seal(data)
+        sent = self._inner.send_now(sealed)
+        if sent == len(sealed):
+            return len(data)
+        self._rest, self._is_ahead = sealed[sent:], True
+        return len(data) - 1
+
+    async def send_pieces(self, pieces: list[bytes | memoryview]) -> None:
+        """Send everything, in order. May use up the list."""
+        data = b"".join(pieces)
+        if self._is_ahead:
+            data, self._is_ahead = data[1:], False
+        rest, self._rest = self._rest, b""
+        sealed = self._session.seal(data)
+        await self._inner.send_pieces([rest, sealed] if rest else [sealed])
+
+    def close(self) -> None:
+        """End the connection at once, without a farewell: the mesh has said its own."""
+        self._inner.close()

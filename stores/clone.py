@@ -245,7 +245,7 @@ class Clone:
             is_loading=following.phase is Phase.LOADING,
             missing_count=following.missing_count if following.phase is Phase.SYNCED else 0,
             silent_ns=max(0, now_ns - following.heard_ns) if self.has_data else 0,
-            revision=self._table.revision,
+            position=f"revision {self._table.revision}",
             known_epoch=following.known_epoch,
         )
 

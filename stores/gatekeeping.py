@@ -102,7 +102,7 @@ class Guard:
         return self._refuse(_READING, *_answer(post, command, _READING, self._text(_READING)))
 
     def _examine_message(self, post: Post, sender: EntityId, message: LogMessage) -> Refusal | None:
-        if not post.is_master or isinstance(message, messages.Proclaim):
+        if not post.is_master or _is_deposing(post, message):
             return self._refuse(_LEADING)
         if isinstance(message, messages.Hello) or self.rights.read:
             return None
@@ -125,6 +125,13 @@ def _is_fencing(post: Post, command: InternalCommand) -> bool:
     """Tell whether the command would depose its master: it speaks of one of a later term."""
     names_a_master = isinstance(command.content, commands.NamesMaster)
     return names_a_master and command.epoch is not None and _is_later(command.epoch, post.epoch)
+
+
+def _is_deposing(post: Post, message: LogMessage) -> bool:
+    """Tell whether the message of a log would depose its keeper, likewise."""
+    if isinstance(message, messages.Hello):
+        return _is_later(message.known_epoch, post.epoch)
+    return isinstance(message, messages.Proclaim)
 
 
 def _is_later(epoch: int, ours: int) -> bool:

@@ -111,7 +111,7 @@ class Master(CommittedReads):
         self.observe(is_observed=is_observed)
         self._clones = Broadcaster(entity, loaded.epoch, self._effects, self._on_acknowledged)
         self._rivals = Rivals(entity, loaded.epoch, self._effects)
-        self._gate = ReplicaGate(replicas)
+        self._gate: ReplicaGate[Outcome] = ReplicaGate(replicas)
         self._verifier = Verifier(entity)
         answers = self._ledger, self._gate
         self._proxies = Proxies(entity, loaded.epoch, self._effects, answers)

@@ -136,6 +136,8 @@ class WriterRecord:
     """Everything up to it was applied or refused; a repetition is skipped."""
     published_request: int = 0
     """The outcomes up to it were broadcast; those after it wait for a commit."""
+    answered_request: int = 0
+    """Of a log: the outcomes up to it may be told to the writer; the others wait for replicas."""
     outcomes: deque[Outcome] = field(default_factory=deque)
     """What the writer may not have heard yet, in order."""
     told: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=OUTCOMES_MAX))
@@ -205,7 +207,11 @@ class Ledger:
         """Begin with what a backend kept, the least recently active first."""
         self._records = {
             row.writer: WriterRecord(
-                row.writer, row.last_request, row.last_request, deque(row.outcomes)
+                row.writer,
+                row.last_request,
+                published_request=row.last_request,
+                answered_request=row.last_request,
+                outcomes=deque(row.outcomes),
             )
             for row in rows
         }
@@ -219,6 +225,16 @@ class Ledger:
     def find(self, writer: WriterId) -> WriterRecord | None:
         """Look a writer up."""
         return self._records.get(writer)
+
+    def records(self) -> Iterable[WriterRecord]:
+        """Give all records, the least recently active first."""
+        return self._records.values()
+
+    def forget(self, writer: WriterId) -> None:
+        """Forget a writer, as the master did."""
+        if self._records.pop(writer, None) is not None:
+            self._touched.pop(writer, None)
+            self._forgotten[writer] = None
 
     def touch(self, writer: WriterId) -> WriterRecord:
         """Give the record of a writer that is at work, which makes it the most recent."""

@@ -16,7 +16,7 @@ from stores.commands import (
 )
 from stores.effects import Effect, ToProxy
 from stores.encoding import encode_command
-from stores.outcomes import Ledger, WriterRecord
+from stores.outcomes import Ledger, Outcome, WriterRecord
 from stores.replication import ReplicaGate
 from wire.errors import DecodeError
 from wire.identifiers import EndpointId, EntityId
@@ -41,7 +41,7 @@ class Proxies:
         entity: EntityId,
         epoch: int,
         effects: list[Effect],
-        answers: tuple[Ledger, ReplicaGate],
+        answers: tuple[Ledger, ReplicaGate[Outcome]],
     ) -> None:
         """Append to ``effects``; what is to be told is in the ledger, and past the gate."""
         self._entity = entity
@@ -71,6 +71,8 @@ class Proxies:
 
     def tell(self, writers: Iterable[WriterId]) -> None:
         """Tell those among the writers that are proxies what became of their requests."""
+        if not self._proxies:  # As a rule: and a writer's entity has to be made of its bytes.
+            return
         for writer in writers:
             proxy = self._proxies.get(writer.entity)
             if proxy is not None and proxy.writer == writer:

@@ -8,47 +8,50 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Generic, TypeVar
 
 from stores.outcomes import Outcome
 
+_AnswerT = TypeVar("_AnswerT")
 
-class ReplicaGate:
-    """The master's: holds outcomes back until enough clones have acknowledged what they are of."""
+
+class ReplicaGate(Generic[_AnswerT]):
+    """The master's: holds answers back until enough clones have acknowledged what they are of."""
 
     def __init__(self, replicas: int) -> None:
         """Wait for so many clones; zero waits for none."""
         self.replicas = replicas
         self.sequence = 0
         """Everything up to it was acknowledged by enough clones."""
-        self._held: deque[tuple[int, Outcome]] = deque()
+        self._held: deque[tuple[int, _AnswerT]] = deque()
 
     def __len__(self) -> int:
-        """Count the outcomes that wait."""
+        """Count the answers that wait."""
         return len(self._held)
 
-    def pass_through(self, sequence: int, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """Take outcomes that were told with this event; gives those that need not wait."""
+    def pass_through(self, sequence: int, answers: Iterable[_AnswerT]) -> list[_AnswerT]:
+        """Take answers about what was told up to this event; gives those that need not wait."""
         if self.replicas == 0:
-            return list(outcomes)
-        self._held.extend((sequence, outcome) for outcome in outcomes)
+            return list(answers)
+        self._held.extend((sequence, answer) for answer in answers)
         return self._take()
 
-    def acknowledge(self, acknowledged: Iterable[int]) -> list[Outcome]:
-        """Take what each clone has acknowledged; gives the outcomes that waited for it."""
+    def acknowledge(self, acknowledged: Iterable[int]) -> list[_AnswerT]:
+        """Take what each clone has acknowledged; gives the answers that waited for it."""
         best = sorted(acknowledged, reverse=True)
         if self.replicas and len(best) >= self.replicas:
             self.sequence = max(self.sequence, best[self.replicas - 1])
         return self._take()
 
-    def held(self) -> Iterator[Outcome]:
+    def held(self) -> Iterator[_AnswerT]:
         """Give what still waits."""
-        return (outcome for _, outcome in self._held)
+        return (answer for _, answer in self._held)
 
-    def _take(self) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    def _take(self) -> list[_AnswerT]:
+        answers: list[_AnswerT] = []
         while self._held and self._held[0][0] <= self.sequence:
-            outcomes.append(self._held.popleft()[1])
-        return outcomes
+            answers.append(self._held.popleft()[1])
+        return answers
 
 
 Answer = tuple[int, Sequence[Outcome]]

@@ -21,29 +21,30 @@ PROCLAIM_INTERVAL_TICKS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """How good a successor a clone is, as far as it can know."""
+    """How good a successor a clone, or a follower of a log, is, as far as it can know."""
 
     has_data: bool
     is_in_touch: bool
     """The master is alive."""
     is_loading: bool
-    """A snapshot is under way; what can be read is older."""
+    """It is being made level with its master; what can be read is older."""
     missing_count: int
     """Events that the master is known to have told, and that are not here."""
     silent_ns: int
     """How long ago the master was heard. What it did since is unknown."""
-    revision: int
+    position: str
+    """How far it is, for people."""
     known_epoch: int
 
-    def check(self, name: str) -> None:
-        """Raise ``PromotionRefused`` if something speaks against it."""
+    def check(self, name: str, *, is_forced: bool) -> None:
+        """Raise ``PromotionRefused`` if something speaks against it that force cannot overrule."""
         reason = self._objection()
-        if reason:
-            raise PromotionRefused(f"store {name}: {reason}")
+        if reason and not (is_forced and self.has_data):
+            raise PromotionRefused(f"{name}: {reason}")
 
     def _objection(self) -> str:
         if not self.has_data:
-            return "this clone never had a snapshot, so that nothing would be left of the store"
+            return "this clone never had a snapshot, so that nothing would be left"
         if self.is_in_touch:
             return (
                 "its master is alive: close it first, when it is idle; with force it is deposed,"
@@ -51,13 +52,13 @@ class Assessment:
             )
         if self.is_loading:
             return (
-                f"a snapshot is being loaded, and what is here is older (revision {self.revision}):"
+                f"it is not level with its master yet, and what is here is older ({self.position}):"
                 " promote another clone; with force everything later is lost"
             )
         if self.missing_count:
             return (
-                f"{self.missing_count} events of the master are missing here (revision"
-                f" {self.revision}): promote a clone that has them; with force they are lost"
+                f"{self.missing_count} events of the master are missing here"
+                f" ({self.position}): promote a clone that has them; with force they are lost"
             )
         return ""
 
@@ -78,11 +79,15 @@ class Inheritance:
 class Rivals:
     """A master's ear and voice for other masters of its store."""
 
-    def __init__(self, entity: EntityId, epoch: int, effects: list[Effect]) -> None:
-        """Append to ``effects``."""
+    def __init__(
+        self, entity: EntityId, epoch: int, effects: list[Effect], call: bytes | None = None
+    ) -> None:
+        """Append to ``effects``; ``call`` says that we lead, if not as masters of stores say it."""
         self._entity = entity
         self._epoch = epoch
         self._effects = effects
+        command = InternalCommand(0, entity, None, epoch, ProclaimCommand())
+        self._call = encode_command(command) if call is None else call
         self._tick = 0
         self._told: set[tuple[int, EntityId]] = set()
 
@@ -94,8 +99,7 @@ class Rivals:
 
     def proclaim(self, to: EndpointId | None) -> None:
         """Tell one master, or all, that we lead."""
-        command = InternalCommand(0, self._entity, None, self._epoch, ProclaimCommand())
-        self._effects.append(ToOwnKind(to, encode_command(command)))
+        self._effects.append(ToOwnKind(to, self._call))
 
     def is_led_by(self, other: EntityId, epoch: int) -> bool:
         """Hear another master: true if it leads; it is told otherwise, and so is the user."""

@@ -46,6 +46,9 @@ PREAMBLE: Final = Struct("!4sHH")
 SIGNED_FRONT: Final = Struct("!HIQ")
 """What a signature covers of the front: header size, count, sequence."""
 
+SCATTERED_SIZE_MIN: Final = 64 * limits.KIB
+"""Bytes of a frame from which on it may stay in several chunks: half of what is read at once."""
+
 _TTL_OFFSET: Final = 5
 _TLS_RECORDS: Final = (b"\x15", b"\x16")
 """How TLS begins: with an alert, or with a handshake."""
@@ -126,10 +129,30 @@ class NodeFrame:
     Slotted and mutable, because a receiver makes one for each frame.
     """
 
-    __slots__ = ("_buffer", "_end", "_start", "header", "lengths", "sequence", "size", "ttl")
+    __slots__ = (
+        "_buffer",
+        "_end",
+        "_rest",
+        "_start",
+        "header",
+        "lengths",
+        "sequence",
+        "size",
+        "ttl",
+    )
 
-    def __init__(self, buffer: bytes, start: int, end: int, front: tuple[int, ...]) -> None:
-        """Read the frame whose front begins at ``start``; raises ``DecodeError``."""
+    def __init__(
+        self,
+        buffer: bytes,
+        start: int,
+        end: int,
+        front: tuple[int, ...],
+        rest: tuple[bytes | memoryview, ...] = (),
+    ) -> None:
+        """Read the frame whose front begins at ``start``; raises ``DecodeError``.
+
+        Its last payloads may be in the ``rest``, counted in ``end`` as if they followed the buffer.
+        """
         _, _, self.ttl, header_size, count, self.sequence = front
         lengths_start = start + FRONT_SIZE + header_size
         if not 1 <= count <= limits.GROUP_COUNT:
@@ -143,11 +166,14 @@ class NodeFrame:
         self._buffer = buffer
         self._start = start
         self._end = end
+        self._rest = rest
         self.size = end - start
         """Bytes on the wire, for flow control."""
 
     def payloads(self) -> list[bytes]:
         """Cut the payloads out, in order."""
+        if self._rest:
+            self._join()
         buffer, lengths = self._buffer, self.lengths
         length, count = lengths[0], len(lengths)
         if count == 1:
@@ -157,8 +183,14 @@ class NodeFrame:
             return list(_cutter(length, count).unpack_from(buffer, first))
         return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
 
+    def _join(self) -> None:
+        self._buffer = b"".join((memoryview(self._buffer)[self._start :], *self._rest))
+        self._start, self._end, self._rest = 0, self.size, ()
+
     def signed(self) -> tuple[tuple[bytes, memoryview], bytes | None]:
         """Give what the signature is over, and the signature if there is one."""
+        if self._rest:
+            self._join()
         start, end = self._start + FRONT_SIZE, self._end
         front = SIGNED_FRONT.pack(len(self.header), len(self.lengths), self.sequence)
         if len(self.lengths) < 2 or self.lengths[-1] != limits.SIGNATURE_SIZE:
@@ -170,10 +202,28 @@ class NodeFrame:
         """Write the frame once more with one hop less to live; the payloads are not even copied."""
         buffer, at = self._buffer, self._start + _TTL_OFFSET
         rest = memoryview(buffer)[at + 1 : self._end]
-        return [buffer[self._start : at], bytes((self.ttl - 1,)), rest]
+        return [buffer[self._start : at], bytes((self.ttl - 1,)), rest, *self._rest]
 
 
 Frame = Preamble | ControlFrame | NodeFrame
+
+
+def _frame(buffer: bytes, start: int, end: int, front: tuple[int, ...]) -> Frame:
+    if front[1] == NODE_KIND:
+        return NodeFrame(buffer, start, end, front)
+    return ControlFrame(buffer, start, end, front)
+
+
+def _may_stay_scattered(front: tuple[int, ...], begun: int) -> bool:
+    """Tell whether a frame may be left in the chunks that it came in, of which one has ``begun``.
+
+    A relay then passes it on without a copy. Small ones are joined: they would keep the whole
+    chunks in memory.
+    """
+    size, kind, _, header_size, count, _ = front
+    if kind != NODE_KIND or size < SCATTERED_SIZE_MIN:
+        return False
+    return FRONT_SIZE + header_size + _LENGTHS[1].size * count <= begun
 
 
 class FrameDecoder:
@@ -217,7 +267,7 @@ class FrameDecoder:
         if len(buffer) - start < FRONT_SIZE:
             return None
         front = FRONT.unpack_from(buffer, start)
-        size, kind = front[:2]
+        size = front[0]
         if size > self.size_max:
             raise DecodeError(
                 f"a frame of {size} bytes; {self.size_max} are allowed here",
@@ -228,14 +278,19 @@ class FrameDecoder:
             self._missing = end - len(buffer) - sum(map(len, self._chunks))
             if self._missing > 0:
                 return None
-            buffer, start, end = self._gather(end - start), 0, end - start
-        else:
-            self._offset = end
-            if end == len(buffer) and not self._chunks:
-                self._missing = 1  # There is no use in looking before more is fed.
-        if kind == NODE_KIND:
-            return NodeFrame(buffer, start, end, front)
-        return ControlFrame(buffer, start, end, front)
+            return self._gathered(front, end)
+        self._offset = end
+        if end == len(buffer) and not self._chunks:
+            self._missing = 1  # There is no use in looking before more is fed.
+        return _frame(buffer, start, end, front)
+
+    def _gathered(self, front: tuple[int, ...], end: int) -> Frame:
+        """Give a frame that began in the buffer and ends in a later chunk."""
+        buffer, start = self._buffer, self._offset
+        rest = self._gather(end - len(buffer))
+        if _may_stay_scattered(front, len(buffer) - start):
+            return NodeFrame(buffer, start, end, front, rest)
+        return _frame(b"".join((memoryview(buffer)[start:], *rest)), 0, end - start, front)
 
     def _open(self) -> Preamble | None:
         """Read the preamble; other protocols are told apart by their very first byte."""
@@ -258,24 +313,21 @@ class FrameDecoder:
         self._offset = PREAMBLE.size
         return Preamble(version_min, version_max)
 
-    def _gather(self, size: int) -> bytes:
-        """Put together the frame that came in pieces, and go on in the chunk that ends it.
+    def _gather(self, size: int) -> tuple[bytes | memoryview, ...]:
+        """Take so many bytes out of the chunks, and go on in the chunk that they end in.
 
         Chunks wait until the whole frame is there, and nothing but the frame is copied: joining
         each chunk to what came before would copy a large frame hundreds of times.
         """
-        pieces: list[bytes | memoryview] = [memoryview(self._buffer)[self._offset :]]
-        pieces += self._chunks[:-1]
-        last = self._chunks[-1]
-        cut = size - sum(map(len, pieces))
-        if cut <= 0:
-            # Several chunks were fed at once, and the frame ends before the last of them.
-            self._merge()
-            self._offset = size
-            return self._buffer
-        self._buffer, self._offset = last, cut
-        self._chunks.clear()
-        return b"".join((*pieces, memoryview(last)[:cut]))
+        chunks, used = self._chunks, 0
+        while size > len(chunks[used]):
+            size -= len(chunks[used])
+            used += 1
+        self._buffer, self._offset = chunks[used], size
+        pieces: tuple[bytes | memoryview, ...]
+        pieces = (*chunks[:used], memoryview(self._buffer)[:size])
+        del chunks[: used + 1]
+        return pieces
 
     def _merge(self) -> None:
         if self._chunks:

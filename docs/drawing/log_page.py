@@ -11,7 +11,7 @@ from stores.log.follower import Phase
 
 _FROM_KEEPER = (
     *(messages.Welcome, messages.Answers, messages.Admitted),
-    *(messages.Answer, messages.Proclaim),
+    *(messages.MemoryPage, messages.Answer, messages.Proclaim),
 )
 
 

@@ -264,11 +264,14 @@ class Endpoint:
         topics: Iterable[str] = (),
         partitions: int | None = None,
         backend: Backend = Backend.Memory,
+        *,
+        replicas: int = 0,
         **options: object,
     ) -> Log:
         """Attach the keeper of a log; see ``peermesh.Endpoint.attach_log``."""
         portal, attach = self._open_portal(), self._core.attach_log
-        make = partial(attach, name, topics, partitions, backend, **options)
+        rest: dict[str, Any] = {"replicas": replicas, **options}
+        make = partial(attach, name, topics, partitions, backend, **rest)
         return Log(portal, portal.call(self._attach_log, make))
 
     def attach_log_clone(

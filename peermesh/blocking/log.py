@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import partial
 
 from endpoint.closing import Closing
 from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
 from endpoint.log_consumer import LogConsumer as CoreConsumer
+from endpoint.log_promoting import LogPromotion
 from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
@@ -37,6 +38,25 @@ class Log(Closing):
     def partition_count(self) -> int:
         """Give the number of partitions, which never changes."""
         return self._portal.call(self._core.partition_count)
+
+    def is_keeper(self) -> bool:
+        """Tell whether the log's keeper is here now: promotions change it."""
+        return self._core.is_keeper()
+
+    def promote(
+        self,
+        topics: Iterable[str] = (),
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **keep: object,
+    ) -> LogPromotion:
+        """Make this follower the keeper of its log; see ``peermesh.Log.promote``."""
+        ask = partial(self._core.promote, topics, replicas=replicas, force=force, **keep)
+        return self._portal.call(self._promote, ask)
+
+    async def _promote(self, ask: Callable[[], Awaitable[LogPromotion]]) -> LogPromotion:
+        return await ask()
 
     def append(
         self,

@@ -32,7 +32,7 @@ LARGE_BYTES_MAX: Final = 8 * 1024 * 1024
 WAYS_MAX: Final = 4_096
 """Topics remembered as checked; they begin anew beyond."""
 
-TAKE_COUNT: Final = 1_024
+TAKE_COUNT: Final = 4_096
 """Messages that the loop takes before it looks after anything else."""
 
 _WAY: Final = itemgetter(0)
@@ -168,14 +168,13 @@ class Outbound:
                 await self._work.park()
             self._is_idle = False
             await self._take()
-            if self._waiters and len(pending) < PENDING_MAX:
-                with self._room:
-                    self._room.notify_all()
+            self._make_room()
 
     async def _take(self) -> None:
         """Hand over a batch, in runs of the same topic."""
         taken = self._pending[: TAKE_COUNT * 2]
         del self._pending[: len(taken)]
+        self._make_room()
         ways = cast("list[Way]", taken[::2])
         payloads = cast("list[bytes]", taken[1::2])
         if ways.count(ways[0]) == len(ways):
@@ -184,10 +183,16 @@ class Outbound:
         for way, run in groupby(zip(ways, payloads, strict=True), key=_WAY):
             await self._hand_over(way, [payload for _, payload in run])
 
+    def _make_room(self) -> None:
+        """Wake who waits, once it is worth it: they fill up what is being handed over."""
+        if self._waiters and len(self._pending) < PENDING_MAX:
+            with self._room:
+                self._room.notify_all()
+
     async def _hand_over(self, way: Way, payloads: Sequence[bytes]) -> None:
         topic, kind, to = way
         await self._publication.publish_run(topic, kind, to, payloads)
-        if max(map(len, payloads)) >= SMALL_SIZE:
+        if self._large_put != self._large_taken:  # Else there is no need to look at each of them.
             large = sum(len(payload) for payload in payloads if len(payload) >= SMALL_SIZE)
             with self._room:
                 self._large_taken += large

@@ -1,23 +1,34 @@
-"""What one node asks of another: to promote its clone of a store."""
+"""What one node asks of another: to promote its clone of a store, or its copy of a log."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
 
 import trio
 
-from peermesh import Backend, Endpoint, EndpointId, MeshError, Store, Subscriber
+from peermesh import Backend, Endpoint, EndpointId, Log, MeshError, Store, Subscriber
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join
 
 CONTROL_TOPIC: Final = "peermesh/control/promote"
 """Nodes with clones hear requests here: store, whether to use force, and where to answer."""
 
+LOG_TOPIC: Final = "peermesh/control/lead-log"
+"""Nodes with copies of logs hear such requests here."""
+
 ANSWER_TOPIC: Final = "peermesh/control/answer"
 
 
-async def ask_for_promotion(mesh: Mesh, name: str, node_id: str | None, force: bool) -> str:  # noqa: FBT001 - trio.run takes no keywords
-    """Ask a node to promote its clone; gives what it answers."""
+async def ask_for_promotion(
+    mesh: Mesh,
+    name: str,
+    node_id: str | None,
+    force: bool,  # noqa: FBT001 - trio.run takes no keywords
+    topic: str = CONTROL_TOPIC,
+) -> str:
+    """Ask a node to promote its copy of a store or, on ``LOG_TOPIC``, a log; gives its answer."""
     async with mesh.endpoint() as endpoint:
         answer_topic = f"{ANSWER_TOPIC}/{endpoint.node_id()}"
         with endpoint.subscribe(answer_topic) as answers:
@@ -25,7 +36,7 @@ async def ask_for_promotion(mesh: Mesh, name: str, node_id: str | None, force: b
             node = endpoint.peers()[0].node_id if node_id is None else EndpointId.parse(node_id)
             if not await endpoint.await_peer(node, timeout=mesh.wait):
                 raise CommandFailed(f"no node {node} in this mesh", ExitCode.TIMEOUT)
-            await endpoint.publish(CONTROL_TOPIC, (name, force, answer_topic), to=node)
+            await endpoint.publish(topic, (name, force, answer_topic), to=node)
             with trio.move_on_after(mesh.wait):
                 match await answers.get():
                     case (_, (True, str() as text)):
@@ -35,22 +46,33 @@ async def ask_for_promotion(mesh: Mesh, name: str, node_id: str | None, force: b
                     case other:
                         raise CommandFailed(f"node {node} answers {other!r:.80}")
     raise CommandFailed(
-        f"node {node} did not answer within {mesh.wait:g} s: it has to run with --clone {name}",
+        f"node {node} did not answer within {mesh.wait:g} s: it has to run with a copy of {name}",
         ExitCode.TIMEOUT,
     )
 
 
+Promote = Callable[[bool], Awaitable[str]]
+"""Promotes something, with force or not, and says what came of it."""
+
+
 class Promoter:
-    """Promotes the clones of a node when somebody in the mesh asks for it."""
+    """Promotes what a node has copies of when somebody in the mesh asks for it."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        """Begin without clones."""
+        """Begin without anything."""
         self._endpoint = endpoint
-        self._clones: dict[str, tuple[Store, str, int]] = {}
+        self._offers: dict[str, Promote] = {}
 
     def add(self, name: str, clone: Store, path: str, *, replicas: int = 0) -> None:
         """Offer a clone; as a master it is in the file, or in memory if the path is empty."""
-        self._clones[name] = clone, path, replicas
+        options: dict[str, Any] = {"replicas": replicas}
+        if path:
+            options |= {"backend": Backend.SQLite, "path": path}
+        self._offers[name] = partial(_promote_store, clone, options)
+
+    def add_log(self, name: str, log: Log, options: dict[str, Any]) -> None:
+        """Offer a follower of a log; ``options`` are those of ``promote``."""
+        self._offers[name] = partial(_promote_log, log, options)
 
     async def serve(self, requests: Subscriber) -> None:
         """Do what is asked, and answer."""
@@ -63,19 +85,27 @@ class Promoter:
                     pass  # It is not for us, or does not make sense.
 
     async def _promote(self, name: str, *, force: bool) -> tuple[bool, str]:
-        if name not in self._clones:
-            return False, f"node {self._endpoint.node_id()} has no clone of {name}"
-        clone, path, replicas = self._clones[name]
+        node = self._endpoint.node_id()
+        if name not in self._offers:
+            return False, f"node {node} has no copy of {name}"
         try:
-            if path:
-                promotion = await clone.promote(
-                    Backend.SQLite, path=path, force=force, replicas=replicas
-                )
-            else:
-                promotion = await clone.promote(force=force, replicas=replicas)
+            text = await self._offers[name](force)
         except MeshError as error:
             return False, str(error)
-        return True, (
-            f"node {self._endpoint.node_id()} leads {name} in term {promotion.term}, from revision"
-            f" {promotion.revision}; the last master was heard {promotion.silent_seconds:.1f} s ago"
-        )
+        return True, f"node {node} leads {name} {text}"
+
+
+async def _promote_store(clone: Store, options: dict[str, Any], force: bool) -> str:  # noqa: FBT001 - partial hands it on
+    done = await clone.promote(force=force, **options)
+    return (
+        f"in term {done.term}, from revision {done.revision}; the last master was heard"
+        f" {done.silent_seconds:.1f} s ago"
+    )
+
+
+async def _promote_log(log: Log, options: dict[str, Any], force: bool) -> str:  # noqa: FBT001 - partial hands it on
+    done = await log.promote(force=force, **options)
+    return (
+        f"in term {done.term}, from {sum(done.ends)} entries; the last keeper was heard"
+        f" {done.silent_seconds:.1f} s ago"
+    )

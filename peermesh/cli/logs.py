@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import click
-import trio
 
 from endpoint.log import LogEntry
-from peermesh import Backend, Log, Start, Value
+from peermesh import Log, Start, Value
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.log_keeping import follow, keep, promote
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.messages import read_argument
 from peermesh.cli.running import run
@@ -42,56 +42,6 @@ async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
         await join(endpoint, mesh)
         await proxy.partition_count()
         yield proxy
-
-
-# Keeping.
-
-
-@log.command()
-@click.argument("name")
-@click.option(
-    "--topic", "topics", multiple=True, metavar="TOPIC",
-    help="Collect what is published on topics that begin with TOPIC. May be repeated.",
-)  # fmt: skip
-@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions a new log has.")
-@click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory.")
-@click.option("--keep-seconds", type=click.FloatRange(min=0, min_open=True), help="Keep so long.")
-@click.option("--keep-count", type=click.IntRange(min=1), help="Keep so many in each partition.")
-@click.option("--keep-bytes", type=click.IntRange(min=1), help="Keep so much in each partition.")
-@mesh_options(listens=True)
-def keep(
-    name: str,
-    topics: tuple[str, ...],
-    partitions: int | None,
-    path: str | None,
-    mesh: Mesh,
-    **limits: float | None,
-) -> None:
-    """Be the keeper of a log until Ctrl-C.
-
-    Without a limit everything is kept. What is appended with a receipt survives a power cut, if
-    there is a FILE; what is collected from topics, so far as it arrived.
-    """
-    mesh.require_way_in()
-    options = {key: value for key, value in limits.items() if value is not None}
-    run(_keep, mesh, name, topics, (partitions, path), options)
-
-
-async def _keep(
-    mesh: Mesh,
-    name: str,
-    topics: Sequence[str],
-    where: tuple[int | None, str | None],
-    options: dict[str, object],
-) -> None:
-    partitions, path = where
-    backend = Backend.Memory if path is None else Backend.SQLite
-    given = options if path is None else {**options, "path": path}
-    async with mesh.endpoint() as endpoint:
-        keeper = await endpoint.attach_log(name, topics, partitions, backend, **given)
-        await join(endpoint, mesh)
-        click.echo(f"keeping {name} in {await keeper.partition_count()} partitions", err=True)
-        await trio.sleep_forever()
 
 
 # Appending.
@@ -307,3 +257,7 @@ async def _consumers(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:
             consumer: {"lag": await opened.lag(consumer), "cursors": cursors}
             for consumer, cursors in sorted((await opened.consumers()).items())
         }
+
+
+for command in (keep, follow, promote):
+    log.add_command(command)

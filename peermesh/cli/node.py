@@ -108,5 +108,6 @@ class _Node:
             str(event),
             endpoint=None if event.endpoint is None else str(event.endpoint),
             address=event.address,
+            certificate_name=event.certificate_name,
             reason=event.reason,
         )

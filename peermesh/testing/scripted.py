@@ -18,6 +18,7 @@ class ScriptedTransport:
     """
 
     sends_now = False
+    peer_name: str | None = None
 
     def __init__(self, pieces: Iterable[bytes], seconds: float = 0.0) -> None:
         """Give one piece each so many seconds."""

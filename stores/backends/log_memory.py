@@ -35,6 +35,8 @@ class MemoryLogBackend:
             self._runs.clear()
         for partition, _ in changes.cleared:
             self._runs.pop(partition, None)
+        for partition, end in changes.cut:
+            self._list(partition).cut(end)
         for run in changes.runs:
             self._list(run.partition).append(run)
         for partition, start in changes.starts:

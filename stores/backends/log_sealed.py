@@ -23,7 +23,8 @@ from stores.backends import marks
 from stores.backends.log_sqlite import SQLiteLogBackend, run_id
 from stores.backends.sealed import SCHEMA, SealedHead, SealedTable, Vault
 from stores.backends.sqlite_file import Synchronous
-from stores.log.changes import EpochEnds, LoadedLog, LogChanges
+from stores.epochs import next_epoch
+from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role
 from stores.log.limits import EPOCHS_MAX, OFFSET_END
 from stores.log.partitions import Partition
 from stores.log.producers import ProducerRow
@@ -87,42 +88,54 @@ class SealedLogBackend(SQLiteLogBackend):
     def load_keeper(self, epoch_min: int, partition_count: int | None) -> LoadedLog:
         """Open or create the file for a keeper, and begin another life of it."""
         with self._loading() as connection:
-            partitions = self._load_partitions(connection, partition_count)
             facts = self._head.facts
-            kept, epoch = facts.get("epoch", 0), max(facts.get("epoch", 0) + 1, epoch_min)
-            epochs = self._rows.setdefault("epoch", {})
-            lives: dict[Row, Row] = {}
-            if kept and (kept,) not in epochs:
-                # A copy becomes the keeper's: it is of a life that it did not see begin.
-                lives[kept,] = (0,) * len(partitions)
-            lives[epoch,] = tuple(partition.end for partition in partitions)
-            self._put(connection, "epoch", lives)
-            self._remove(connection, "epoch", sorted(epochs)[:-EPOCHS_MAX])
+            kept, role = facts.get("epoch", 0), Role(facts.get("role", 0))
+            if kept and role is Role.DEPOSED:
+                return self._loaded(self._load_partitions(connection, None, is_follower=True), role)
+            self._check_no_copy(kept, role)
+            partitions = self._load_partitions(connection, partition_count)
+            epoch = next_epoch(kept, epoch_min)
+            ends = tuple(partition.end for partition in partitions)
+            self._put(connection, "epoch", {(epoch,): ends})
+            self._remove(connection, "epoch", sorted(self._rows["epoch"])[:-EPOCHS_MAX])
             facts["epoch"], facts["log_id"] = epoch, facts.get("log_id") or epoch
+            facts["role"] = Role.KEEPER.value
             self._head.save(connection)
-            return LoadedLog(
-                facts["log_id"],
-                epoch,
-                partitions,
-                self._cursors(),
-                [EpochEnds(int(number), epochs[number,]) for (number,) in sorted(epochs)],
-                self._writers(),
-                self._producers(),
-            )
+            return self._loaded(partitions, Role.KEEPER)
 
     def load_follower(self) -> LoadedLog:
         """Open or create the file for a follower."""
         with self._loading() as connection:
+            role = Role(self._head.facts.get("role", 0))
             partitions = self._load_partitions(connection, None, is_follower=True)
+            self._head.facts["role"] = Role.COPY.value
             self._head.save(connection)
-            facts = self._head.facts
-            log_id, epoch = facts.get("log_id", 0), facts.get("epoch", 0)
-            return LoadedLog(log_id, epoch, partitions, self._cursors())
+            return self._loaded(partitions, role)
+
+    def _loaded(self, partitions: list[Partition], role: Role) -> LoadedLog:
+        facts, epochs = self._head.facts, self._rows.get("epoch", {})
+        return LoadedLog(
+            facts.get("log_id", 0),
+            facts.get("epoch", 0),
+            partitions,
+            self._cursors(),
+            [EpochEnds(int(number), epochs[number,]) for (number,) in sorted(epochs)],
+            self._writers(),
+            self._producers(),
+            role,
+            0 if role is Role.KEEPER else facts.get("known_epoch", 0),
+        )
+
+    def open(self) -> None:
+        """Open or create the file as it is, whoever leads with it: for ``rekey`` and ``adopt``."""
+        with self._loading() as connection:
+            self._load_partitions(connection, None, is_follower=True)
+            self._head.save(connection)
 
     def rekey(self, count: int) -> Iterator[int]:
         """Seal all that is under an old key anew, ``count`` records a commit; gives each count.
 
-        After ``load_follower``. What was done stays done, wherever it is interrupted.
+        After ``open``. What was done stays done, wherever it is interrupted.
         """
         with self._disk, self._file.failures_explained():
             last: int | None = 0
@@ -151,7 +164,7 @@ class SealedLogBackend(SQLiteLogBackend):
         return found[-1][0] if found else None
 
     def adopt(self, source: sqlite3.Connection, count: int) -> Iterator[int]:
-        """Take over a plain log, ``count`` runs a commit; after ``load_follower`` of a new file."""
+        """Take over a plain log, ``count`` runs a commit; after ``open`` of a new file."""
         with self._disk, self._file.failures_explained():
             with self._file.transaction() as connection:
                 self._vault.begin(connection)
@@ -317,12 +330,28 @@ class SealedLogBackend(SQLiteLogBackend):
             facts["log_id"] = changes.log_id
         if changes.epoch is not None:
             facts["epoch"] = changes.epoch
+        if changes.role is not None:
+            facts["role"] = changes.role.value
+        if changes.known_epoch is not None:
+            facts["known_epoch"] = changes.known_epoch
+        if changes.lives is not None:
+            self._remove(connection, "epoch", list(self._rows.get("epoch", {})))
+            self._put(connection, "epoch", {(life.epoch,): life.ends for life in changes.lives})
+        if changes.is_memory_new:
+            for kind in ("writer", "producer"):
+                self._remove(connection, kind, list(self._rows.get(kind, {})))
+            self._windows.clear()
 
     def _clear_partitions(self, connection: sqlite3.Connection, changes: LogChanges) -> None:
         for partition, start in changes.cleared:
             bounds = (run_id(partition, 0), run_id(partition + 1, 0) - 1)
             connection.execute("DELETE FROM runs WHERE id BETWEEN ? AND ?", bounds)
             self._put(connection, "partition", {(partition,): self._begun(start)})
+        for partition, end in changes.cut:
+            bounds = (run_id(partition, end), run_id(partition + 1, 0) - 1)
+            connection.execute("DELETE FROM runs WHERE id BETWEEN ? AND ?", bounds)
+            start, _, life = self._rows["partition"][partition,]
+            self._put(connection, "partition", {(partition,): (start, end, life)})
 
     def _write_runs(self, connection: sqlite3.Connection, changes: LogChanges) -> None:
         known = self._rows.get("partition", {})

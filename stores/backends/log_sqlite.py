@@ -18,14 +18,15 @@ from stores import fields
 from stores.actions import WriterId
 from stores.backends import marks
 from stores.backends.sqlite_file import SQLiteFile, Synchronous
-from stores.log.changes import EpochEnds, LoadedLog, LogChanges
+from stores.epochs import next_epoch
+from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role
 from stores.log.limits import CACHE_SIZE_MAX, EPOCHS_MAX, OFFSET_END
 from stores.log.messages import Cursors
 from stores.log.partitions import Partition, RunInfo
 from stores.log.producers import ProducerRow
 from stores.log.runs import Run, RunList
 from stores.outcomes import WriterRow
-from wire.errors import InvalidData
+from wire.errors import BackendFailure, InvalidData
 
 _SCHEMA: Final = """
     CREATE TABLE meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -87,30 +88,22 @@ class SQLiteLogBackend:
             self._file.open()
             with self._file.failures_explained(), self._file.transaction() as connection:
                 meta = dict(connection.execute("SELECT name, value FROM meta"))
+                kept, role = meta.get("epoch", 0), Role(meta.get("role", 0))
+                if kept and role is Role.DEPOSED:
+                    return self._read(connection, meta)
+                self._check_no_copy(kept, role)
                 self._create(connection, meta, partition_count)
-                epoch = max(meta.get("epoch", 0) + 1, epoch_min)
-                if meta.get("epoch"):
-                    # A copy becomes the keeper's: it is of a life that it did not see begin.
-                    row = (meta["epoch"], cbor2.dumps([0] * self._count_partitions(connection)))
-                    connection.execute("INSERT OR IGNORE INTO epochs VALUES (?, ?)", row)
-                log_id = meta.get("log_id") or epoch
-                values = [("epoch", epoch), ("log_id", log_id)]
+                epoch = next_epoch(kept, epoch_min)
+                values = [("epoch", epoch), ("log_id", meta.get("log_id") or epoch)]
+                values.append(("role", Role.KEEPER.value))
                 connection.executemany("REPLACE INTO meta VALUES (?, ?)", values)
-                partitions = self._read_partitions(connection)
-                ends = [partition.end for partition in partitions]
+                rows = connection.execute("SELECT end FROM partitions ORDER BY partition")
+                ends = [end for (end,) in rows]
                 connection.execute("REPLACE INTO epochs VALUES (?, ?)", (epoch, cbor2.dumps(ends)))
                 query = "DELETE FROM epochs WHERE epoch NOT IN "
                 query += f"(SELECT epoch FROM epochs ORDER BY epoch DESC LIMIT {EPOCHS_MAX})"
                 connection.execute(query)
-                return LoadedLog(
-                    log_id,
-                    epoch,
-                    partitions,
-                    self._read_cursors(connection),
-                    self._read_epochs(connection),
-                    self._read_writers(connection),
-                    self._read_producers(connection),
-                )
+                return self._read(connection, dict(values))
 
     def load_follower(self) -> LoadedLog:
         """Open or create the file for a follower."""
@@ -118,9 +111,29 @@ class SQLiteLogBackend:
             self._file.open()
             with self._file.failures_explained(), self._file.transaction() as connection:
                 meta = dict(connection.execute("SELECT name, value FROM meta"))
-                partitions = self._read_partitions(connection)
-                cursors = self._read_cursors(connection)
-                return LoadedLog(meta.get("log_id", 0), meta.get("epoch", 0), partitions, cursors)
+                connection.execute("REPLACE INTO meta VALUES ('role', ?)", (Role.COPY.value,))
+                return self._read(connection, meta)
+
+    def _check_no_copy(self, epoch: int, role: Role) -> None:
+        """Refuse to lead with what somebody else may lead."""
+        if epoch and role is Role.COPY:
+            raise BackendFailure(
+                f"{self._file.path} holds a follower's copy of a log: attach it with"
+                " attach_log_clone, and promote that if its keeper is gone for good"
+            )
+
+    def _read(self, connection: sqlite3.Connection, meta: dict[str, int]) -> LoadedLog:
+        return LoadedLog(
+            meta.get("log_id", 0),
+            meta.get("epoch", 0),
+            self._read_partitions(connection),
+            self._read_cursors(connection),
+            self._read_epochs(connection),
+            self._read_writers(connection),
+            self._read_producers(connection),
+            Role(meta.get("role", 0)),
+            meta.get("known_epoch", 0),
+        )
 
     def commit(self, changes: LogChanges) -> None:
         """Make changes durable in one transaction."""
@@ -279,6 +292,11 @@ class SQLiteLogBackend:
             connection.execute("DELETE FROM runs WHERE id BETWEEN ? AND ?", bounds)
             row = (partition, start, start)
             connection.execute("REPLACE INTO partitions VALUES (?, ?, ?)", row)
+        for partition, end in changes.cut:
+            bounds = (run_id(partition, end), run_id(partition + 1, 0) - 1)
+            connection.execute("DELETE FROM runs WHERE id BETWEEN ? AND ?", bounds)
+            values = (end, partition)
+            connection.execute("UPDATE partitions SET end = ? WHERE partition = ?", values)
         self._write_runs(connection, changes)
         names = [(name,) for name in changes.forgotten_consumers]
         connection.executemany("DELETE FROM cursors WHERE consumer = ?", names)
@@ -298,6 +316,18 @@ class SQLiteLogBackend:
             connection.execute("REPLACE INTO meta VALUES ('log_id', ?)", (changes.log_id,))
         if changes.epoch is not None:
             connection.execute("REPLACE INTO meta VALUES ('epoch', ?)", (changes.epoch,))
+        if changes.role is not None:
+            connection.execute("REPLACE INTO meta VALUES ('role', ?)", (changes.role.value,))
+        if changes.known_epoch is not None:
+            row = (changes.known_epoch,)
+            connection.execute("REPLACE INTO meta VALUES ('known_epoch', ?)", row)
+        if changes.lives is not None:
+            rows = [(life.epoch, cbor2.dumps(life.ends)) for life in changes.lives]
+            connection.execute("DELETE FROM epochs")
+            connection.executemany("INSERT INTO epochs VALUES (?, ?)", rows)
+        if changes.is_memory_new:
+            connection.execute("DELETE FROM writers")
+            connection.execute("DELETE FROM producers")
 
     def _write_runs(self, connection: sqlite3.Connection, changes: LogChanges) -> None:
         rows = [
@@ -343,6 +373,9 @@ class SQLiteLogBackend:
             self._cache.clear()
         for partition, _ in changes.cleared:
             self._cache.pop(partition, None)
+        for partition, end in changes.cut:
+            if partition in self._cache:
+                self._cache[partition].cut(end)
         for run in changes.runs:
             self._cache.setdefault(run.partition, RunList()).append(run)
         for partition, start in changes.starts:

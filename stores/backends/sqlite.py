@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import chain, islice
 from os import PathLike, fspath
 from typing import Final, Literal, get_args
@@ -283,18 +284,15 @@ class SQLiteBackend:
         keys, values = map(bytearray, rows.keys), map(bytearray, rows.values)
         # It is the same with NULL, which most rows have for an expiry: so it is left out.
         columns: list[Iterable[object]] = [keys, values, rows.revisions, checks]
-        names = "key, value, revision, checksum"
+        names: tuple[str, ...] = _NAMES
         if rows.expiries:
-            columns, names = [*columns, rows.expiries], f"{names}, expiry"
-        one = f"({', '.join('?' * len(columns))})"
-        statement = f"REPLACE INTO store ({names}) VALUES "
+            columns, names = [*columns, rows.expiries], (*names, "expiry")
         records = zip(*columns, strict=True)
         if max(map(len, rows.values)) <= SMALL_SIZE:
-            many = statement + ", ".join([one] * ROWS_PER_STATEMENT)
             for _ in range(len(rows.keys) // ROWS_PER_STATEMENT):
                 some = chain.from_iterable(islice(records, ROWS_PER_STATEMENT))
-                connection.execute(many, list(some))
-        connection.executemany(statement + one, records)
+                connection.execute(_replacement(names, ROWS_PER_STATEMENT), list(some))
+        connection.executemany(_replacement(names, 1), records)
 
     def _writer_row(self, row: WriterRow) -> tuple[bytes, int, int, bytes, int]:
         self._seen += 1
@@ -309,6 +307,17 @@ class SQLiteBackend:
             yield
         except sqlite3.Error as error:
             raise BackendFailure(f"{self._path}: {_explain(error)}") from error
+
+
+_NAMES: Final = ("key", "value", "revision", "checksum")
+
+
+@cache
+def _replacement(names: tuple[str, ...], row_count: int) -> str:
+    """Write the statement that puts so many rows into the store."""
+    row = f"({', '.join('?' * len(names))})"
+    rows = ", ".join([row] * row_count)
+    return f"REPLACE INTO store ({', '.join(names)}) VALUES {rows}"
 
 
 def _number_checksum(name: str, value: int) -> int:

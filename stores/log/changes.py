@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Protocol
 
 from stores.actions import WriterId
@@ -22,6 +23,15 @@ class EpochEnds:
     ends: tuple[int, ...]
 
 
+class Role(Enum):
+    """Whose a log in a backend is. The numbers are those of files."""
+
+    KEEPER = 0
+    COPY = 1
+    DEPOSED = 2
+    """A keeper's, until another one was promoted: it follows, and goes on so after a restart."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedLog:
     """What a backend kept, and the epoch of the keeper that starts with it."""
@@ -32,9 +42,12 @@ class LoadedLog:
     partitions: Sequence[Partition]
     cursors: Cursors = ()
     epochs: Sequence[EpochEnds] = ()
-    """Of a keeper: its lives, the present one last."""
+    """The lives of the keeper that are known, one after the other, the latest last."""
     writers: Sequence[WriterRow] = ()
     producers: Sequence[ProducerRow] = ()
+    role: Role = Role.KEEPER
+    known_epoch: int = 0
+    """Of a later keeper, by which the one that kept this was deposed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +60,22 @@ class LogChanges:
     """Given where it changes: a follower is level with another life of its keeper."""
     cleared: Sequence[tuple[int, int]] = ()
     """Partitions that lose all entries first, and begin at the offset."""
+    cut: Sequence[tuple[int, int]] = ()
+    """Partitions that lose the runs from the offset on first; it is where one begins."""
     runs: Sequence[Run] = ()
     starts: Sequence[tuple[int, int]] = ()
     """Partitions that begin later now."""
+    lives: Sequence[EpochEnds] | None = None
+    """Given where they change: all lives of the keeper that are known, the latest last."""
+    role: Role | None = None
+    """Given where it changes."""
+    known_epoch: int | None = None
+    """Given where it changes: by which keeper this one was deposed."""
     cursors: Cursors = ()
     forgotten_consumers: Sequence[str] = ()
     """Consumers that go, before the cursors are set."""
+    is_memory_new: bool = False
+    """All writers and producers that were known go first."""
     writers: Sequence[WriterRow] = ()
     forgotten_writers: Sequence[WriterId] = ()
     producers: Sequence[ProducerRow] = ()
@@ -69,6 +92,8 @@ class LogBackend(Protocol):
     def load_keeper(self, epoch_min: int, partition_count: int | None) -> LoadedLog:
         """Give everything, with an epoch of at least ``epoch_min`` that no keeper here ever had.
 
+        What a deposed keeper left is given as it is, with its role, and begins no life. A copy
+        raises ``BackendFailure``: who wants it to lead says so, by a promotion.
         A log that exists has its partitions already: another number raises ``InvalidData``.
         """
 

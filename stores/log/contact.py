@@ -11,6 +11,7 @@ from stores.actions import WriterId
 from stores.commands import Content, InternalCommand
 from stores.effects import Effect, MasterLost, Multicast, SecondMaster, Unicast
 from stores.encoding import encode_command
+from stores.epochs import term_of
 from stores.log.effects import LogEffect
 from stores.log.encoding import encode_message, encode_requests
 from stores.log.messages import Answers, Hello, LogMessage, Request, Requests, Welcome
@@ -54,8 +55,12 @@ class Contact:
         effects: list[LogEffect],
         patience_ticks: int | None,
         on_keeper: Callable[[bool], None],
+        requests: LogRequests | None = None,
     ) -> None:
-        """Append to ``effects``; call ``on_keeper`` when one is found, with true for a new one."""
+        """Append to ``effects``; call ``on_keeper`` when one is found, with true for a new one.
+
+        The ``requests`` of a deposed keeper's handle go on here, and are settled up to now.
+        """
         self.keeper: KeeperId | None = None
         self.is_lost = True
         """True while nobody answers."""
@@ -64,6 +69,8 @@ class Contact:
         """The latest of this keeper."""
         self.number = 0
         """Of the latest hello."""
+        self.known_epoch = 0
+        """The highest that any keeper is known to have. One of an earlier term is not followed."""
         self.writer = writer
         self._effects = effects
         self._patience_ticks = patience_ticks
@@ -74,8 +81,12 @@ class Contact:
         self._is_closed = False
         self._rivals: set[KeeperId] = set()
         store_effects: list[Effect] = effects  # type: ignore[assignment]  # of Effect it appends Unicast and Resolve alone
-        self.writing = Writing(writer, store_effects, incarnation=writer.incarnation)
-        self.requests = LogRequests(self._on_requests)
+        self.requests = LogRequests(self._on_requests) if requests is None else requests
+        self.requests.serve(self._on_requests)
+        last = self.requests.sealed_request
+        self.writing = Writing(
+            writer, store_effects, incarnation=writer.incarnation, last_request=last
+        )
 
     def __repr__(self) -> str:
         """Show in one line what matters when something hangs."""
@@ -86,17 +97,18 @@ class Contact:
 
     def greet(self) -> None:
         """Say hello: to the keeper, or to whoever may be one."""
-        self.number += 1
-        hello = Hello(self.number, self.writer, self.writing.resolved_request)
-        payload = encode_message(self.writer.entity, hello)
         if self.keeper is None or self.is_lost:
-            self._effects.append(Multicast(payload))
+            self._effects.append(Multicast(self._hello()))
         else:
-            self._effects.append(Unicast(self.keeper.entity.endpoint, payload))
+            self._effects.append(Unicast(self.keeper.entity.endpoint, self._hello()))
 
     def on_welcome(self, sender: EntityId, welcome: Welcome, now_ns: int) -> None:
         """Take in that a keeper lives."""
         other = KeeperId(welcome.epoch, sender)
+        if term_of(other.epoch) < term_of(self.known_epoch):
+            self._effects.append(Unicast(sender.endpoint, self._hello()))  # it is deposed by this
+            return
+        self.known_epoch = max(self.known_epoch, other.epoch)
         if other != self.keeper and not self._follows_now(other):
             return
         is_new = other != self.keeper
@@ -179,6 +191,12 @@ class Contact:
         self.writing.refuse_all(ErrorCode.SHUTTING_DOWN, text)
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _hello(self) -> bytes:
+        self.number += 1
+        resolved = self.writing.resolved_request
+        hello = Hello(self.number, self.known_epoch, self.writer, resolved)
+        return encode_message(self.writer.entity, hello)
 
     def _follows_now(self, other: KeeperId) -> bool:
         """Decide between two keepers: the later one leads, unless only the other one answers."""

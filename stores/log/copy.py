@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from stores.log.changes import LogChanges
-from stores.log.keeper import apply_cursors
+from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role
+from stores.log.limits import EPOCHS_MAX
+from stores.log.memory import Memory, Remembered
 from stores.log.messages import Cursors, Event, ForgetConsumer, MoveCursor, Positions, Trimmed
 from stores.log.partitions import Partition, Partitions, RunInfo
 from stores.log.runs import Run
+from stores.log.staging import apply_cursors
 from wire.errors import DecodeError
 
 
@@ -18,7 +21,13 @@ class CopyStage:
 
     log_id: int | None = None
     epoch: int | None = None
+    lives: tuple[EpochEnds, ...] | None = None
     cleared: dict[int, int] = field(default_factory=dict)
+    cut: dict[int, int] = field(default_factory=dict)
+    is_memory_new: bool = False
+    has_memory: bool = False
+    position: int = 0
+    """The event that brought the last of it."""
     runs: list[Run] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
     cursors: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -29,14 +38,22 @@ class CopyStage:
     def is_empty(self) -> bool:
         """True if there is nothing to commit."""
         is_same = self.log_id is None and self.epoch is None
-        has_entries = self.cleared or self.runs or self.starts
-        return is_same and not (has_entries or self.cursors or self.forgotten)
+        has_entries = self.cleared or self.cut or self.runs or self.starts
+        has_others = self.cursors or self.forgotten or self.has_memory
+        return is_same and not (has_entries or has_others)
 
     def clear(self, partition: int, start: int) -> None:
         """Take in that a partition loses everything."""
         self.runs = [run for run in self.runs if run.partition != partition]
         self.starts.pop(partition, None)
+        self.cut.pop(partition, None)
         self.cleared[partition] = start
+
+    def cut_off(self, partition: int, end: int) -> None:
+        """Take in that a partition loses what it has from ``end`` on."""
+        self.runs = [run for run in self.runs if run.partition != partition or run.end <= end]
+        if partition not in self.cleared:
+            self.cut[partition] = end
 
     def forget(self, consumer: str) -> None:
         """Take in that a consumer goes."""
@@ -52,7 +69,10 @@ class CopyStage:
         return LogChanges(
             log_id=self.log_id,
             epoch=self.epoch,
+            lives=self.lives,
             cleared=tuple(self.cleared.items()),
+            cut=tuple(self.cut.items()),
+            is_memory_new=self.is_memory_new,
             runs=self.runs,
             starts=tuple(self.starts.items()),
             cursors=self.moved(),
@@ -63,16 +83,22 @@ class CopyStage:
 class Copy:
     """The entries and cursors that a follower has: some of them seen, some on their way."""
 
-    def __init__(
-        self, log_id: int, epoch: int, partitions: list[Partition], cursors: Cursors
-    ) -> None:
+    def __init__(self, loaded: LoadedLog) -> None:
         """Begin with what a backend kept."""
-        self.log_id = log_id
-        self.epoch = epoch
+        self.log_id = loaded.log_id
+        self.epoch = loaded.epoch
         """It is a beginning of what this life of the keeper has, or had."""
-        self.partitions = Partitions(partitions)
+        self.lives = tuple(loaded.epochs)
+        self.partitions = Partitions(loaded.partitions)
         """What is committed here, and can be read."""
-        self.cursors = {name: dict(positions) for name, positions in cursors}
+        self.cursors = {name: dict(positions) for name, positions in loaded.cursors}
+        self.memory = Memory(loaded.writers, loaded.producers)
+        self.position = 0
+        """The last event of this epoch that was taken in, with all before it."""
+        self.committed_position = 0
+        """The last event that is committed here."""
+        self._open: list[Event] = []
+        """Events of a commit of the keeper's that has not come to its end."""
         self.ends = list(self.partitions.ends())
         """Where the partitions end with what is on its way to the disk."""
         self._cleared_to: dict[int, int] = {}
@@ -85,6 +111,11 @@ class Copy:
         return self._stage.is_empty and self._in_flight is None
 
     @property
+    def is_open(self) -> bool:
+        """True if a part of a commit of the keeper's came, which alone is of no use."""
+        return bool(self._open)
+
+    @property
     def size(self) -> int:
         """Bytes that came and are not committed."""
         return self._stage.size + (0 if self._in_flight is None else self._in_flight.size)
@@ -94,9 +125,10 @@ class Copy:
     def agree(self, log_id: int, epoch: int, starts: tuple[int, ...], agreed: Positions) -> None:
         """Take in with which log it is to be level, and up to where it is so already.
 
-        A partition with an entry that the keeper does not have, or with a hole, begins anew: this
-        comes with lost disks only, and a copy that is copied again is right for sure.
+        What the keeper does not have is cut off: entries that were lost by a promotion, or by a
+        disk. A partition with nothing in common, or with a hole, begins anew.
         """
+        self.drop_open()
         if log_id != self.log_id or len(starts) != len(self.ends):
             self._stage.log_id = self.log_id = log_id
             self.ends = list(starts)
@@ -106,18 +138,74 @@ class Copy:
                 self.clear(partition, start)
         else:
             for partition, end in agreed:
-                if end < self.ends[partition] or self.ends[partition] < starts[partition]:
-                    self.clear(partition, starts[partition])
-                else:
-                    self._trim(partition, starts[partition])
+                self._agree_on(partition, starts[partition], end)
+        if epoch != self.epoch:
+            self.position = self.committed_position = self._stage.position = 0
+            if self._in_flight is not None:
+                self._in_flight.position = 0
         self._stage.epoch = self.epoch = epoch
+
+    def drop_open(self) -> None:
+        """Forget a part of a commit: the channel that brought it broke."""
+        self._open.clear()
+
+    def _agree_on(self, partition: int, start: int, end: int) -> None:
+        own = self.ends[partition]
+        if end < own and own != start:
+            own = self.partitions[partition].boundary(end)
+        if own < start or (own == start and own != self.ends[partition]):
+            self.clear(partition, start)
+            return
+        if own < self.ends[partition]:
+            self._stage.cut_off(partition, own)
+            self.ends[partition] = own
+        self._trim(partition, start)
+
+    def live(self, lives: tuple[EpochEnds, ...]) -> None:
+        """Take in which lives the keeper had."""
+        self._stage.lives = self.lives = lives
+
+    def remember(self, parts: Sequence[Remembered], sequence: int, *, is_new: bool) -> None:
+        """Take in what the keeper remembered at an event up to which everything is here."""
+        if is_new:
+            self.memory = Memory()
+            self._stage.is_memory_new = True
+        self._stage.has_memory = True
+        for part in parts:
+            self.memory.follow(part)
+        self.position = self._stage.position = sequence
+
+    def promote(self, epoch: int) -> LogChanges:
+        """Begin another life, in which it is the keeper's; nothing may be under way."""
+        assert self.is_settled, self
+        known = self.lives
+        if self.epoch not in [life.epoch for life in known]:
+            # Of a life that nobody saw begin nothing is agreed upon.
+            known = (*known, EpochEnds(self.epoch, (0,) * len(self.ends)))
+        self.lives = (*known, EpochEnds(epoch, tuple(self.ends)))
+        return LogChanges(epoch=epoch, lives=self.lives[-EPOCHS_MAX:], role=Role.KEEPER)
+
+    def legacy(self, epoch: int) -> LoadedLog:
+        """Give all that a keeper needs to lead from here; the copy is of no more use."""
+        memory = self.memory
+        return LoadedLog(
+            *(self.log_id, epoch),
+            [self.partitions[number] for number in range(len(self.partitions))],
+            tuple((name, tuple(at.items())) for name, at in self.cursors.items()),
+            self.lives,
+            memory.ledger.rows(is_published=False),
+            tuple(memory.producers.rows()),
+        )
 
     def replace_cursors(self, cursors: Cursors) -> None:
         """Take in all cursors that there are."""
-        for name in {*self.cursors, *self._stage.cursors} - {name for name, _ in cursors}:
-            self._stage.forget(name)
-        for name, positions in cursors:
-            self._move(name, positions)
+        kept = {name: dict(positions).keys() for name, positions in cursors}
+        for known in (self.cursors, self._stage.cursors):
+            for name, positions in known.items():
+                if not positions.keys() <= kept.get(name, set()):
+                    self._stage.forget(name)
+        for name, moved in cursors:
+            self._move(name, moved)
 
     def clear(self, partition: int, start: int) -> None:
         """Let everything of a partition go."""
@@ -146,9 +234,24 @@ class Copy:
         self._stage.size += len(run.body)
         self.ends[run.partition] = run.end
 
-    def consume(self, event: Event) -> None:
-        """Do what the keeper did; raises ``DecodeError`` if it makes no sense."""
+    def consume(self, event: Event, sequence: int) -> None:
+        """Take in what the keeper did, one commit of it at a time.
+
+        Of a commit that comes half nothing is seen: an entry without what is remembered of it
+        would be appended again. Raises ``DecodeError`` if it makes no sense.
+        """
+        self._open.append(event)
+        if isinstance(event, Remembered) and event.is_last:
+            events, self._open = self._open, []
+            for each in events:
+                self._do(each)
+            self.position = self._stage.position = sequence
+
+    def _do(self, event: Event) -> None:
         match event:
+            case Remembered():
+                self.memory.follow(event)
+                self._stage.has_memory = True
             case Run():
                 self.add(event)
             case Trimmed(starts):
@@ -173,8 +276,15 @@ class Copy:
         """Give what gathered, if there is any and no other commit is under way."""
         if self._stage.is_empty or self._in_flight is not None:
             return None
-        self._in_flight, self._stage = self._stage, CopyStage()
-        return self._in_flight.changes()
+        self._in_flight, self._stage = self._stage, CopyStage(position=self._stage.position)
+        ledger, producers = self.memory.ledger, self.memory.producers
+        return replace(
+            self._in_flight.changes(),
+            writers=ledger.take_touched(),
+            forgotten_writers=ledger.take_forgotten(),
+            producers=producers.take_touched(),
+            forgotten_producers=producers.take_forgotten(),
+        )
 
     def finish_commit(self) -> None:
         """Show what was committed."""
@@ -184,9 +294,12 @@ class Copy:
             self.partitions = Partitions([Partition() for _ in stage.cleared])
         for number, start in stage.cleared.items():
             self.partitions[number].clear(start)
+        for number, end in stage.cut.items():
+            self.partitions[number].cut(end)
         for run in stage.runs:
             info = RunInfo(run.first_offset, run.count, run.timestamp_ns, len(run.body))
             self.partitions[run.partition].extend(info)
         for number, start in stage.starts.items():
             self.partitions[number].trim(start)
         apply_cursors(self.cursors, tuple(stage.forgotten), stage.moved())
+        self.committed_position = stage.position

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from stores.effects import (
     Closed,
+    Deposed,
     IdleReached,
     MasterFound,
     MasterLost,
@@ -60,6 +61,7 @@ LogEffect = (
     | MasterFound
     | MasterLost
     | SecondMaster
+    | Deposed
     | Closed
     | PersistLog
     | ReadFor

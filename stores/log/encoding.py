@@ -10,18 +10,22 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar, assert_never
 
 from stores.actions import WRITER_ID_SIZE, WriterId
-from stores.limits import ERROR_TEXT_SIZE_MAX, RUN_COUNT_MAX
+from stores.limits import ERROR_TEXT_SIZE_MAX, RUN_COUNT_MAX, WRITERS_MAX
 from stores.log import messages
 from stores.log.limits import (
     APPEND_COUNT_MAX,
     CONSUMERS_MAX,
     CURSORS_MAX,
     FETCH_POSITIONS_MAX,
+    LIVES_TOLD_MAX,
     NAME_SIZE_MAX,
     OFFSET_END,
     OUTCOMES_MAX,
     PARTITIONS_MAX,
+    PRODUCER_WINDOW,
+    PRODUCERS_MAX,
 )
+from stores.log.memory import Remembered, WriterNews
 from stores.log.messages import (
     Append,
     Event,
@@ -34,6 +38,7 @@ from stores.log.messages import (
     Trim,
     Trimmed,
 )
+from stores.log.producers import ProducerRow
 from stores.log.runs import Flat, Run
 from stores.outcomes import Applied, Outcome, Refused
 from wire.decoding import decode
@@ -160,6 +165,60 @@ def _consumer(value: object) -> tuple[str, Positions]:
             raise _refusal("a consumer", value)
 
 
+_outcomes: Final = _tuple_of(_outcome, OUTCOMES_MAX)
+
+
+def _writer_news(value: object) -> WriterNews:
+    match _items(value, 4):
+        case (writer, last, resolved, outcomes):
+            return WriterNews(_writer(writer), _count(last), _count(resolved), _outcomes(outcomes))
+        case _:
+            raise _refusal("what is remembered of a writer", value)
+
+
+def _appended(value: object) -> tuple[int, int, int]:
+    match _items(value, 3):
+        case (sequence, partition, offset):
+            return _count(sequence), _partition(partition), _offset(offset)
+        case _:
+            raise _refusal("an append", value)
+
+
+_window: Final = _tuple_of(_appended, PRODUCER_WINDOW)
+
+
+def _producer(value: object) -> ProducerRow:
+    match _items(value, 3):
+        case (name, appended, floor):
+            return ProducerRow(_name(name), _window(appended), _count(floor))
+        case _:
+            raise _refusal("what is remembered of a producer", value)
+
+
+_several_news: Final = _tuple_of(_writer_news, WRITERS_MAX)
+_writers: Final = _tuple_of(_writer, WRITERS_MAX)
+_producers: Final = _tuple_of(_producer, PRODUCERS_MAX)
+_names: Final = _tuple_of(_name, PRODUCERS_MAX)
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise _refusal("true or false", value)
+    return value
+
+
+def _remembered(value: object) -> Remembered:
+    match _items(value, 5):
+        case (news, forgotten, producers, names, is_last):
+            return Remembered(
+                *(_several_news(news), _writers(forgotten)),
+                *(_producers(producers), _names(names)),
+                is_last=_flag(is_last),
+            )
+        case _:
+            raise _refusal("what is remembered", value)
+
+
 def _flat(value: tuple[object, ...]) -> Flat:
     if not value or len(value) % 2 or len(value) > 2 * APPEND_COUNT_MAX:
         raise _refusal("keys and values in turn", value)
@@ -230,6 +289,8 @@ def encode_event(event: Event) -> bytes:
             return encode((2, consumer, positions))
         case ForgetConsumer(consumer):
             return encode((3, consumer))
+        case Remembered():
+            return encode((4, *_pack_fields(event)))
         case _:
             assert_never(event)
 
@@ -245,25 +306,45 @@ def decode_event(data: bytes) -> Event:
             return MoveCursor(_name(consumer), _positions(positions))
         case (3, consumer):
             return ForgetConsumer(_name(consumer))
+        case (4, *remembered):
+            return _remembered(tuple(remembered))
         case _:
             raise DecodeError("a payload that is no event of a log")
 
 
 # -- messages --------------------------------------------------------------------------------------
 
-_outcomes: Final = _tuple_of(_outcome, OUTCOMES_MAX)
 _offsets: Final = _tuple_of(_offset, PARTITIONS_MAX)
 _consumers: Final = _tuple_of(_consumer, CONSUMERS_MAX)
 _runs: Final = _tuple_of(_run, CURSORS_MAX)
 
+
+def _life(value: object) -> tuple[int, tuple[int, ...]]:
+    match _items(value, 2):
+        case (epoch, ends):
+            return _count(epoch), _offsets(ends)
+        case _:
+            raise _refusal("a life of a keeper", value)
+
+
+_lives: Final = _tuple_of(_life, LIVES_TOLD_MAX)
+
+
+def _optional_memory(value: object) -> Remembered | None:
+    return None if value is None else _remembered(value)
+
+
 _SHAPES: Final[dict[int, tuple[type[LogMessage], tuple[_Accept, ...]]]] = {
-    64: (messages.Hello, (_count, _writer, _count)),
+    64: (messages.Hello, (_count, _count, _writer, _count)),
     65: (messages.Welcome, (_count, _count, _count, _count, _count, _count, _outcomes)),
     66: (messages.Answers, (_count, _count, _outcomes)),
-    67: (messages.Join, (_count, _count, _count, _offsets)),
+    67: (messages.Join, (_count, _count, _count, _offsets, _count)),
     68: (
         messages.Admitted,
-        (_count, _count, _count, _count, _count, _offsets, _offsets, _offsets, _consumers),
+        (
+            *(_count, _count, _count, _count, _count, _offsets, _offsets, _offsets),
+            *(_lives, _flag, _consumers),
+        ),
     ),
     69: (messages.Fetch, (_count, _positions, _count, _count)),
     70: (messages.Fetched, (_count, _runs, _offsets, _offsets)),
@@ -273,6 +354,8 @@ _SHAPES: Final[dict[int, tuple[type[LogMessage], tuple[_Accept, ...]]]] = {
     74: (messages.Found, (_count, _offset)),
     75: (messages.QueryFailed, (_count, _code, _text)),
     76: (messages.Proclaim, (_count,)),
+    77: (messages.MemoryQuery, (_count, _count, _count)),
+    78: (messages.MemoryPage, (_count, _count, _optional_memory)),
 }
 _KINDS: Final = {shape[0]: kind for kind, shape in _SHAPES.items()}
 
@@ -304,16 +387,22 @@ def _pack(value: object) -> Any:  # noqa: ANN401 - any field of any message
             return bytes(value)
         case ErrorCode():
             return int(value)
+        case Remembered() | WriterNews() | ProducerRow():
+            return _pack_fields(value)
         case tuple():
             return tuple([_pack(item) for item in value])
         case _:
             return value
 
 
+def _pack_fields(value: object) -> tuple[Any, ...]:
+    return tuple([_pack(getattr(value, name)) for name in type(value).__match_args__])  # type: ignore[attr-defined]  # of dataclasses alone
+
+
 def encode_message(sender: EntityId, message: LogMessage) -> bytes:
     """Write a message."""
-    fields = [_pack(getattr(message, name)) for name in type(message).__match_args__]
-    return encode((_KINDS[type(message)], bytes(sender.endpoint), sender.object, *fields))
+    head = (_KINDS[type(message)], bytes(sender.endpoint), sender.object)
+    return encode((*head, *_pack_fields(message)))
 
 
 def decode_message(data: bytes) -> tuple[EntityId, LogMessage]:

@@ -65,14 +65,16 @@ class Feed:
 
     # -- what the keeper does --------------------------------------------------------------------
 
-    def publish(self, payloads: Sequence[bytes]) -> None:
-        """Send events to all followers; without any they are only counted.
+    def skip(self, count: int) -> None:
+        """Count events that nobody hears.
 
         One that was let go, and does not know yet, has to notice that it missed something.
         """
-        if not self._followers:
-            self._skipped_count += len(payloads)
-            return
+        assert not self._followers, self._followers
+        self._skipped_count += count
+
+    def publish(self, payloads: Sequence[bytes]) -> None:
+        """Send events to all followers."""
         for run in in_runs(payloads):
             self._producer.produce_run(run)
         size = sum(map(len, payloads))
@@ -138,6 +140,20 @@ class Feed:
     def sequence(self) -> int:
         """The number of the latest event, sent or skipped."""
         return self._producer.sequence + self._skipped_count
+
+    def acknowledged(self) -> list[int]:
+        """Give up to which event each follower has everything, in its backend."""
+        numbers = (self._producer.acknowledged(follower) for follower in self._followers)
+        return [number for number in numbers if number is not None]
+
+    def pending(self) -> list[CloneId]:
+        """Give the followers that are catching up."""
+        acknowledged = self._producer.acknowledged
+        return [follower for follower in self._followers if acknowledged(follower) is None]
+
+    def __contains__(self, follower: object) -> bool:
+        """Tell whether a follower has been taken in."""
+        return follower in self._followers
 
     def __len__(self) -> int:
         """Count the followers."""

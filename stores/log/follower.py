@@ -6,24 +6,34 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final
 
-from channels import Consumer, ConsumerMessage, Handshake, HandshakeRequest, UnknownConsumer
+from channels import (
+    Consumer,
+    ConsumerMessage,
+    CumulativeAck,
+    Handshake,
+    HandshakeRequest,
+    UnknownConsumer,
+)
 from stores import commands
 from stores.broadcasting import STORE_CHANNEL
 from stores.commands import Content, InternalCommand, KeepaliveCommand
 from stores.effects import Closed, IdleReached, MasterFound
 from stores.limits import UNRESOLVED_SIZE_MAX
 from stores.log import messages
-from stores.log.changes import LoadedLog
+from stores.log.changes import EpochEnds, LoadedLog
 from stores.log.contact import KeeperId
 from stores.log.copy import Copy
 from stores.log.effects import Grown, LogEffect, PersistLog
 from stores.log.encoding import decode_event
 from stores.log.limits import FETCH_SIZE_MAX
-from stores.log.messages import Admitted, Fetch, Fetched, LogMessage
+from stores.log.memory import Remembered
+from stores.log.messages import Admitted, Fetch, Fetched, LogMessage, MemoryPage
 from stores.log.partitions import Partitions
 from stores.log.proxy import Proxy
+from stores.log.requests import LogRequests
+from stores.succession import Assessment
 from wire.errors import DecodeError, ErrorCode
-from wire.identifiers import EntityId
+from wire.identifiers import EndpointId, EntityId
 
 JOIN_TICKS: Final = 2
 """Ticks after which a follower that was not taken in asks again."""
@@ -51,15 +61,17 @@ class _Ear:
     def consume_run(self, consumer: Consumer[bytes], payloads: Sequence[bytes]) -> None:
         """Do what the keeper did; what makes no sense ends the channel."""
         try:
-            for payload in payloads:
-                self._follower.copy.consume(decode_event(payload))
+            for sequence, payload in enumerate(payloads, consumer.next_sequence):
+                self._follower.copy.consume(decode_event(payload), sequence)
         except DecodeError as error:
             self.error = error
             consumer.stop()
 
     def send(self, consumer: Consumer[bytes], message: ConsumerMessage) -> None:
         """Put a message of the channel to the keeper in the form of a command."""
-        if not isinstance(message, HandshakeRequest):  # we ask to join instead
+        if isinstance(message, CumulativeAck):
+            self._follower.acknowledge(message.sequence)
+        elif not isinstance(message, HandshakeRequest):  # we ask to join instead
             self._follower.send_to_keeper(*commands.consumer_command(message))
 
     def consume_nil(self, consumer: Consumer[bytes]) -> ErrorCode:
@@ -85,14 +97,16 @@ class Follower(Proxy):
         *,
         patience_ticks: int | None,
         stale_interval_ns: int | None,
+        requests: LogRequests | None = None,
     ) -> None:
         """Start with what the backend kept; call ``start`` next.
 
-        Data is never called stale if the interval is ``None``.
+        Data is never called stale if the interval is ``None``. A deposed keeper leaves its
+        ``requests``.
         """
-        super().__init__(entity, incarnation, patience_ticks)
-        partitions = list(loaded.partitions)
-        self.copy = Copy(loaded.log_id, loaded.epoch, partitions, loaded.cursors)
+        super().__init__(entity, incarnation, patience_ticks, requests)
+        self.contact.known_epoch = max(loaded.epoch, loaded.known_epoch)
+        self.copy = Copy(loaded)
         self.phase = Phase.SEARCHING
         self._stale_interval_ns = stale_interval_ns
         self._started_ns = self._session = incarnation
@@ -100,6 +114,13 @@ class Follower(Proxy):
         self._ear = _Ear(self)
         self._consumer: Consumer[bytes] = Consumer(self._ear, config=STORE_CHANNEL)
         self._admitted: Admitted | None = None
+        self._pages: list[Remembered] = []
+        """What the keeper remembered when it took us in, as far as it has come."""
+        self._floor = 0
+        """The event after which we were taken in."""
+        self._owed = 0
+        """The event that we owe an acknowledgement of: it is on its way to the backend."""
+        self._is_paused = False
         self._ticks = 0
         self._fetch: Fetch | None = None
         self._fetches = 0
@@ -130,15 +151,22 @@ class Follower(Proxy):
             self._effects.append(Grown())  # what an earlier life copied can be read at once
         return super().start()
 
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[LogEffect]:
+        """Take in what came; raises ``DecodeError`` for what is bad."""
+        return [] if self._is_paused else super().receive(sender, payload, now_ns)
+
     def flush(self, now_ns: int) -> list[LogEffect]:
         """Send what was asked, and commit what came: once per turn of the loop."""
         if not self._is_closed:
-            self.contact.flush()
+            if not self._is_paused:
+                self.contact.flush()
             self._proceed()
         return self._take_effects()
 
     def tick(self, now_ns: int) -> list[LogEffect]:
         """Let one tick (100 ms) pass; needs a flush afterwards like any other input."""
+        if self._is_paused:
+            return self._take_effects()
         if not self._is_closed:
             self._ticks += 1
             self._consumer.tick()
@@ -156,7 +184,9 @@ class Follower(Proxy):
         self.copy.finish_commit()
         self._effects.append(Grown())
         if not self._is_closed:
-            if self.phase is Phase.CATCHING_UP and self._fetch is None:
+            if self._owed:
+                self.acknowledge(self._owed)
+            if self.phase is Phase.CATCHING_UP and self._fetch is None and not self._is_paused:
                 self._fetch_next()
             self._proceed()
             self._check_idle()
@@ -186,6 +216,53 @@ class Follower(Proxy):
         heard_ns = max(self.contact.heard_ns, self._started_ns)
         return now_ns - heard_ns > self._stale_interval_ns
 
+    # -- promotion -------------------------------------------------------------------------------
+
+    def assess(self, now_ns: int) -> Assessment:
+        """Say how good a successor of its keeper the follower is."""
+        return Assessment(
+            has_data=bool(self.copy.log_id),
+            is_in_touch=not self.contact.is_lost,
+            is_loading=self.phase is not Phase.SYNCED,
+            missing_count=self._consumer.missing_count + self.copy.is_open,
+            silent_ns=max(0, now_ns - max(self.contact.heard_ns, self._started_ns)),
+            position=f"its partitions end at {', '.join(map(str, self.copy.ends))}",
+            known_epoch=max(self.contact.known_epoch, self.copy.epoch),
+        )
+
+    def pause(self) -> list[LogEffect]:
+        """Stand still, to be promoted: follow nobody, and ask nobody for anything.
+
+        What came is committed nevertheless; wait until ``copy.is_settled``.
+        """
+        self.requests.seal()
+        self._is_paused = True
+        self._consumer.stop()
+        self.contact.send_command(self._session, 0, commands.DetachCommand())
+        self._proceed()
+        return self._take_effects()
+
+    def go_on(self) -> list[LogEffect]:
+        """Follow again, because it was not promoted."""
+        if not self._is_closed:
+            self._is_paused = False
+            self._join("it was let go")
+        return self._take_effects()
+
+    def unanswered(self) -> list[bytes]:
+        """Give the requests that the handle asked for and that have no outcome, oldest first."""
+        self.requests.seal()
+        return self.contact.writing.unanswered()
+
+    # -- the channel from the keeper -------------------------------------------------------------
+
+    def acknowledge(self, sequence: int) -> None:
+        """Acknowledge events up to this one that are committed here; the others when they are."""
+        committed = self.copy.committed_position
+        self._owed = sequence if committed < sequence else 0
+        if committed >= self._floor and self._consumer.is_connected:
+            self.send_to_keeper(min(sequence, committed), commands.CumulativeAckCommand())
+
     def send_to_keeper(self, sequence: int, content: Content) -> None:
         """Send a command in the channel from the keeper; for the channel."""
         self.contact.send_command(self._session, sequence, content)
@@ -200,6 +277,9 @@ class Follower(Proxy):
         elif isinstance(message, Fetched):
             if is_from_keeper:
                 self._on_fetched(message)
+        elif isinstance(message, MemoryPage):
+            if is_from_keeper:
+                self._on_page(message)
         else:
             super()._on_message(sender, message, now_ns)
 
@@ -222,7 +302,7 @@ class Follower(Proxy):
             return
         self._consumer.receive(message)
         if isinstance(command.content, KeepaliveCommand) and command.content.is_urgent:
-            self._acknowledge()
+            self.acknowledge(self._consumer.next_sequence - 1)
         self._join_if_broken()
 
     def _on_keeper(self, is_new: bool) -> None:  # noqa: FBT001 - a callback has no keywords
@@ -240,13 +320,17 @@ class Follower(Proxy):
         self._consumer = Consumer(self._ear, config=STORE_CHANNEL)
         self._session += 1
         self._fetch = self._admitted = None
+        self._owed = 0
+        self.copy.drop_open()
         self._joined = self.contact.keeper
         self.phase = Phase.SEARCHING if self._joined is None else Phase.JOINING
         self._send_join()
 
     def _send_join(self) -> None:
         copy = self.copy
-        join = messages.Join(self._session, copy.log_id, copy.epoch, tuple(copy.ends))
+        join = messages.Join(
+            self._session, copy.log_id, copy.epoch, tuple(copy.ends), copy.position
+        )
         self.contact.send(join)
 
     def _join_if_broken(self) -> None:
@@ -259,14 +343,19 @@ class Follower(Proxy):
     def _on_admitted(self, admitted: Admitted) -> None:
         if admitted.session != self._session or self.phase is Phase.SYNCED:
             return
-        if not len(admitted.starts) == len(admitted.ends) == len(admitted.agreed):
+        of_lives = [ends for _, ends in admitted.lives]
+        columns = [admitted.starts, admitted.ends, admitted.agreed, *of_lives]
+        if len({len(column) for column in columns}) > 1:
             raise DecodeError("a keeper that does not know how many partitions it has")
         agreed = tuple(enumerate(admitted.agreed))
         self.copy.agree(admitted.log_id, admitted.epoch, admitted.starts, agreed)
+        self.copy.live(tuple(EpochEnds(epoch, ends) for epoch, ends in admitted.lives))
         self.copy.replace_cursors(admitted.cursors)
         self._admitted = admitted
+        self._floor = admitted.sequence
         self.phase = Phase.CATCHING_UP
         self._fetch = None
+        self._pages = []
         self._fetch_next()
 
     # -- steps: catching up ----------------------------------------------------------------------
@@ -283,7 +372,21 @@ class Follower(Proxy):
                 self._fetch = Fetch(self._fetches, (position,), FETCH_SIZE_MAX, 0)
                 self.contact.send(self._fetch)
                 return
-        self._go_on(self._admitted)
+        if self._pages and self._pages[-1].is_last:
+            self._go_on(self._admitted)
+            return
+        sequence, page = self._admitted.sequence, len(self._pages)
+        self.contact.send(messages.MemoryQuery(self._session, sequence, page))
+
+    def _on_page(self, page: MemoryPage) -> None:
+        admitted = self._admitted
+        if admitted is None or (page.sequence, page.page) != (admitted.sequence, len(self._pages)):
+            return
+        if page.remembered is None:
+            self._join("it does not know any more what it remembered")
+            return
+        self._pages.append(page.remembered)
+        self._fetch_next()
 
     def _on_fetched(self, fetched: Fetched) -> None:
         fetch = self._fetch
@@ -293,12 +396,16 @@ class Follower(Proxy):
         ((partition, offset),) = fetch.positions
         if not fetched.runs and fetched.starts and fetched.starts[0] > offset:
             self.copy.clear(partition, fetched.starts[0])  # retention was faster
+        end = -1 if self._admitted is None else self._admitted.ends[partition]
         for run in fetched.runs:
-            self.copy.add(run)
+            if run.end <= end:  # what is later comes as an event, with what is remembered of it
+                self.copy.add(run)
         self._proceed()
         self._fetch_next()
 
     def _go_on(self, admitted: Admitted) -> None:
+        self.copy.remember(self._pages, admitted.sequence, is_new=admitted.is_memory_new)
+        self._pages = []
         self.phase, self._admitted = Phase.SYNCED, None
         interval_ticks = admitted.heartbeat_interval_ticks
         self._consumer.receive(Handshake(admitted.epoch, admitted.sequence, interval_ticks))
@@ -311,11 +418,6 @@ class Follower(Proxy):
             self._effects.append(MasterFound(keeper.entity, keeper.epoch))
 
     # -- steps: commits --------------------------------------------------------------------------
-
-    def _acknowledge(self) -> None:
-        if self._consumer.is_connected:
-            position = self._consumer.next_sequence - 1
-            self.send_to_keeper(position, commands.CumulativeAckCommand())
 
     def _proceed(self) -> None:
         changes = self.copy.start_commit()

@@ -6,20 +6,30 @@ followers are told of what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, assert_never
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from stores import commands
 from stores.actions import WriterId
 from stores.broadcasting import CloneId
 from stores.commands import InternalCommand
-from stores.effects import Closed, Effect, IdleReached, Resolve, SecondMaster, ToOwnKind, Unicast
+from stores.effects import (
+    Closed,
+    Deposed,
+    Effect,
+    IdleReached,
+    Resolve,
+    SecondMaster,
+    Unicast,
+)
 from stores.encoding import decode_command
 from stores.inputs import Inputs
 from stores.limits import UNRESOLVED_SIZE_MAX
 from stores.log import messages
-from stores.log.changes import LoadedLog, LogChanges
-from stores.log.effects import Grown, LogEffect, PersistLog, ReadFor
+from stores.log.admission import Admission
+from stores.log.changes import LoadedLog, LogChanges, Role
+from stores.log.effects import Grown, LogEffect, PersistLog
 from stores.log.encoding import (
     decode_message,
     decode_requests,
@@ -28,35 +38,42 @@ from stores.log.encoding import (
     is_log_message,
 )
 from stores.log.feed import Feed
-from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX, FETCH_SIZE_MAX, WAIT_TICKS_MAX
+from stores.log.judge import Judge
+from stores.log.memory import Memory
 from stores.log.messages import (
-    Append,
     Cursors,
     Fetch,
-    ForgetConsumer,
     LogMessage,
-    MoveCursor,
-    Positions,
     Request,
     Requests,
     TimeQuery,
-    Trim,
 )
 from stores.log.partitions import Partitions, Retention, RunInfo
-from stores.log.producers import Producers
+from stores.log.readers import Readers
 from stores.log.requests import LogRequests
 from stores.log.runs import Run
-from stores.log.staging import LogStage
-from stores.log.waiting import WaitingFetches, is_ready
-from stores.outcomes import Applied, Ledger, Outcome, Refused, WriterRecord
-from wire.errors import DecodeError, ErrorCode, InvalidData, StoreClosed, StoreError
+from stores.log.staging import LogStage, apply_cursors
+from stores.outcomes import Outcome, Refused, WriterRecord, outcomes_between
+from stores.replication import ReplicaGate
+from stores.succession import Rivals
+from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
-
-PROCLAIM_TICKS: Final = 10
-"""Ticks between two calls to other keepers: a second. They cost nothing while there is none."""
 
 RETENTION_TICKS: Final = 5
 """Ticks between two looks at what retention lets go."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What one commit has to tell, as soon as enough followers have it."""
+
+    outcomes: Sequence[Outcome]
+    """Of the local handle."""
+    told: dict[WriterId, int]
+    """The last request of each other writer."""
+
+
+_FENCED: Final = Refused(ErrorCode.FENCED, "the log has another keeper since a promotion")
 
 
 class Keeper:
@@ -66,8 +83,13 @@ class Keeper:
     ``now_ns`` is the time of the keeper's clock, in nanoseconds since 1970.
     """
 
-    def __init__(self, entity: EntityId, loaded: LoadedLog, retention: Retention) -> None:
-        """Start with what the backend kept; the epoch in it has to be one that nobody had."""
+    def __init__(
+        self, entity: EntityId, loaded: LoadedLog, retention: Retention, replicas: int = 0
+    ) -> None:
+        """Start with what the backend kept; the epoch in it has to be one that nobody had.
+
+        Receipts are given when so many followers have what they are about in their backends.
+        """
         self.entity = entity
         self.epoch = loaded.epoch
         self.log_id = loaded.log_id
@@ -78,24 +100,31 @@ class Keeper:
         }
         """Where every consumer is, as committed."""
         self._retention = retention
-        self._epochs = list(loaded.epochs)
+        self._lives = tuple(loaded.epochs)
         self._effects: list[LogEffect] = []
-        self._staged_ends = list(self.partitions.ends())
-        self._ledger = Ledger(loaded.writers)
-        self._producers = Producers(loaded.producers)
-        self._writers: dict[EntityId, WriterId] = {}
+        self._memory = memory = Memory(loaded.writers, loaded.producers)
+        self._judge = Judge(self.partitions, self.cursors, memory)
         self._stage = LogStage()
         self._in_flight: LogStage | None = None
         self._token = 0
         self._now_ns = max(part.last_timestamp_ns for part in loaded.partitions)
         self._tick = 0
         self._is_closed = False
+        self._deposed_by: int | None = None
         self._idle: dict[int, int | None] = {}
-        self._waiting = WaitingFetches()
+        self._readers = Readers(self._effects, self._answer, self._all_cursors)
         self._feed = Feed(entity, loaded.epoch, self._effects, self._admitted)
         self._joins: dict[CloneId, messages.Join] = {}
-        channel_effects: list[Effect] = self._effects  # type: ignore[assignment]  # of Effect it appends Unicast alone
+        self._admission = Admission(
+            loaded.log_id, loaded.epoch, self._lives, self.partitions, memory
+        )
+        self._gate: ReplicaGate[_Answers] = ReplicaGate(replicas)
+        if replicas:
+            self._hold_back(memory)
+        channel_effects: list[Effect] = self._effects  # type: ignore[assignment]  # of Effect these append only what is a LogEffect too
         self._inputs = Inputs(entity, channel_effects, self._on_payload)
+        call = encode_message(entity, messages.Proclaim(loaded.epoch))
+        self._rivals = Rivals(entity, loaded.epoch, channel_effects, call)
         self.requests = LogRequests(self._on_local)
         """What the local handle asks for. Call ``flush`` afterwards, once for many requests."""
 
@@ -103,7 +132,8 @@ class Keeper:
         """Show in one line what matters when something hangs."""
         return (
             f"<Keeper {self.entity} epoch={self.epoch} ends={self.partitions.ends()}"
-            f" staged={self._staged_ends} followers={len(self._feed)} waiting={len(self._waiting)}>"
+            f" staged={self._judge.staged_ends} followers={len(self._feed)}"
+            f" waiting={len(self._readers)}>"
         )
 
     # -- inputs ----------------------------------------------------------------------------------
@@ -137,14 +167,13 @@ class Keeper:
         self._see(now_ns)
         self._tick += 1
         if not self._is_closed:
-            if self._tick % PROCLAIM_TICKS == 1:
-                self._proclaim(None)
+            self._rivals.tick()
             self._feed.tick()
             self._inputs.tick()
             if self._tick % RETENTION_TICKS == 0:
                 self._retain()
-            for reader, fetch in self._waiting.take_late():
-                self._answer(reader, self._fetched(fetch, ()))
+                self._admission.retain(self._feed.pending())
+            self._readers.tick(self.partitions)
             if self._idle:
                 self._feed.ask_for_acknowledgements()
             self._check_idle()
@@ -155,6 +184,7 @@ class Keeper:
         assert token == self._token, (token, self._token)
         stage, self._in_flight = self._in_flight, None
         assert stage is not None, f"nothing is on its way to the disk, not even {token}"
+        self._take_in(stage)
         if not self._is_closed:
             self._publish(stage)
             self._proceed()
@@ -170,13 +200,7 @@ class Keeper:
         self, reader: EntityId, query: Fetch | TimeQuery, runs: Sequence[Run], found: int | None
     ) -> list[LogEffect]:
         """Answer somebody elsewhere with what the backend gave."""
-        if isinstance(query, TimeQuery):
-            end = self.partitions[query.partition].end
-            start = self.partitions[query.partition].start
-            offset = end if found is None else max(found, start)
-            self._answer(reader, messages.Found(query.query, offset))
-        else:
-            self._answer(reader, self._fetched(query, tuple(runs)))
+        self._readers.was_read(reader, query, runs, found, self.partitions)
         return self._take_effects()
 
     def close(self) -> list[LogEffect]:
@@ -187,18 +211,51 @@ class Keeper:
         """Forget followers, writers and readers of an endpoint; those that return begin anew."""
         self._feed.discard_endpoint(endpoint)
         self._inputs.discard_endpoint(endpoint)
-        self._waiting.discard_endpoint(endpoint)
+        self._readers.discard_endpoint(endpoint)
         self._check_idle()
         return self._take_effects()
+
+    # -- the role --------------------------------------------------------------------------------
+
+    def inherit(self, requests: LogRequests, unanswered: Iterable[bytes]) -> list[LogEffect]:
+        """Go on for the handle of the follower that was promoted to this keeper.
+
+        What the last keeper did is not done again: the memory tells.
+        """
+        self.requests = requests
+        requests.serve(self._on_local)
+        for payload in unanswered:
+            asked = decode_requests(payload)
+            last = asked.first_request + len(asked.requests) - 1
+            record = self._memory.ledger.find(asked.writer)
+            if record is None or record.last_request < last:
+                self._on_local(asked.first_request, asked.requests)
+            else:
+                known = outcomes_between(tuple(record.outcomes), asked.first_request, last)
+                self._stage.outcomes += known
+        return self._take_effects()
+
+    def legacy(self, known_epoch: int) -> LoadedLog:
+        """Give what a deposed keeper has for the follower in its place.
+
+        What was remembered is not among it: a part of it may be of what was never committed.
+        """
+        parts = [self.partitions[number] for number in range(len(self.partitions))]
+        return LoadedLog(
+            *(self.log_id, self.epoch, parts, self._all_cursors(), self._lives),
+            role=Role.DEPOSED,
+            known_epoch=known_epoch,
+        )
 
     # -- idleness --------------------------------------------------------------------------------
 
     def begin_idle(self, token: int) -> list[LogEffect]:
         """Wait until everything that was asked is told, and acknowledged by all followers."""
-        self.requests.seal()
         self._idle[token] = None
-        self._feed.ask_for_acknowledgements()
-        self._check_idle()
+        if not self._is_closed:
+            self.requests.seal()
+            self._feed.ask_for_acknowledgements()
+            self._check_idle()
         return self._take_effects()
 
     def cancel_idle(self, token: int) -> None:
@@ -210,6 +267,8 @@ class Keeper:
         missing = [*self._feed.lagging(self._feed.sequence), *self._inputs.lagging()]
         if not self._is_settled:
             missing.append("the latest appends are not committed yet")
+        if self._gate:
+            missing.append(f"receipts wait for {self._gate.replicas} followers")
         return "; ".join(missing)
 
     def has_room(self) -> bool:
@@ -233,6 +292,7 @@ class Keeper:
             if command.session is None:
                 raise DecodeError(f"{command.sender} names no session")
             self._feed.receive(CloneId(command.sender, command.session), message)
+            self._release(self._gate.acknowledge(self._feed.acknowledged()))
 
     def _on_message(self, sender: EntityId, message: LogMessage) -> None:
         match message:
@@ -240,18 +300,25 @@ class Keeper:
                 self._on_hello(sender, message)
             case messages.Join():
                 self._on_join(sender, message)
+            case messages.MemoryQuery():
+                page = self._admission.page(CloneId(sender, message.session), message)
+                self._answer(sender, page)
             case messages.Proclaim(epoch):
                 self._on_proclaim(sender, epoch)
             case Fetch() | TimeQuery() | messages.StateQuery():
-                self._on_query(sender, message)
+                self._readers.ask(sender, message, self.partitions)
             case _:
                 raise DecodeError(f"{sender} sent a {type(message).__name__}, as keepers do")
 
     def _on_hello(self, sender: EntityId, hello: messages.Hello) -> None:
         self._introduce(sender, hello.writer)
-        record = self._ledger.find(hello.writer)
-        request = 0 if record is None else record.published_request
-        outcomes = () if record is None else record.published(after=hello.resolved_request)
+        if self._rivals.is_fenced(hello.known_epoch):
+            self._depose(sender, hello.known_epoch)
+            return
+        record = self._memory.ledger.find(hello.writer)
+        request = 0 if record is None else record.answered_request
+        resolved = hello.resolved_request
+        outcomes = () if record is None else record.published(after=resolved, until=request)
         count, sequence = len(self.partitions), self._feed.sequence
         welcome = messages.Welcome(
             self.epoch, hello.number, self.log_id, count, sequence, request, outcomes
@@ -260,16 +327,22 @@ class Keeper:
 
     def _on_proclaim(self, other: EntityId, epoch: int) -> None:
         """Give way to a keeper that began later, whom everybody else follows; tell an earlier."""
-        if (epoch, other) < (self.epoch, self.entity):
-            self._proclaim(other.endpoint)
+        if not self._rivals.is_led_by(other, epoch):
+            return
+        if self._rivals.is_fenced(epoch):
+            self._depose(other, epoch)
             return
         text = f"the log has another keeper, at {other}: attach a clone or a proxy here"
         self._effects.append(SecondMaster(other, epoch))
         self._end(ErrorCode.FENCED, text)
 
-    def _proclaim(self, to: EndpointId | None) -> None:
-        payload = encode_message(self.entity, messages.Proclaim(self.epoch))
-        self._effects.append(ToOwnKind(to, payload))
+    def _depose(self, other: EntityId, epoch: int) -> None:
+        """Give up: in a later term there is another keeper, and this one's word counts no more."""
+        if self._deposed_by is not None:
+            return
+        self._deposed_by = epoch
+        self._refuse_unanswered(ErrorCode.FENCED, _FENCED.text)
+        self._effects.append(Deposed(other, epoch, sum(self.partitions.ends())))
 
     def _on_join(self, sender: EntityId, join: messages.Join) -> None:
         follower = CloneId(sender, join.session)
@@ -279,63 +352,10 @@ class Keeper:
 
     def _admitted(self, follower: CloneId, sequence: int, interval_ticks: int) -> bytes:
         """Write what a follower is told: what of its copy is right, and what there is."""
-        join = self._joins.get(follower)
-        agreed = (0,) * len(self.partitions) if join is None else self._agreed(join)
-        starts, ends = self.partitions.starts(), self.partitions.ends()
-        admitted = messages.Admitted(
-            self.epoch,
-            follower.session,
-            sequence,
-            interval_ticks,
-            self.log_id,
-            starts,
-            ends,
-            agreed,
-            self._all_cursors(),
-        )
+        join = self._joins.get(follower) or messages.Join(follower.session, 0, 0, (), 0)
+        cursors = self._all_cursors()
+        admitted = self._admission.admit(follower, join, sequence, interval_ticks, cursors)
         return encode_message(self.entity, admitted)
-
-    def _agreed(self, join: messages.Join) -> tuple[int, ...]:
-        """Say up to where a copy is right, by what later lives of the keeper began with."""
-        ends = self.partitions.ends()
-        if join.log_id != self.log_id or len(join.ends) != len(ends):
-            return (0,) * len(ends)
-        known = [life.epoch for life in self._epochs]
-        if join.epoch not in known:
-            return (0,) * len(ends)
-        later = [life.ends for life in self._epochs if life.epoch > join.epoch]
-        limits = [ends, join.ends, *later[:1]]
-        return tuple(map(min, zip(*limits, strict=True)))
-
-    def _on_query(self, reader: EntityId, query: messages.Query) -> None:
-        try:
-            self._look_up(reader, query)
-        except StoreError as error:
-            self._answer(reader, messages.QueryFailed(query.query, error.code, str(error)[:200]))
-
-    def _look_up(self, reader: EntityId, query: messages.Query) -> None:
-        match query:
-            case messages.StateQuery(number):
-                starts, ends = self.partitions.starts(), self.partitions.ends()
-                state = messages.State(number, starts, ends, self._all_cursors())
-                self._answer(reader, state)
-            case TimeQuery(_, partition, _):
-                _ = self.partitions[partition]  # it raises if there is none
-                self._effects.append(ReadFor(reader, query))
-            case Fetch(number, positions, size_max, wait_ticks):
-                size, ticks = min(size_max, FETCH_SIZE_MAX), min(wait_ticks, WAIT_TICKS_MAX)
-                query = Fetch(number, positions, size, ticks)
-                if is_ready(query, self.partitions):
-                    self._effects.append(ReadFor(reader, query))
-                elif not query.wait_ticks or not self._waiting.add(reader, query):
-                    self._answer(reader, self._fetched(query, ()))
-            case _:
-                assert_never(query)
-
-    def _fetched(self, fetch: Fetch, runs: tuple[Run, ...]) -> messages.Fetched:
-        spans = [self.partitions[partition].span for partition, _ in fetch.positions]
-        starts, ends = tuple(span.start for span in spans), tuple(span.end for span in spans)
-        return messages.Fetched(fetch.query, runs, starts, ends)
 
     def _all_cursors(self) -> Cursors:
         return tuple((name, tuple(at.items())) for name, at in self.cursors.items())
@@ -353,7 +373,7 @@ class Keeper:
         """Do what a writer asks, unless it is a repetition."""
         asked = decode_requests(payload)
         self._introduce(sender, asked.writer)
-        record = self._ledger.touch(asked.writer)
+        record = self._memory.ledger.touch(asked.writer)
         record.forget(asked.resolved_request)
         last = asked.first_request + len(asked.requests) - 1
         if last <= record.last_request:
@@ -364,72 +384,24 @@ class Keeper:
 
     def _perform_all(self, asked: Requests, record: WriterRecord) -> None:
         for number, request in enumerate(asked.requests, asked.first_request):
-            record.add(Outcome(number, number, self._perform(request)))
-        self._stage.told[asked.writer] = record.last_request
+            outcome = Outcome(
+                number, number, self._judge.perform(request, self._stage, self._now_ns)
+            )
+            record.add(outcome)
+            self._stage.answer(asked.writer, asked.resolved_request, outcome)
 
     def _on_local(self, first_request: int, requests: tuple[Request, ...]) -> None:
         """Do what the local handle asks for."""
+        if self._deposed_by is not None:
+            last = first_request + len(requests) - 1
+            self._effects.append(Resolve(Outcome(first_request, last, _FENCED)))
+            return
         if self._is_closed:
             raise StoreClosed("the log is closed: attach it again")
         for number, request in enumerate(requests, first_request):
-            self._stage.outcomes.append(Outcome(number, number, self._perform(request)))
-
-    def _perform(self, request: Request) -> Applied | Refused:
-        try:
-            match request:
-                case Append():
-                    return self._append(request)
-                case MoveCursor(consumer, positions):
-                    return self._move_cursor(consumer, positions)
-                case ForgetConsumer(consumer):
-                    self._stage.forget_consumer(consumer)
-                    return Applied(0)
-                case Trim(partition, offset):
-                    return self._trim(partition, offset)
-                case _:
-                    assert_never(request)
-        except StoreError as error:
-            return Refused(error.code, str(error)[:200])
-
-    def _append(self, request: Append) -> Applied:
-        partition, producer = request.partition, request.producer
-        _ = self.partitions[partition]  # it raises if there is none
-        if producer is not None:
-            found = self._producers.find(producer, request.sequence)
-            if found is not None:
-                if found[0] != partition:
-                    raise InvalidData(
-                        f"producer {producer} appended {request.sequence} to partition {found[0]}"
-                    )
-                return Applied(found[1], answer=False)
-        offset = self._staged_ends[partition]
-        self._staged_ends[partition] = offset + len(request.entries) // 2
-        self._stage.append(partition, offset, request.entries, self._now_ns)
-        if producer is not None:
-            self._producers.add(producer, request.sequence, partition, offset)
-        return Applied(offset)
-
-    def _move_cursor(self, consumer: str, positions: Positions) -> Applied:
-        for partition, offset in positions:
-            _ = self.partitions[partition]  # it raises if there is none
-            if offset > self._staged_ends[partition]:
-                raise InvalidData(
-                    f"partition {partition} ends at {self._staged_ends[partition]}: a consumer"
-                    f" cannot be done with what is before {offset}"
-                )
-        count = len(self.cursors) + len(self._stage.cursors)
-        is_known = consumer in self.cursors or consumer in self._stage.cursors
-        if not is_known and count >= CONSUMERS_MAX:
-            raise InvalidData(f"a log has up to {CONSUMERS_MAX} consumers: forget some")
-        if not is_known and (count + 1) * len(self.partitions) > CURSORS_MAX:
-            raise InvalidData(f"a log has up to {CURSORS_MAX} cursors: forget some consumers")
-        self._stage.move_cursor(consumer, positions)
-        return Applied(0)
-
-    def _trim(self, partition: int, offset: int) -> Applied:
-        start = max(self.partitions[partition].start, min(offset, self._staged_ends[partition]))
-        self._stage.starts[partition] = max(start, self._stage.starts.get(partition, 0))
-        return Applied(start)
+            self._stage.outcomes.append(
+                Outcome(number, number, self._judge.perform(request, self._stage, self._now_ns))
+            )
 
     def _retain(self) -> None:
         for number in range(len(self.partitions)):
@@ -448,19 +420,23 @@ class Keeper:
         stage.seal()
         self._in_flight = stage
         self._token += 1
+        ledger, known = self._memory.ledger, self._memory.producers
+        writers, gone_writers = ledger.take_touched(), ledger.take_forgotten()
+        producers, gone_producers = known.take_touched(), known.take_forgotten()
+        stage.remember(producers, gone_writers, gone_producers)
         changes = LogChanges(
             runs=stage.runs,
             starts=tuple(stage.starts.items()),
             cursors=stage.moved(),
             forgotten_consumers=stage.forgotten(),
-            writers=self._ledger.take_touched(),
-            forgotten_writers=self._ledger.take_forgotten(),
-            producers=self._producers.take_touched(),
-            forgotten_producers=self._producers.take_forgotten(),
+            writers=writers,
+            forgotten_writers=gone_writers,
+            producers=producers,
+            forgotten_producers=gone_producers,
         )
         self._effects.append(PersistLog(self._token, changes))
 
-    def _publish(self, stage: LogStage) -> None:
+    def _take_in(self, stage: LogStage) -> None:
         for run in stage.runs:
             size = len(run.body)
             info = RunInfo(run.first_offset, run.count, run.timestamp_ns, size)
@@ -468,32 +444,58 @@ class Keeper:
         for number, start in stage.starts.items():
             self.partitions[number].trim(start)
         apply_cursors(self.cursors, stage.forgotten(), stage.moved())
-        if events := stage.events():
+
+    def _publish(self, stage: LogStage) -> None:
+        events = stage.events()
+        if len(self._feed):
             self._feed.publish([encode_event(event) for event in events])
-        for writer, request in stage.told.items():
-            self._tell(writer, request)
-        self._effects += [Resolve(outcome) for outcome in stage.outcomes]
+        else:
+            self._feed.skip(len(events))
+        self._memory.was_told(self._feed.sequence, stage.remembered)
+        if stage.is_awaited:
+            self._pass(self._feed.sequence, [_Answers(stage.outcomes, stage.told())])
+            if self._gate:
+                self._feed.ask_for_acknowledgements()
         if stage.runs or stage.starts:
             self._effects.append(Grown())
-            for reader, fetch in self._waiting.take_ready(self.partitions):
-                self._effects.append(ReadFor(reader, fetch))
+            self._readers.look_again(self.partitions)
+
+    def _hold_back(self, memory: Memory) -> None:
+        """Tell nobody what an earlier life did before enough followers have it."""
+        told: dict[WriterId, int] = {}
+        for record in memory.ledger.records():
+            told[record.writer] = record.last_request
+            record.answered_request = 0
+        self._pass(self._feed.sequence, [_Answers((), told)])
+
+    def _pass(self, sequence: int, answers: list[_Answers]) -> None:
+        """Give answers as soon as enough followers have all events up to this one."""
+        self._release(self._gate.pass_through(sequence, answers))
+
+    def _release(self, answers: Iterable[_Answers]) -> None:
+        for each in answers:
+            for writer, request in each.told.items():
+                self._tell(writer, request)
+            self._effects += [Resolve(outcome) for outcome in each.outcomes]
 
     def _tell(self, writer: WriterId, request: int) -> None:
-        record = self._ledger.find(writer)
+        record = self._memory.ledger.find(writer)
         if record is None:
             return
-        after, record.published_request = record.published_request, request
-        answers = messages.Answers(self.epoch, after, record.published(after=after))
-        self._answer(writer.entity, answers)
+        after, record.answered_request = record.answered_request, request
+        outcomes = record.published(after=after, until=request)
+        self._answer(writer.entity, messages.Answers(self.epoch, after, outcomes))
 
     @property
     def _is_settled(self) -> bool:
         return self.requests.is_sealed and self._stage.is_empty and self._in_flight is None
 
     def _check_idle(self) -> None:
+        if self._is_closed:
+            return
         for token, sequence in list(self._idle.items()):
             if sequence is None:
-                if not self._is_settled:
+                if not self._is_settled or self._gate:
                     continue
                 sequence = self._idle[token] = self._feed.sequence
             if next(self._feed.lagging(sequence), None) is None:
@@ -506,14 +508,18 @@ class Keeper:
 
     def _end(self, code: ErrorCode, text: str) -> None:
         if not self._is_closed:
-            self.requests.seal()
-            self._is_closed = True
-            refused = Refused(code, f"{text}: whether the backend kept it is unknown"[:200])
-            for stage in (self._in_flight, self._stage):
-                for outcome in [] if stage is None else stage.outcomes:
-                    number = outcome.first_request
-                    self._effects.append(Resolve(Outcome(number, number, refused)))
+            self._refuse_unanswered(code, text)
             self._effects.append(Closed(code, text))
+
+    def _refuse_unanswered(self, code: ErrorCode, text: str) -> None:
+        if self._deposed_by is None:
+            self.requests.seal()
+        self._is_closed = True
+        refused = Refused(code, f"{text}: whether the backend kept it is unknown"[:200])
+        waiting = [outcome for each in self._gate.held() for outcome in each.outcomes]
+        for stage in (self._in_flight, self._stage):
+            waiting += [] if stage is None else stage.outcomes
+        self._effects += [Resolve(replace(outcome, result=refused)) for outcome in waiting]
 
     def _see(self, now_ns: int) -> None:
         """Take in the time, which for a log does not go back."""
@@ -523,16 +529,6 @@ class Keeper:
         effects = self._effects[:]
         self._effects.clear()
         return effects
-
-
-def apply_cursors(
-    cursors: dict[str, dict[int, int]], forgotten: Sequence[str], moved: Cursors
-) -> None:
-    """Take in where consumers are now."""
-    for consumer in forgotten:
-        cursors.pop(consumer, None)
-    for consumer, positions in moved:
-        cursors.setdefault(consumer, {}).update(positions)
 
 
 def _check_sender(entity: EntityId, sender: EndpointId) -> None:

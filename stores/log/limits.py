@@ -57,6 +57,12 @@ CONSUMERS_MAX: Final = 10_000
 CURSORS_MAX: Final = 65_536
 """Cursors of a log, one for each consumer and partition: all fit in one message to a follower."""
 
+MEMORY_PAGE_SIZE_MAX: Final = 256 * KIB
+"""Bytes after which a message about writers and producers takes no more of them."""
+
+LIVES_TOLD_MAX: Final = 64
+"""Lives of a keeper that a follower is told of, the latest: what it knows when it is promoted."""
+
 EPOCHS_MAX: Final = 1_024
 """Lives of a keeper of which the ends are known: a follower of an earlier one copies anew."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
+from stores.log.memory import Remembered
 from stores.log.runs import Flat, Run
 from stores.outcomes import Outcome
 from wire.errors import ErrorCode
@@ -83,8 +84,9 @@ class Trimmed:
     starts: Positions
 
 
-Event = Run | Trimmed | MoveCursor | ForgetConsumer
-"""Requests about cursors are told as they came."""
+Event = Run | Trimmed | MoveCursor | ForgetConsumer | Remembered
+"""Requests about cursors are told as they came. What one commit made durable is taken in together:
+up to the last ``Remembered``."""
 
 
 # -- keeping in touch ------------------------------------------------------------------------------
@@ -95,6 +97,8 @@ class Hello:
     """A follower or proxy to the keeper, twice a second: I am here, are you?"""
 
     number: int
+    known_epoch: int
+    """The latest keeper that it knows of: one of an earlier term is deposed by this."""
     writer: WriterId
     resolved_request: int
 
@@ -133,6 +137,8 @@ class Join:
     epoch: int
     """The keeper's epoch when the copy was level with it, or growing."""
     ends: tuple[int, ...]
+    position: int
+    """The event of that epoch up to which it remembers writers and producers; zero for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +155,29 @@ class Admitted:
     """At that event; the follower fetches what it lacks up to here."""
     agreed: tuple[int, ...]
     """Up to here its copy is right; what it has beyond, this keeper never committed."""
+    lives: tuple[tuple[int, tuple[int, ...]], ...]
+    """Epochs of the keepers up to this one, with where the log ended when each began."""
+    is_memory_new: bool
+    """Whether the pages of the memory replace what the follower remembers, or add to it."""
     cursors: Cursors
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryQuery:
+    """A follower that catches up: give me this page of what you remembered at that event."""
+
+    session: int
+    sequence: int
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPage:
+    """What the keeper remembered of writers and producers; ``None`` if it has it no more."""
+
+    sequence: int
+    page: int
+    remembered: Remembered | None
 
 
 # -- questions, and answers to them ----------------------------------------------------------------
@@ -228,4 +256,15 @@ class Proclaim:
 
 Query = Fetch | StateQuery | TimeQuery
 Answer = Fetched | State | Found | QueryFailed
-LogMessage = Hello | Welcome | Answers | Join | Admitted | Query | Answer | Proclaim
+LogMessage = (
+    Hello
+    | Welcome
+    | Answers
+    | Join
+    | Admitted
+    | MemoryQuery
+    | MemoryPage
+    | Query
+    | Answer
+    | Proclaim
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stores.log.limits import PRODUCER_WINDOW, PRODUCERS_MAX
@@ -88,13 +88,33 @@ class Producers:
             self._touched.pop(oldest, None)
             self._forgotten[oldest] = None
 
+    def rows(self) -> Iterator[ProducerRow]:
+        """Give all that is remembered, the least recently active producer first."""
+        for name, record in self._records.items():
+            yield ProducerRow(name, tuple(record.appended), record.appended[0][0])
+
+    def follow(self, row: ProducerRow) -> None:
+        """Take in, at a follower, what its keeper remembers; what is known changes nothing."""
+        record = self._records.get(row.name)
+        last = -1 if record is None else record.appended[-1][0]
+        for sequence, partition, offset in row.appended:
+            if sequence > last:
+                self.add(row.name, sequence, partition, offset)
+
+    def forget(self, name: str) -> None:
+        """Forget a producer, as the keeper did."""
+        if self._records.pop(name, None) is not None:
+            self._touched.pop(name, None)
+            self._forgotten[name] = None
+
     def take_touched(self) -> tuple[ProducerRow, ...]:
         """Give what is new since the last call."""
         names, self._touched = self._touched, {}
         rows: list[ProducerRow] = []
         for name in names:
             record = self._records[name]
-            rows.append(ProducerRow(name, tuple(record.fresh), record.appended[0][0]))
+            fresh = tuple(record.fresh[-PRODUCER_WINDOW:])
+            rows.append(ProducerRow(name, fresh, record.appended[0][0]))
             record.fresh.clear()
         return tuple(rows)
 

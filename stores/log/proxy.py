@@ -14,6 +14,7 @@ from stores.log.effects import Answered, LogEffect
 from stores.log.encoding import decode_message, is_log_message
 from stores.log.messages import Answer, LogMessage, Query
 from stores.log.questions import Questions
+from stores.log.requests import LogRequests
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -31,17 +32,23 @@ class Waiter:
 class Proxy:
     """Asks, and waits for answers. The rules of effects are those of ``Keeper``."""
 
-    def __init__(self, entity: EntityId, incarnation: int, patience_ticks: int | None) -> None:
+    def __init__(
+        self,
+        entity: EntityId,
+        incarnation: int,
+        patience_ticks: int | None,
+        requests: LogRequests | None = None,
+    ) -> None:
         """Know of no keeper; call ``start`` next.
 
         No earlier proxy of this entity may have had the ``incarnation``: a clock in nanoseconds
-        will do.
+        will do. A deposed keeper leaves its ``requests``.
         """
         self.entity = entity
         self._effects: list[LogEffect] = []
         self._patience_ticks = patience_ticks
         writer = WriterId.of(entity, incarnation)
-        self.contact = Contact(writer, self._effects, patience_ticks, self._on_keeper)
+        self.contact = Contact(writer, self._effects, patience_ticks, self._on_keeper, requests)
         self.requests = self.contact.requests
         self.questions = Questions(self._send, self._on_answer)
         self._idle: dict[int, Waiter] = {}

@@ -24,6 +24,15 @@ class LogRequests:
         self._gathered: list[Request] = []
         self._size = 0
 
+    def serve(self, perform: Callable[[int, tuple[Request, ...]], None]) -> None:
+        """Hand what is gathered, and what comes, to somebody else: the log changed its role."""
+        self._perform = perform
+
+    @property
+    def sealed_request(self) -> int:
+        """The last request that was handed over."""
+        return self.last_request - len(self._gathered)
+
     @property
     def is_sealed(self) -> bool:
         """True if nothing is being gathered."""

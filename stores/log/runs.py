@@ -132,6 +132,12 @@ class RunList:
         while self._runs and self._runs[0].end <= start:
             self.drop_first()
 
+    def cut(self, end: int) -> None:
+        """Let the runs from ``end`` on go."""
+        while self._runs and self._runs[-1].end > end:
+            self.size -= len(self._runs.pop().body)
+            self._firsts.pop()
+
     def read(self, offset: int, size_max: int) -> list[Run]:
         """Give runs from the one with ``offset`` on, at least one if it is there."""
         found: list[Run] = []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from stores.actions import WriterId
-from stores.log.messages import Event, ForgetConsumer, MoveCursor, Positions, Trimmed
+from stores.log.memory import Remembered, WriterNews, in_parts
+from stores.log.messages import Cursors, Event, ForgetConsumer, MoveCursor, Positions, Trimmed
+from stores.log.producers import ProducerRow
 from stores.log.runs import Flat, OpenRun, Run, size_of
 from stores.outcomes import Outcome
 
@@ -16,8 +19,11 @@ class LogStage:
 
     outcomes: list[Outcome] = field(default_factory=list)
     """Of the local handle's requests."""
-    told: dict[WriterId, int] = field(default_factory=dict)
-    """The last request of each other writer that is answered."""
+    answered: dict[WriterId, list[Outcome]] = field(default_factory=dict)
+    """What became of the requests of other writers."""
+    resolved: dict[WriterId, int] = field(default_factory=dict)
+    """What these writers know already."""
+    remembered: list[Remembered] = field(default_factory=list)
     size: int = 0
     runs: list[Run] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
@@ -34,7 +40,7 @@ class LogStage:
     @property
     def is_awaited(self) -> bool:
         """True if somebody waits for an answer."""
-        return bool(self.outcomes or self.told)
+        return bool(self.outcomes or self.answered)
 
     def append(self, partition: int, offset: int, entries: Flat, timestamp_ns: int) -> None:
         """Take in entries, with the offset of the first."""
@@ -48,6 +54,32 @@ class LogStage:
         run.flat.extend(entries)
         run.size += size
         self.size += size
+
+    def answer(self, writer: WriterId, resolved_request: int, outcome: Outcome) -> None:
+        """Take in what became of a writer's next request."""
+        self.resolved[writer] = resolved_request
+        known = self.answered.setdefault(writer, [])
+        if known and (joined := known[-1].joined(outcome)) is not None:
+            known[-1] = joined
+        else:
+            known.append(outcome)
+
+    def told(self) -> dict[WriterId, int]:
+        """Give the last request of each other writer that is answered."""
+        return {writer: known[-1].last_request for writer, known in self.answered.items()}
+
+    def remember(
+        self,
+        producers: tuple[ProducerRow, ...],
+        forgotten_writers: tuple[WriterId, ...],
+        forgotten_producers: tuple[str, ...],
+    ) -> None:
+        """Take in what followers shall remember with it."""
+        news = [
+            WriterNews(writer, known[-1].last_request, self.resolved[writer], tuple(known))
+            for writer, known in self.answered.items()
+        ]
+        self.remembered = in_parts(news, producers, forgotten_writers, forgotten_producers)
 
     def move_cursor(self, consumer: str, positions: Positions) -> None:
         """Take in where a consumer is."""
@@ -79,10 +111,21 @@ class LogStage:
         )
 
     def events(self) -> list[Event]:
-        """Give what followers have to do."""
+        """Give what followers have to do, all of it or nothing."""
         events: list[Event] = list(self.runs)
         if self.starts:
             events.append(Trimmed(tuple(sorted(self.starts.items()))))
         events += [ForgetConsumer(consumer) for consumer in self.forgotten()]
         events += [MoveCursor(consumer, positions) for consumer, positions in self.moved()]
+        events += self.remembered
         return events
+
+
+def apply_cursors(
+    cursors: dict[str, dict[int, int]], forgotten: Sequence[str], moved: Cursors
+) -> None:
+    """Take in where consumers are now."""
+    for consumer in forgotten:
+        cursors.pop(consumer, None)
+    for consumer, positions in moved:
+        cursors.setdefault(consumer, {}).update(positions)

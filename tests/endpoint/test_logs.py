@@ -17,6 +17,7 @@ from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
 from wire.encoding import encode
 from wire.errors import (
+    BackendFailure,
     Fenced,
     InvalidData,
     KeeperUnreachable,
@@ -24,6 +25,7 @@ from wire.errors import (
     NoSuchMaster,
     NoSuchPartition,
     OffsetOutOfRange,
+    PromotionRefused,
     SequenceUnknown,
     StoreClosed,
     StoreError,
@@ -357,8 +359,13 @@ async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
                 assert await follower.await_idle()
                 await copy.close()
             await kit.until(lambda: not right.loop.core.find_store("log/<$>/log/keeper"))
-            attach = right.attach_log("log", backend=Backend.SQLite, path=path)
+            with pytest.raises(BackendFailure, match="promote that"):
+                await right.attach_log("log", backend=Backend.SQLite, path=path)
+            attach = right.attach_log_clone("log", Backend.SQLite, path=path)
             keeper = await stack.enter_async_context(attach)
+            with pytest.raises(PromotionRefused, match="not level"):
+                await keeper.promote()
+            assert (await keeper.promote(force=True)).ends == (0, 5)
             asked = [each async for each in watch_fetches(kit, follower, keeper)]
             assert asked == [], "its copy was right, and nothing is copied again"
             assert await values(follower, 1) == [0, 1, 2, 3, 4, "after"]

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from endpoint.tls import TLSStream
+from endpoint.tls import TLSStream, TLSTransport
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 
@@ -44,7 +44,7 @@ async def test_both_ends_speak_tls_1_3_and_know_each_other() -> None:
     async with pair() as (left, right):
         await left.send_all(b"hello")
         assert await take(right, 5) == b"hello"
-        assert left.version() == right.version() == "TLSv1.3"
+        assert left.session.tls.version() == right.session.tls.version() == "TLSv1.3"
         assert left.peer_certificate() == right.peer_certificate() is not None
 
 
@@ -95,3 +95,61 @@ async def test_a_stream_that_is_closed_says_so() -> None:
             await left.send_all(b"too late")
         with pytest.raises(trio.ClosedResourceError):
             await left.receive_some()
+
+
+# The mesh's transport.
+
+
+@asynccontextmanager
+async def transports() -> AsyncIterator[tuple[TLSTransport, TLSTransport]]:
+    async with pair() as (left, right):
+        ends = TLSTransport(left), TLSTransport(right)
+        yield ends
+        for end in ends:
+            end.close()
+
+
+async def drain(transport: TLSTransport, size: int) -> bytes:
+    taken = bytearray()
+    while len(taken) < size:
+        taken += await transport.receive()
+    return bytes(taken)
+
+
+async def test_what_the_system_did_not_take_at_once_goes_before_all_that_follows() -> None:
+    """As a connection does: what did not go is queued, in front of everything else."""
+    data = bytes(index % 251 for index in range(300_000))
+    rounds, sent = 0, b""
+    async with transports() as (left, right):
+        assert left.sends_now
+        queued: list[bytes | memoryview] = []
+        while not queued:
+            gone = left.send_now(data)
+            sent += data
+            rounds += 1
+            if gone < len(data):
+                queued.append(data[gone:])
+        assert left.send_now(b"not yet") == 0
+        queued.append(b"and on")
+        taken: list[bytes] = []
+
+        async def hear() -> None:
+            taken.append(await drain(right, len(sent) + 6))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(hear)
+            nursery.start_soon(left.send_pieces, queued)
+        assert taken == [sent + b"and on"]
+        assert left.bytes_sent > len(sent)
+        assert left.send_now(b"free again") == 10
+        assert await drain(right, 10) == b"free again"
+
+
+async def test_a_transport_tells_the_end_and_a_break_apart() -> None:
+    async with transports() as (left, right):
+        left.close()
+        assert await right.receive() == b""
+        with pytest.raises(trio.BrokenResourceError):
+            await left.receive()
+        with pytest.raises(trio.BrokenResourceError):
+            left.send_now(b"too late")

@@ -17,8 +17,15 @@ from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from handshake.signing import Notary, Signer, id_of
 from wire.clocks import LamportTime
-from wire.framing import FRONT_SIZE, FrameDecoder, encode_preamble, encode_signed
+from wire.framing import (
+    FRONT_SIZE,
+    SCATTERED_SIZE_MIN,
+    FrameDecoder,
+    encode_preamble,
+    encode_signed,
+)
 from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MAX, SIGNATURE_SIZE
 from wire.messages import Announcement, Preamble
 
 SECRET = ClusterSecret.generate()
@@ -184,10 +191,12 @@ SIGNER = Signer(bytes(32), None)
 VERIFY = notary(None).verifier(news(SIGNER, None).seal)
 
 
-def frame_of(data: bytes):
-    decoder = FrameDecoder()
+def frame_of(data: bytes, *more: bytes):
+    decoder = FrameDecoder(size_max=FRAME_SIZE_MAX)
     decoder.feed(encode_preamble(Preamble(1, 1)) + data)
     decoder.next_frame()
+    for chunk in more:
+        decoder.feed(chunk)
     return decoder.next_frame()
 
 
@@ -200,6 +209,17 @@ def test_a_signed_frame_is_genuine_whatever_is_in_it_and_however_far_it_came(pay
     for ttl in (16, 1):
         frame = frame_of(signed(*payloads, ttl=ttl))
         assert VERIFY(frame)
+        assert frame.payloads()[:-1] == payloads
+
+
+def test_a_large_signed_frame_is_genuine_in_whatever_chunks_it_came():
+    payloads = [bytes((mark,)) * 9_000 for mark in range(11)]
+    said = bytes(signed(*payloads))
+    assert len(said) > SCATTERED_SIZE_MIN
+    for cut in (1_000, 50_000, len(said) - SIGNATURE_SIZE // 2):
+        frame = frame_of(said[:cut], said[cut:])
+        assert VERIFY(frame)
+        assert b"".join(frame.forwarded()) == said[:5] + b"\x0f" + said[6:]
         assert frame.payloads()[:-1] == payloads
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -84,7 +85,9 @@ def test_what_goes_wrong_is_said_in_a_line(log):
     assert "no entry within 0.1 s" in late.stderr
 
 
-@pytest.mark.parametrize("command", ["keep", "append", "read", "watch", "offsets", "consumers"])
+@pytest.mark.parametrize(
+    "command", ["keep", "follow", "promote", "append", "read", "watch", "offsets", "consumers"]
+)
 def test_every_command_explains_itself(command):
     shown = run(command, "--help")
     assert shown.returncode == 0
@@ -96,3 +99,36 @@ def test_a_command_given_wrongly_says_what_to_give(arguments):
     failed = run(*arguments.split())
     assert failed.returncode == ExitCode.USAGE
     assert "--" in failed.stderr
+
+
+@contextmanager
+def node(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Keep a log or follow it, and give where."""
+    command = [*COMMAND, *arguments, "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=ENVIRONMENT
+    ) as process:
+        assert process.stderr is not None
+        try:
+            yield process, process.stderr.readline().split()[-1]
+        finally:
+            process.kill()
+
+
+def test_a_follower_is_promoted_when_its_keeper_is_gone(tmp_path):
+    path = str(tmp_path / "copy.db")
+    with node("keep", "ev", "--replicas", "1") as (keeper, address):
+        with node("follow", "ev", "--path", path, "--peer", address) as (follower, other):
+            appended = run("append", "ev", "1", "--peer", address)
+            assert appended.stdout == "0 0\n", "the follower has it"
+            refused = run("promote", "ev", "--peer", other)
+            assert refused.returncode == ExitCode.FAILED
+            assert "its master is alive" in refused.stderr
+            keeper.kill()
+            keeper.wait()
+            promoted = run("promote", "ev", "--peer", other, "--force")
+            assert "leads ev in term 1, from 1 entries" in promoted.stdout
+            assert run("append", "ev", "2", "--peer", other).stdout == "0 1\n"
+            assert run("read", "ev", "--peer", other).stdout == "0 1\n1 2\n"
+            follower.send_signal(signal.SIGINT)
+            assert follower.wait() == ExitCode.INTERRUPTED

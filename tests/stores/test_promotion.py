@@ -212,7 +212,7 @@ def test_a_promotion_that_would_lose_something_is_refused(world, prepare, reason
     prepare(world, master, clone)
     world.settle()
     with pytest.raises(PromotionRefused, match=reason):
-        clone.core.assess(world.now_ns).check("s")
+        clone.core.assess(world.now_ns).check("s", is_forced=False)
 
 
 def test_a_clone_that_knows_of_missing_events_says_how_many(pair, world):
@@ -224,7 +224,7 @@ def test_a_clone_that_knows_of_missing_events_says_how_many(pair, world):
     world.settle()
     clone.run(clone.core.peer_unreachable(master.id))
     with pytest.raises(PromotionRefused, match="events of the master are missing"):
-        clone.core.assess(world.now_ns).check("s")
+        clone.core.assess(world.now_ns).check("s", is_forced=False)
 
 
 # -- requests without a master ---------------------------------------------------------------------

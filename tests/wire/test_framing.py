@@ -11,6 +11,7 @@ from wire.codec import encode_header
 from wire.errors import DecodeError, ErrorCode
 from wire.framing import (
     FRONT,
+    SCATTERED_SIZE_MIN,
     ControlFrame,
     FrameDecoder,
     NodeFrame,
@@ -179,6 +180,42 @@ def test_a_large_frame_in_crumbs_takes_little_more_than_its_size() -> None:
     assert held < 2 * size
     decoder.feed(stream[-2:])
     assert decoder.next_frame().body == stream[28:]
+
+
+@given(st.lists(st.integers(1, 200_000), max_size=6), st.booleans())
+def test_large_frames_pass_on_whole_from_the_chunks_that_they_came_in(
+    at: list[int], eagerly: bool
+) -> None:
+    payloads = [bytes((mark,)) * 9_000 for mark in range(11)]
+    frame = b"".join(encode_node(b"header", 3, 7, payloads)[0])
+    stream = frame + frame
+    decoder, found = FrameDecoder(size_max=len(frame)), []
+    decoder.feed(PREAMBLE)
+    decoder.next_frame()
+    for begin, end in pairwise(sorted({0, *at, len(stream)})):
+        decoder.feed(stream[begin:end])
+        while eagerly and (decoded := decoder.next_frame()) is not None:
+            found.append(decoded)
+    found += iter(decoder.next_frame, None)
+    assert len(found) == 2
+    for node in found:
+        assert isinstance(node, NodeFrame)
+        passed_on = b"".join(node.forwarded())
+        assert node.payloads() == payloads
+        assert passed_on == b"".join(node.forwarded()) == frame[:5] + b"\x02" + frame[6:]
+
+
+def test_a_large_frame_is_not_copied_to_be_passed_on() -> None:
+    frame = b"".join(encode_node(b"header", 3, 7, [bytes(SCATTERED_SIZE_MIN)])[0])
+    decoder = FrameDecoder(size_max=len(frame))
+    decoder.feed(PREAMBLE + frame[:1000])
+    decoder.next_frame()
+    decoder.feed(rest := frame[1000:])
+    node = decoder.next_frame()
+    assert isinstance(node, NodeFrame)
+    last = node.forwarded()[-1]
+    assert isinstance(last, memoryview)
+    assert last.obj is rest
 
 
 def test_what_came_with_the_last_frame_stays_inside() -> None:

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import trio
@@ -103,8 +103,9 @@ class Shelf:
     async def _attach(self, topic: str) -> Log:
         name, file = self.place.log_name(topic), self.place.file(f"topic-{topic}")
         backend = Backend.Memory if file is None else Backend.SQLite
-        options: dict[str, object] = {} if file is None else {"path": file}
+        options: dict[str, Any] = {} if file is None else {"path": file}
         if not self.place.is_follower:
+            retention: Mapping[str, Any]
             retention = {} if topic == BURIAL_TOPIC else self.place.retention
             return await self._endpoint.attach_log(name, (), 1, backend, **options, **retention)
         if file is None:

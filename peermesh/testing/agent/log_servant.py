@@ -54,7 +54,7 @@ class LogServant:
         backend: str,
         path: str | None,
     ) -> int:
-        options = self._file(path)
+        options: dict[str, Any] = self._file(path)
         attaching = self._endpoint.attach_log(name, topics, partitions, Backend(backend), **options)
         return self._hold(await attaching)
 

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 
 import trio
 
+from endpoint.network import Network
+from handshake.exposure import Protection
 from peermesh.gateways.http import Reply
 from peermesh.gateways.webhdfs import serving
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, Access
@@ -71,7 +73,8 @@ def check(data: bytes) -> None:
 
 async def _converse(stream: ScriptedStream, token: str | None) -> None:
     store = SimpleNamespace(runner=None)
-    gateway = serving.WebHDFSGateway(store, Access("127.0.0.1", token))  # type: ignore[arg-type]  # nothing is stored
+    access = Access("127.0.0.1", token, Protection.PLAIN)
+    gateway = serving.WebHDFSGateway(store, access, Network(None, allow_plain=False))  # type: ignore[arg-type]  # nothing is stored
     files = gateway._service = NoFiles()  # type: ignore[assignment]  # as good as a store's
     limit = trio.CapacityLimiter(1)
     place = object()

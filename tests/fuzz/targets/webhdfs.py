@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from handshake.exposure import Protection
 from peermesh.gateways.webhdfs.access import Access
 from peermesh.gateways.webhdfs.errors import Refusal
 from peermesh.gateways.webhdfs.limits import NAME_SIZE_MAX, PATH_DEPTH_MAX, USER_SIZE_MAX
@@ -26,7 +27,7 @@ def check(data: bytes) -> None:
             assert len(name.encode()) <= NAME_SIZE_MAX
         assert len(getattr(request, "path", ())) <= PATH_DEPTH_MAX
         assert len(getattr(request, "user", "")) <= USER_SIZE_MAX
-    access = Access("127.0.0.1", TOKEN)
+    access = Access("127.0.0.1", TOKEN, Protection.PLAIN)
     for attempt in (lambda: access.grant(data), lambda: access.check({"host": target})):
         try:
             attempt()

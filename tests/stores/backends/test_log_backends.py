@@ -12,7 +12,7 @@ from stores.backends import log_sqlite
 from stores.backends.log_memory import MemoryLogBackend
 from stores.backends.log_sealed import SealedLogBackend
 from stores.backends.log_sqlite import SQLiteLogBackend
-from stores.log.changes import EpochEnds, LogBackend, LogChanges
+from stores.log.changes import EpochEnds, LogBackend, LogChanges, Role
 from stores.log.producers import ProducerRow
 from stores.log.runs import OpenRun, Run
 from stores.outcomes import Applied, Outcome, WriterRow
@@ -158,6 +158,31 @@ def test_a_follower_s_file_keeps_of_which_life_it_is(reopen):
     again = reopen().load_follower()
     assert (again.log_id, again.epoch) == (5, 6)
     assert [(part.start, part.end) for part in again.partitions] == [(0, 0), (3, 5)]
+
+
+def test_a_file_keeps_who_leads_with_it_and_loses_what_its_leader_never_had(reopen):
+    backend = reopen()
+    backend.load_keeper(100, 2)
+    appended = [run_of(0, 0, 3), run_of(0, 3, 2), run_of(1, 0, 1)]
+    known = {
+        "writers": [WriterRow(WRITER, 2, ())],
+        "producers": [ProducerRow("p", ((1, 0, 0),))],
+    }
+    backend.commit(LogChanges(runs=appended, **known))
+    backend.commit(LogChanges(role=Role.DEPOSED, known_epoch=300))
+    deposed = reopen().load_keeper(400, None)
+    assert (deposed.role, deposed.epoch, deposed.known_epoch) == (Role.DEPOSED, 100, 300)
+    lives = [EpochEnds(100, (0, 0)), EpochEnds(300, (3, 1))]
+    backend = reopen()
+    assert backend.load_follower().role is Role.DEPOSED
+    backend.commit(LogChanges(epoch=300, cut=[(0, 3)], lives=lives, is_memory_new=True))
+    assert backend.read(0, 0, 10_000) == appended[:1]
+    with pytest.raises(BackendFailure, match="a follower's copy"):
+        reopen().load_keeper(400, None)
+    copy = reopen().load_follower()
+    assert (copy.role, copy.epoch, copy.epochs) == (Role.COPY, 300, lives)
+    assert [(part.start, part.end) for part in copy.partitions] == [(0, 3), (0, 1)]
+    assert (list(copy.writers), list(copy.producers)) == ([], [])
 
 
 def test_readers_do_not_wait_for_the_disk_where_the_cache_serves(reopen):

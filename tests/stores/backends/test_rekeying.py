@@ -101,7 +101,7 @@ def is_same(one: Loaded, other: Loaded) -> bool:
 
 def is_same_log(one: tuple[LoadedLog, list[Run]], other: tuple[LoadedLog, list[Run]]) -> bool:
     (before, runs), (after, others) = one, other
-    names = ("log_id", "partitions", "cursors", "writers", "producers")
+    names = ("log_id", "role", "partitions", "cursors", "writers", "producers")
     same = [getattr(before, name) == getattr(after, name) for name in names]
     return all(same) and runs == others and before.epochs == after.epochs[: len(before.epochs)]
 

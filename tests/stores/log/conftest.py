@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -11,15 +10,18 @@ import pytest
 from stores import effects as fx
 from stores.actions import WriterId
 from stores.backends.log_memory import MemoryLogBackend
+from stores.epochs import next_epoch, promoted, started_at
 from stores.log import effects as log_fx
-from stores.log.changes import EpochEnds, LoadedLog, LogChanges
+from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role
 from stores.log.follower import Follower, Phase
-from stores.log.keeper import Keeper, apply_cursors
+from stores.log.keeper import Keeper
 from stores.log.messages import Answer, Fetch, Query
 from stores.log.partitions import Partition, Retention, RunInfo
 from stores.log.producers import ProducerRow
 from stores.log.proxy import Proxy
+from stores.log.requests import LogRequests
 from stores.log.runs import Run
+from stores.log.staging import apply_cursors
 from stores.outcomes import Applied, Refused, WriterRow
 from wire.decoding import decode
 from wire.encoding import encode
@@ -28,6 +30,8 @@ from wire.identifiers import EndpointId, EntityId
 from wire.values import Value
 
 TICK_NS = 100_000_000
+START_NS = 1 << 14
+"""Nobody starts twice within it."""
 SIZE_MAX = 1 << 20
 
 
@@ -41,26 +45,29 @@ class KeptLogBackend(MemoryLogBackend):
         self.starts: list[int] = []
         self.ends: list[int] = []
         self.epochs: list[EpochEnds] = []
+        self.role = Role.KEEPER
+        self.known_epoch = 0
         self.cursors: dict[str, dict[int, int]] = {}
         self.writers: dict[WriterId, WriterRow] = {}
         self.producers: dict[str, ProducerRow] = {}
 
     def load_keeper(self, epoch_min: int, partition_count: int | None) -> LoadedLog:
-        self.epoch = max(self.epoch + 1, epoch_min)
+        if self.epoch and self.role is Role.DEPOSED:
+            return self._loaded()
+        assert not self.epoch or self.role is Role.KEEPER, "a copy is promoted, and not attached"
+        self.role = Role.KEEPER
+        self.epoch = next_epoch(self.epoch, epoch_min)
         self.log_id = self.log_id or self.epoch
         if not self.ends:
             self.starts, self.ends = [0] * (partition_count or 1), [0] * (partition_count or 1)
         self.epochs.append(EpochEnds(self.epoch, tuple(self.ends)))
-        producers = tuple(self.producers.values())
-        writers = tuple(self.writers.values())
-        return replace(
-            self.load_follower(),
-            epochs=tuple(self.epochs),
-            writers=writers,
-            producers=producers,
-        )
+        return self._loaded()
 
     def load_follower(self) -> LoadedLog:
+        self.role = Role.COPY
+        return self._loaded()
+
+    def _loaded(self) -> LoadedLog:
         partitions = []
         for number, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
             runs = self._list(number)._runs
@@ -72,7 +79,17 @@ class KeptLogBackend(MemoryLogBackend):
             partition.trim(start)
             partitions.append(partition)
         cursors = tuple((name, tuple(at.items())) for name, at in self.cursors.items())
-        return LoadedLog(self.log_id, self.epoch, partitions, cursors)
+        return LoadedLog(
+            self.log_id,
+            self.epoch,
+            partitions,
+            cursors,
+            tuple(self.epochs),
+            tuple(self.writers.values()),
+            tuple(self.producers.values()),
+            self.role,
+            self.known_epoch,
+        )
 
     def commit(self, changes: LogChanges) -> None:
         super().commit(changes)
@@ -81,17 +98,32 @@ class KeptLogBackend(MemoryLogBackend):
             self.starts = [0] * len(changes.cleared)
             self.ends = [0] * len(changes.cleared)
         self.epoch = changes.epoch or self.epoch
+        self.role = self.role if changes.role is None else changes.role
+        self.known_epoch = changes.known_epoch or self.known_epoch
+        self.epochs = self.epochs if changes.lives is None else list(changes.lives)
         for number, start in changes.cleared:
             self.starts[number] = self.ends[number] = start
+        for number, end in changes.cut:
+            self.ends[number] = end
         for run in changes.runs:
             self.ends[run.partition] = run.end
         for number, start in changes.starts:
             self.starts[number] = max(start, self.starts[number])
         apply_cursors(self.cursors, changes.forgotten_consumers, changes.cursors)
+        self._commit_memory(changes)
+
+    def _commit_memory(self, changes: LogChanges) -> None:
+        if changes.is_memory_new:
+            self.writers.clear()
+            self.producers.clear()
+        for gone in changes.forgotten_writers:
+            self.writers.pop(gone, None)
+        for name in changes.forgotten_producers:
+            self.producers.pop(name, None)
         for row in changes.writers:
             self.writers[row.writer] = row
         for row in changes.producers:
-            known = self.producers.get(row.name)
+            known = self.producers.pop(row.name, None)
             appended = (() if known is None else known.appended) + row.appended
             self.producers[row.name] = ProducerRow(row.name, appended, row.floor)
 
@@ -104,6 +136,7 @@ class Node:
         self.core = core
         self.backend = backend
         self.committing: log_fx.PersistLog | None = None
+        self.deposed: fx.Deposed | None = None
         self.outcomes: dict[int, Applied | Refused] = {}
         self.told: list[object] = []
         self.answers: dict[int, Answer] = {}
@@ -151,6 +184,35 @@ class Node:
             effect, self.committing = self.committing, None
             self.backend.commit(effect.changes)
             self.carry_out(self.core.persisted(effect.token))
+        if self.deposed is not None:
+            self._step_down(self.deposed)
+
+    def _step_down(self, deposed: fx.Deposed) -> None:
+        """Become the follower of a keeper that was promoted, as drivers do."""
+        self.deposed = None
+        self.backend.commit(LogChanges(role=Role.DEPOSED, known_epoch=deposed.epoch))
+        legacy, requests = self.core.legacy(deposed.epoch), self.core.requests
+        self.core = follower_of(self.core.entity, self.world.now_ns, legacy, requests=requests)
+        self.world.keepers.remove(self)
+        self.world.readers.append(self)
+        self.carry_out(self.core.start())
+
+    def promote(self, *, replicas: int = 0, force: bool = True) -> None:
+        """Become the keeper, as drivers do it."""
+        follower, now_ns = self.core, self.world.next_start()
+        assessment = follower.assess(now_ns)
+        assessment.check("log", is_forced=force)
+        epoch = promoted(assessment.known_epoch, now_ns)
+        self.carry_out(follower.pause())
+        while not follower.copy.is_settled:
+            self.commit()
+        self.backend.commit(follower.copy.promote(epoch))
+        unanswered = follower.unanswered()
+        self.core = Keeper(follower.entity, follower.copy.legacy(epoch), Retention(), replicas)
+        self.world.readers.remove(self)
+        self.world.keepers.append(self)
+        self.carry_out(self.core.inherit(follower.requests, unanswered))
+        self.flush()
 
     def receive(self, sender: EndpointId, payload: bytes) -> None:
         try:
@@ -176,6 +238,9 @@ class Node:
                 case log_fx.ReadFor(reader, query):
                     runs, found = self._look_up(query)
                     self.carry_out(self.core.was_read(reader, query, runs, found))
+                case fx.Deposed():
+                    self.told.append(effect)
+                    self.deposed = effect
                 case log_fx.Answered(answer):
                     self.answers[answer.query] = answer
                 case _:
@@ -198,6 +263,23 @@ class Node:
             if offset >= self.core.partitions[partition].start:
                 runs += self.backend.read(partition, offset, query.size_max)
         return runs, None
+
+
+def follower_of(
+    entity: EntityId,
+    now_ns: int,
+    loaded: LoadedLog,
+    patience_ticks: int | None = None,
+    requests: LogRequests | None = None,
+) -> Follower:
+    return Follower(
+        entity,
+        now_ns,
+        loaded,
+        patience_ticks=patience_ticks,
+        stale_interval_ns=None,
+        requests=requests,
+    )
 
 
 def entries_of(run: Run, at: int, end: int) -> dict[int, Value]:
@@ -223,24 +305,31 @@ class LogWorld:
     # -- who is there
 
     def keeper(
-        self, backend: Any = None, partitions: int = 1, retention: Retention | None = None
+        self,
+        backend: Any = None,
+        partitions: int = 1,
+        retention: Retention | None = None,
+        replicas: int = 0,
     ) -> Node:
         backend = backend or KeptLogBackend()
-        loaded = backend.load_keeper(self.now_ns, partitions)
-        core = Keeper(self._entity(), loaded, retention or Retention())
+        loaded = backend.load_keeper(started_at(self.next_start()), partitions)
+        if loaded.role is Role.DEPOSED:
+            core = follower_of(self._entity(), self.now_ns, loaded)
+            return self._start(Node(self, core, backend))
+        core = Keeper(self._entity(), loaded, retention or Retention(), replicas)
         node = Node(self, core, backend)
         self.keepers = [node]
         return node
 
+    def next_start(self) -> int:
+        """Give the time to somebody who starts: nobody else has the same."""
+        self.now_ns += START_NS
+        return self.now_ns
+
     def follower(self, backend: Any = None, patience_ticks: int | None = None) -> Node:
         backend = backend or KeptLogBackend()
-        core = Follower(
-            self._entity(),
-            self.now_ns,
-            backend.load_follower(),
-            patience_ticks=patience_ticks,
-            stale_interval_ns=None,
-        )
+        loaded = backend.load_follower()
+        core = follower_of(self._entity(), self.now_ns, loaded, patience_ticks)
         return self._start(Node(self, core, backend))
 
     def proxy(self, patience_ticks: int | None = None) -> Node:
@@ -304,7 +393,7 @@ class LogWorld:
         """Let everything arrive that is under way, and everything be committed."""
         for node in self.nodes:
             node.flush()
-        while self.mail or any(node.committing for node in self.nodes):
+        while self.mail or any(node.committing or node.deposed for node in self.nodes):
             if self.mail:
                 self.deliver()
             for node in self.nodes:

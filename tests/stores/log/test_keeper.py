@@ -266,13 +266,13 @@ def test_a_copy_is_right_up_to_where_the_next_life_of_the_keeper_began(world):
     keeper = world.keeper(keeper.backend)
     fill(world, keeper, 3)
     log_id = keeper.core.log_id
-    agreed = keeper.core._agreed
-    assert agreed(Join(1, log_id, first_epoch, (5,))) == (3,)
-    assert agreed(Join(1, log_id, first_epoch, (2,))) == (2,)
-    assert agreed(Join(1, log_id, keeper.core.epoch, (5,))) == (5,)
-    assert agreed(Join(1, log_id, keeper.core.epoch, (9,))) == (6,)
-    assert agreed(Join(1, log_id, first_epoch - 1, (2,))) == (0,)
-    assert agreed(Join(1, log_id + 1, first_epoch, (2,))) == (0,)
+    agreed = keeper.core._admission.agreed
+    assert agreed(Join(1, log_id, first_epoch, (5,), 0)) == (3,)
+    assert agreed(Join(1, log_id, first_epoch, (2,), 0)) == (2,)
+    assert agreed(Join(1, log_id, keeper.core.epoch, (5,), 0)) == (5,)
+    assert agreed(Join(1, log_id, keeper.core.epoch, (9,), 0)) == (6,)
+    assert agreed(Join(1, log_id, first_epoch - 1, (2,), 0)) == (0,)
+    assert agreed(Join(1, log_id + 1, first_epoch, (2,), 0)) == (0,)
 
 
 def test_a_failed_commit_closes_it_and_claims_nothing(world):

@@ -17,7 +17,9 @@ from stores.log.encoding import (
     is_log_message,
     kinds,
 )
+from stores.log.memory import Remembered, WriterNews
 from stores.log.messages import Append, ForgetConsumer, MoveCursor, Requests, Trim, Trimmed
+from stores.log.producers import ProducerRow
 from stores.log.runs import OpenRun, partition_of
 from stores.outcomes import Applied, Outcome, Refused
 from wire.encoding import encode
@@ -32,13 +34,22 @@ OUTCOMES = (
     Outcome(4, 4, Applied(2, answer=False)),
     Outcome(5, 5, Refused(ErrorCode.INVALID_DATA, "no")),
 )
+REMEMBERED = Remembered(
+    (WriterNews(WRITER, 5, 0, OUTCOMES), WriterNews(WRITER, 5, 5, ())),
+    (WRITER,),
+    (ProducerRow("p", ((1, 0, 5), (3, 1, 0)), 1),),
+    ("q",),
+    is_last=False,
+)
 CURSORS = (("consumer", ((0, 1), (1, 2))),)
 MESSAGES = [
-    messages.Hello(1, WRITER, 5),
+    messages.Hello(1, 9, WRITER, 5),
     messages.Welcome(9, 1, 8, 2, 4, 5, OUTCOMES),
     messages.Answers(9, 4, OUTCOMES),
-    messages.Join(3, 8, 9, (1, 2)),
-    messages.Admitted(9, 3, 4, 5, 8, (0, 0), (1, 2), (1, 1), CURSORS),
+    messages.Join(3, 8, 9, (1, 2), 4),
+    messages.Admitted(
+        9, 3, 4, 5, 8, (0, 0), (1, 2), (1, 1), ((8, (0, 0)), (9, (1, 0))), True, CURSORS
+    ),
     messages.Fetch(1, ((0, 5),), 1_000, 10),
     messages.Fetched(1, (RUN,), (0,), (9,)),
     messages.StateQuery(2),
@@ -47,6 +58,9 @@ MESSAGES = [
     messages.Found(3, 5),
     messages.QueryFailed(3, ErrorCode.NO_SUCH_PARTITION, "no"),
     messages.Proclaim(9),
+    messages.MemoryQuery(3, 4, 1),
+    messages.MemoryPage(4, 1, REMEMBERED),
+    messages.MemoryPage(4, 7, None),
 ]
 
 
@@ -91,7 +105,7 @@ def test_requests_and_events_are_read_as_they_were_written():
     )
     requests = Requests(WRITER, 4, 3, asked)
     assert decode_requests(encode_requests(requests)) == requests
-    for event in (RUN, Trimmed(((0, 5),)), asked[2], asked[3]):
+    for event in (RUN, Trimmed(((0, 5),)), asked[2], asked[3], REMEMBERED, Remembered()):
         assert decode_event(encode_event(event)) == event
 
 
@@ -117,7 +131,9 @@ def test_bad_requests_are_refused(bad):
         decode_requests(encode(bad))
 
 
-@pytest.mark.parametrize("bad", [None, (0, 1), (0, 1, 5, 0, 99, b""), (1, 5), (3, ""), (7,)])
+@pytest.mark.parametrize(
+    "bad", [None, (0, 1), (0, 1, 5, 0, 99, b""), (1, 5), (3, ""), (7,), (4, (), (), (), ())]
+)
 def test_bad_events_are_refused(bad):
     with pytest.raises(DecodeError):
         decode_event(encode(bad))

@@ -1,0 +1,153 @@
+"""The commands for those who have a log: its keeper, followers, and who is promoted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+import trio
+
+from peermesh import Backend, Endpoint, Log
+from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion
+from peermesh.cli.mesh import Mesh, join, mesh_options
+from peermesh.cli.running import run
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+_KEEPER_OPTIONS = (
+    click.option(
+        "--topic", "topics", multiple=True, metavar="TOPIC",
+        help="Collect what is published on topics that begin with TOPIC. May be repeated.",
+    ),
+    click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory."),
+    click.option(
+        "--replicas", type=click.IntRange(min=0), default=0, show_default=True,
+        help="Acknowledge what so many followers have.",
+    ),
+    click.option(
+        "--keep-seconds", type=click.FloatRange(min=0, min_open=True), help="Keep so long."
+    ),
+    click.option("--keep-count", type=click.IntRange(min=1), help="Keep so many per partition."),
+    click.option("--keep-bytes", type=click.IntRange(min=1), help="Keep so much per partition."),
+)  # fmt: skip
+
+
+def _keeper_options(command: CommandT) -> CommandT:
+    """Add what a keeper can be told, now or by its promotion."""
+    for option in reversed(_KEEPER_OPTIONS):
+        command = option(command)
+    return command
+
+
+def _place(path: str | None) -> dict[str, Any]:
+    return (
+        {"backend": Backend.Memory} if path is None else {"backend": Backend.SQLite, "path": path}
+    )
+
+
+def _given(limits: dict[str, float | None], replicas: int) -> dict[str, Any]:
+    return {"replicas": replicas} | {key: each for key, each in limits.items() if each is not None}
+
+
+@click.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions a new log has.")
+@_keeper_options
+@mesh_options(listens=True)
+def keep(
+    name: str,
+    topics: tuple[str, ...],
+    partitions: int | None,
+    path: str | None,
+    mesh: Mesh,
+    *,
+    replicas: int,
+    **limits: float | None,
+) -> None:
+    """Be the keeper of a log until Ctrl-C.
+
+    Without a limit everything is kept. What is appended with a receipt survives a power cut, if
+    there is a FILE; what is collected from topics, so far as it arrived. When another node was
+    promoted, this one follows, now and when it is started again.
+    """
+    mesh.require_way_in()
+    run(_keep, mesh, name, topics, (partitions, path), _given(limits, replicas))
+
+
+async def _keep(
+    mesh: Mesh,
+    name: str,
+    topics: Sequence[str],
+    where: tuple[int | None, str | None],
+    options: dict[str, Any],
+) -> None:
+    partitions, path = where
+    async with mesh.endpoint() as endpoint:
+        kept = await endpoint.attach_log(name, topics, partitions, **_place(path), **options)
+        await join(endpoint, mesh)
+        if kept.is_keeper():
+            click.echo(f"keeping {name} in {await kept.partition_count()} partitions", err=True)
+        else:
+            click.echo(f"following {name}, as it was deposed", err=True)
+        await _stay(endpoint, kept, options | {"topics": topics})
+
+
+@click.command()
+@click.argument("name")
+@_keeper_options
+@mesh_options(listens=True)
+def follow(
+    name: str,
+    topics: tuple[str, ...],
+    path: str | None,
+    mesh: Mesh,
+    *,
+    replicas: int,
+    **limits: float | None,
+) -> None:
+    """Have a copy of a log until Ctrl-C, and be promoted if it comes to that.
+
+    --topic, --replicas and --keep-… are for when it is the keeper ("peermesh log promote").
+    """
+    mesh.require_way_in()
+    run(_follow, mesh, name, path, _given(limits, replicas) | {"topics": topics})
+
+
+async def _follow(mesh: Mesh, name: str, path: str | None, options: dict[str, Any]) -> None:
+    async with mesh.endpoint() as endpoint:
+        copy = await endpoint.attach_log_clone(name, **_place(path))
+        await join(endpoint, mesh)
+        click.echo(f"following {name}", err=True)
+        await _stay(endpoint, copy, options)
+
+
+async def _stay(endpoint: Endpoint, log: Log, options: dict[str, Any]) -> None:
+    promoter = Promoter(endpoint)
+    promoter.add_log(log.name(), log, options)
+    with endpoint.subscribe(LOG_TOPIC) as requests:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(promoter.serve, requests)
+            await trio.sleep_forever()
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--node", "node_id", metavar="ID",
+    help="The id of the node that is to keep it. Otherwise it is the one at --peer.",
+)  # fmt: skip
+@click.option(
+    "--force", is_flag=True,
+    help="Promote it even if the keeper is alive, or if something is known to be missing there.",
+)  # fmt: skip
+@mesh_options(listens=False)
+def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
+    """Make a node that follows a log its keeper, and write what came of it.
+
+    The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns
+    it follows. What it had acknowledged and this node does not have is lost.
+    """
+    if not mesh.peers:
+        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+    click.echo(run(ask_for_promotion, mesh, name, node_id, force, LOG_TOPIC))

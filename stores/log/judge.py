@@ -1,0 +1,85 @@
+"""What a keeper decides about each request: where an append goes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX
+from stores.log.memory import Memory
+from stores.log.messages import Append, ForgetConsumer, MoveCursor, Positions, Request, Trim
+from stores.log.partitions import Partitions
+from stores.log.staging import LogStage
+from stores.outcomes import Applied, Refused
+from wire.errors import InvalidData, StoreError
+
+
+class Judge:
+    """Decides by what is committed, and by what it decided before."""
+
+    def __init__(
+        self, partitions: Partitions, cursors: dict[str, dict[int, int]], memory: Memory
+    ) -> None:
+        """Look at what is committed in ``partitions`` and ``cursors``, and at the memory."""
+        self.staged_ends = list(partitions.ends())
+        """Where the partitions end with what is not committed yet."""
+        self._partitions = partitions
+        self._cursors = cursors
+        self._memory = memory
+
+    def perform(self, request: Request, stage: LogStage, now_ns: int) -> Applied | Refused:
+        """Decide about one request; what it brings goes to the stage."""
+        try:
+            match request:
+                case Append():
+                    return self._append(request, stage, now_ns)
+                case MoveCursor(consumer, positions):
+                    return self._move_cursor(consumer, positions, stage)
+                case ForgetConsumer(consumer):
+                    stage.forget_consumer(consumer)
+                    return Applied(0)
+                case Trim(partition, offset):
+                    return self._trim(partition, offset, stage)
+                case _:
+                    assert_never(request)
+        except StoreError as error:
+            return Refused(error.code, str(error)[:200])
+
+    def _append(self, request: Append, stage: LogStage, now_ns: int) -> Applied:
+        partition, producer = request.partition, request.producer
+        _ = self._partitions[partition]  # it raises if there is none
+        if producer is not None:
+            found = self._memory.producers.find(producer, request.sequence)
+            if found is not None:
+                if found[0] != partition:
+                    raise InvalidData(
+                        f"producer {producer} appended {request.sequence} to partition {found[0]}"
+                    )
+                return Applied(found[1], answer=False)
+        offset = self.staged_ends[partition]
+        self.staged_ends[partition] = offset + len(request.entries) // 2
+        stage.append(partition, offset, request.entries, now_ns)
+        if producer is not None:
+            self._memory.producers.add(producer, request.sequence, partition, offset)
+        return Applied(offset)
+
+    def _move_cursor(self, consumer: str, positions: Positions, stage: LogStage) -> Applied:
+        for partition, offset in positions:
+            _ = self._partitions[partition]  # it raises if there is none
+            if offset > self.staged_ends[partition]:
+                raise InvalidData(
+                    f"partition {partition} ends at {self.staged_ends[partition]}: a consumer"
+                    f" cannot be done with what is before {offset}"
+                )
+        count = len(self._cursors) + len(stage.cursors)
+        is_known = consumer in self._cursors or consumer in stage.cursors
+        if not is_known and count >= CONSUMERS_MAX:
+            raise InvalidData(f"a log has up to {CONSUMERS_MAX} consumers: forget some")
+        if not is_known and (count + 1) * len(self._partitions) > CURSORS_MAX:
+            raise InvalidData(f"a log has up to {CURSORS_MAX} cursors: forget some consumers")
+        stage.move_cursor(consumer, positions)
+        return Applied(0)
+
+    def _trim(self, partition: int, offset: int, stage: LogStage) -> Applied:
+        start = max(self._partitions[partition].start, min(offset, self.staged_ends[partition]))
+        stage.starts[partition] = max(start, stage.starts.get(partition, 0))
+        return Applied(start)
