@@ -187,6 +187,8 @@ def test_followers_are_readers_and_keepers_are_leaders():
     proclaim = encode_message(THEIRS, messages.Proclaim(9))
     assert [takes(KEEPER, rights, join) for rights in (NONE, WRITE, READ)] == [0, 0, 1]
     assert takes(KEEPER, NONE, hello)
+    fencing = encode_message(THEIRS, messages.Hello(1, promoted(5, 0), WRITER, 0))
+    assert not takes(KEEPER, BOTH, fencing), "whoever names a later keeper deposes this one"
     assert not takes(KEEPER, BOTH, deposing)
     assert not takes(KEEPER, BOTH, proclaim)
     assert not takes(FOLLOWER, BOTH, hello)
