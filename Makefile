@@ -8,19 +8,22 @@ VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 ARGS ?=
+AUDIT ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
 DEMO_EXTRAS := cli,spark,http
 TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
-.PHONY: help demo test check check-lint check-format check-types check-imports swarm bench clean
+.PHONY: help demo test check check-lint check-format check-types check-imports check-audit lowest \
+	swarm bench clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo   run the main job (ARGS="..." are passed on)'
 	@echo 'make test   run the tests on all cores (ARGS="..." go to pytest)'
-	@echo 'make check  lint, format, types, and the direction of imports'
+	@echo 'make check  lint, format, types, the direction of imports, and known vulnerabilities'
+	@echo 'make lowest run the tests of the core with the lowest versions that are allowed'
 	@echo 'make swarm  run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make bench  run the benchmarks (ARGS="..." are passed on)'
 	@echo 'make clean  remove the virtual environment and all caches'
@@ -31,8 +34,8 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
 
-# Four targets, so that "make --keep-going check" shows all that is wrong at once.
-check: check-lint check-format check-types check-imports
+# Five targets, so that "make --keep-going check" shows all that is wrong at once.
+check: check-lint check-format check-types check-imports check-audit
 
 check-lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .
@@ -46,6 +49,18 @@ check-types: $(VENV)/.ready-test
 check-imports: $(VENV)/.ready-test
 	$(VENV)/bin/lint-imports
 
+# Without a way to the advisory service it says so and passes; AUDIT=--required makes it fail then.
+check-audit: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tests.audit $(AUDIT)
+
+# In an environment of its own, which is made anew each time.
+lowest: $(VENV)/.ready-test
+	@$(PYTHON) -m venv --clear $(VENV)-lowest
+	@$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+		--requirement <($(VENV)/bin/python -m tests.audit --lowest cli http test)
+	@$(VENV)-lowest/bin/python -m pytest tests/wire tests/handshake tests/channels tests/stores \
+		tests/endpoint $(ARGS)
+
 swarm: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)
 
@@ -53,7 +68,7 @@ bench: $(VENV)/.ready-bench
 	@$(VENV)/bin/python -m benchmarks $(ARGS)
 
 clean:
-	rm -rf $(VENV) build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lowest build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The larger environment serves the smaller targets too, so it leaves their stamps as well.

@@ -149,6 +149,7 @@ class Job:
                 ],
                 stderr=log,
                 start_new_session=True,
+                env={**os.environ, "TMPDIR": str(self.folder)},  # who is killed leaves files
             )  # fmt: skip
 
     def _told(self) -> int:

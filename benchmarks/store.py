@@ -13,6 +13,8 @@ from benchmarks.role import Task
 from benchmarks.sqlite_floors import KEYS
 from benchmarks.workload import Disorder, payloads
 from peermesh import Backend, EndpointId
+from stores.backends.store_keys import generate_key
+from stores.sealing import StorageKeys
 
 NAME: Final = "benchmark"
 IDLE_SECONDS: Final = 90.0
@@ -25,6 +27,8 @@ async def master(task: Task) -> None:
         backend = Backend[task.options.get("backend", "Memory")]
         if backend is Backend.SQLite:
             options["path"] = Path(directory, "store.db")
+            if task.options.get("is_encrypted"):
+                options["keys"] = StorageKeys((generate_key(),))
         async with (
             peermesh.Endpoint() as endpoint,
             endpoint.attach_master(NAME, backend, **options) as store,
@@ -120,9 +124,10 @@ def _seconds(facts: Facts) -> Figures:
 
 MASTER: Final = "benchmarks.store:master"
 PUT: Final = (MASTER, "benchmarks.store:put")
-UPSERT: Final = ("benchmarks.sqlite_floors:upsert_rows",)
 SQLITE: Final = {"backend": "SQLite"}
 FILLED: Final = {"is_filled": True}
+ENCRYPTED: Final = {"backend": "SQLite", "is_encrypted": True}
+GET: Final = (MASTER, "benchmarks.store:get")
 FLOOR: Final = ("benchmarks.floors:echo_socket", "benchmarks.floors:ask_socket")
 
 BENCHMARK: Final = Benchmark(
@@ -131,6 +136,7 @@ BENCHMARK: Final = Benchmark(
     (
         Variant("put, memory", PUT, rate, "puts/s", 300_000, 100),
         Variant("put, SQLite", PUT, rate, "puts/s", 300_000, 100, SQLITE),
+        Variant("put, encrypted", PUT, rate, "puts/s", 300_000, 100, ENCRYPTED),
         Variant(
             "sqlite3 alone",
             ("benchmarks.sqlite_floors:upsert_rows",),
@@ -143,9 +149,8 @@ BENCHMARK: Final = Benchmark(
             "put to visible", (MASTER, "benchmarks.store:put_one"), round_trip, "µs", 3_000, 100
         ),
         Variant("trio socket round trip", FLOOR, round_trip, "µs", 3_000, 100),
-        Variant(
-            "get at a clone", (MASTER, "benchmarks.store:get"), rate, "gets/s", 100_000, 100, FILLED
-        ),
+        Variant("get at a clone", GET, rate, "gets/s", 100_000, 100, FILLED),
+        Variant("get, encrypted", GET, rate, "gets/s", 100_000, 100, {**ENCRYPTED, **FILLED}),
         Variant(
             "first fill", (MASTER, "benchmarks.store:fill"), _seconds, "s", 100_000, 100, FILLED
         ),
@@ -154,8 +159,10 @@ BENCHMARK: Final = Benchmark(
         Goal("put, memory", at_least=250_000),
         Goal("put, SQLite", at_least=150_000),
         Goal("put, SQLite", "sqlite3 alone"),
+        Goal("put, encrypted", "put, SQLite", at_least=0.6),
         Goal("put to visible", "trio socket round trip", at_most=2.5),
         Goal("get at a clone", at_least=500_000),
+        Goal("get, encrypted", "get at a clone", at_least=0.9),
         Goal("first fill", at_most=0.3),
     ),
 )

@@ -67,7 +67,7 @@ class Spent:
 class Gauge:
     """The rates of one peer."""
 
-    __slots__ = ("_last", "_limits", "_news")
+    __slots__ = ("_last", "_limits", "_news", "is_due")
 
     def __init__(self, rates: Rates) -> None:
         """Begin with nothing spent."""
@@ -76,11 +76,14 @@ class Gauge:
         news = rates.announcements_per_second
         self._news = Bucket(news, rates.announcements_burst) if news else None
         self._last = Spent()
+        self.is_due = any(per_second)
+        """False where ``read`` would find nothing: so a peer without news costs nothing."""
 
     def hear_news(self, now: float, count: int) -> None:
         """Count announcements, those that a question asks for included, and pings as one."""
         if self._news is not None:
             self._news.spend(now, count)
+            self.is_due = True
 
     def read(self, now: float, spent: Spent) -> float:
         """Count what has come; give the seconds for which nothing should be read."""
@@ -92,6 +95,7 @@ class Gauge:
         late = self._news.late_seconds(now) if self._news is not None else 0.0
         if spent.commands_size != last.commands_size:
             late = max(late, self.late_seconds(now))
+        self.is_due = late > 0 or any(self._limits)
         return min(PAUSE_SECONDS_MAX, max(0.0, late))
 
     def late_seconds(self, now: float) -> float:

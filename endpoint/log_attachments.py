@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import trio
@@ -24,7 +25,7 @@ from endpoint.subscriber import Subscriber
 from endpoint.surroundings import Surroundings
 from stores.backends.log_memory import MemoryLogBackend
 from stores.epochs import started_at
-from stores.log.changes import LogBackend, Role
+from stores.log.changes import LoadedLog, LogBackend, LogChanges, Role
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.limits import PARTITIONS_MAX
@@ -60,6 +61,13 @@ def make_log_backend(backend: Backend, name: str, options: dict[str, object]) ->
         return SQLiteLogBackend(path, **cast("Any", options))
     except TypeError as error:
         raise BackendFailure(f"a log in SQLite cannot be set up like this: {error}") from None
+
+
+def _load_copy(backend: LogBackend) -> LoadedLog:
+    """Load what a follower has; from now on it is a copy, and nobody leads with it unasked."""
+    loaded = backend.load_follower()
+    backend.commit(LogChanges(role=Role.COPY))
+    return loaded
 
 
 def take_retention(options: dict[str, object]) -> Retention:
@@ -150,7 +158,7 @@ class LogAttachments:
         """Start a follower, whether its keeper is known or not."""
         self._check_reader(name, "read")
         keeper = make_log_backend(backend, name, dict(options))
-        loaded = await self._load(keeper, keeper.load_follower)
+        loaded = await self._load(keeper, partial(_load_copy, keeper))
         try:
             self._check_reader(name, "read")
         except StoreError:

@@ -46,10 +46,10 @@ async def promote(
         raise MasterExists(f"log {runner.name} has its keeper here already")
     if not isinstance(follower, Follower):
         raise PromotionRefused(f"log {runner.name}: a proxy has no copy: promote a follower")
-    if runner.is_changing_role:
-        raise PromotionRefused(f"log {runner.name} is being promoted already")
     if runner.guarding is not None:
         runner.guarding.check("lead")
+    if runner.is_changing_role:
+        raise PromotionRefused(f"log {runner.name} is being promoted already")
     now_ns = runner.now_ns()
     assessment = follower.assess(now_ns)
     assessment.check(f"log {runner.name}", is_forced=force)

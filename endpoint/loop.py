@@ -378,7 +378,8 @@ class EndpointLoop:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
                 store.settle()
-        pause = self.throttle.settle(connection) if connection.gauge is not None else 0.0
+        gauge = connection.gauge
+        pause = self.throttle.settle(connection) if gauge is not None and gauge.is_due else 0.0
         if connection.inflow.received >= connection.inflow.due_at:
             self._grant(connection)
         if connection.peer is None:

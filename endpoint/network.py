@@ -46,20 +46,18 @@ class Network:
         credentials: Credentials | None,
         *,
         allow_plain: bool,
-        open_stream: Callable[..., Awaitable[trio.SocketStream]] = trio.open_tcp_stream,
-        open_listeners: Callable[
-            ..., Awaitable[list[trio.SocketListener]]
-        ] = trio.open_tcp_listeners,
+        open_stream: Callable[..., Awaitable[trio.SocketStream]] | None = None,
+        open_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] | None = None,
         stakes: str = "read and write the mesh",
         on_refresh: Callable[[CredentialsError | None], object] = lambda _: None,
     ) -> None:
-        """Use TLS with these credentials, or none. The functions are trio's, or do as those do.
+        """Use TLS with these credentials, or none. The functions do as trio's do.
 
         ``stakes`` is what an exposed port would let anybody do. ``on_refresh`` is told when changed
         credentials are in force, or why they cannot be.
         """
-        self._open_stream = open_stream
-        self._open_listeners = open_listeners
+        self._open_stream = open_stream or trio.open_tcp_stream
+        self._open_listeners = open_listeners or trio.open_tcp_listeners
         self._allow_plain = allow_plain
         self._stakes = stakes
         self._on_refresh = on_refresh

@@ -60,7 +60,7 @@ async def promote(
         raise
     durable, now_ns = keeper.is_durable, runner.now_ns()
     master = Master(clone.entity, legacy, is_durable=durable, replicas=replicas, now_ns=now_ns)
-    unanswered = clone.unanswered
+    unanswered = clone.unanswered()
     runner.swap(master, keeper)
     runner.carry_out(master.inherit(clone.requests, unanswered))
     runner.settle()

@@ -24,6 +24,9 @@ MARGIN: Final = 18
 TICKS: Final = 5
 """Figures beside a linear axis, about."""
 
+RIGHT_SHARE: Final = 0.85
+"""From here on the text of a moment is on its left: there is no room on the right."""
+
 STYLE: Final = """\
 text{font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#333}
 .title{font-size:17px;font-weight:600}.panel{font-size:13px;font-weight:600}
@@ -221,7 +224,9 @@ class _Drawing:
             ' stroke-dasharray="4 3"/>'
         )
         if moment.text:
-            yield _text("tick", x + 4, self._top + 14 + 13 * (number % 3), moment.text, "start")
+            is_right = x > self._left + self._layout.width * RIGHT_SHARE
+            place, anchor = (x - 4, "end") if is_right else (x + 4, "start")
+            yield _text("tick", place, self._top + 14 + 13 * (number % 3), moment.text, anchor)
 
     def _curve(self, curve: Curve, colour: str) -> Iterable[str]:
         across, upright = self._across, self._upright

@@ -268,9 +268,9 @@ class Clone:
         writers = self._ledger.rows(is_published=False)
         return Loaded(epoch, self._table.revision, self._table.columns, writers)
 
-    @property
     def unanswered(self) -> list[bytes]:
-        """The actions that the handle asked for and that have no outcome, oldest first."""
+        """Give the actions that the handle asked for and that have no outcome, oldest first."""
+        self.requests.seal()  # what was asked while it stood still, too
         return self._writing.unanswered()
 
     def begin_verify(self, token: int) -> list[Effect]:

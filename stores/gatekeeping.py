@@ -104,11 +104,7 @@ class Guard:
     def _examine_message(self, post: Post, sender: EntityId, message: LogMessage) -> Refusal | None:
         if not post.is_master or _is_deposing(post, message):
             return self._refuse(_LEADING)
-        if isinstance(message, messages.Hello):
-            # Who names a keeper of a later term would depose this one.
-            is_fencing = _is_later(message.known_epoch, post.epoch)
-            return self._refuse(_LEADING) if is_fencing else None
-        if self.rights.read:
+        if isinstance(message, messages.Hello) or self.rights.read:
             return None
         text = self._text(_READING)
         if isinstance(message, Fetch | StateQuery | TimeQuery):

@@ -184,6 +184,7 @@ class NodeFrame:
         return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
 
     def _join(self) -> None:
+        """Put the chunks together, because somebody looks inside."""
         self._buffer = b"".join((memoryview(self._buffer)[self._start :], *self._rest))
         self._start, self._end, self._rest = 0, self.size, ()
 

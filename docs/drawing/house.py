@@ -21,8 +21,8 @@ ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PACKAGES: Final = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
 
 
-def settings() -> str:
-    """Draw what can be set for an endpoint, and how."""
+def settings(*, are_limits: bool = False) -> str:
+    """Draw what can be set for an endpoint, and how; limits stand in a table of their own."""
     defaults = Settings()
     rows = [
         (
@@ -32,6 +32,7 @@ def settings() -> str:
             field.text,
         )
         for field in attributes(Settings)
+        if field.name.endswith("_max") is are_limits
     ]
     return table(("argument and TOML key", "variable", "default", "meaning"), rows)
 

@@ -38,6 +38,25 @@ from wire import messages
 
 REGIONS: Final[dict[str, Callable[[], str]]] = {
     "settings": house.settings,
+    "limits-to-set": partial(house.settings, are_limits=True),
+    "stranger-limits": lambda: limits_table(
+        "endpoint.settings",
+        "endpoint.greeting",
+        "endpoint.gauge",
+        "endpoint.news",
+        "endpoint.topology",
+        "wire.framing",
+    ),
+    "edge-limits": lambda: limits_table(
+        "peermesh.brokers.edge.line",
+        "peermesh.brokers.edge.channel",
+        "peermesh.brokers.edge.lifecycle",
+        "peermesh.brokers.edge.broker",
+        "peermesh.brokers.edge.desk",
+    ),
+    "gateway-limits": lambda: limits_table(
+        "peermesh.gateways.limits", "peermesh.gateways.webhdfs.limits"
+    ),
     "make-targets": house.make_targets,
     "cli-commands": house.cli_commands,
     **{f"house-{package}": partial(house.house, package) for package in house.PACKAGES},

@@ -75,6 +75,12 @@ class AddressType(click.ParamType[Address]):
         return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+TICKET_WARNING: Final = (
+    "Others on this machine can see a ticket on a command line (ps): where that matters, use"
+    " --secret-file or PEERMESH_SECRET, and --peer HOST:PORT."
+)
+
+
 class PeerType(click.ParamType[Address | JoinTicket]):
     """``HOST:PORT``, or a join ticket, which no error repeats."""
 
@@ -88,10 +94,12 @@ class PeerType(click.ParamType[Address | JoinTicket]):
         if not (is_ticket(text) or "peermesh-" in text):
             return AddressType().convert(value, param, ctx)
         try:
-            return JoinTicket.parse(text)
+            ticket = JoinTicket.parse(text)
         except CredentialsError as error:
             self.fail(str(error), param, ctx)
             raise  # It has raised already, which its type does not say.
+        click.echo(TICKET_WARNING, err=True)
+        return ticket
 
 
 @dataclass(frozen=True, slots=True)

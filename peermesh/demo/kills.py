@@ -20,16 +20,23 @@ class Kills:
         """Who is not killed yet."""
         self._lines = lines
         self._is_settled = False
+        self._batch = -1
 
-    def on_batch(self) -> None:
-        """A batch is done: whoever was killed last is made up for."""
+    def on_batch(self, batch: int) -> bool:
+        """A batch is done; tell whether whoever was killed last is made up for by that.
+
+        The end of a batch may be told after the begin of the next one.
+        """
+        if batch < self._batch or self._is_settled:
+            return False
         self._is_settled = True
+        return self._batch >= 0
 
-    def on_counting(self, processed: int) -> Victim | None:
+    def on_counting(self, batch: int, processed: int) -> Victim | None:
         """A batch is under way after so many lines: say who is to be killed now."""
         if not self.left or not self._is_settled:
             return None
         if processed < SHARES[self.left[0]] * self._lines:
             return None
-        self._is_settled = False
+        self._is_settled, self._batch = False, batch
         return self.left.pop(0)

@@ -74,11 +74,12 @@ def stairs(points: list[Point]) -> list[Point]:
 
 
 def rates(points: list[Point], end: float, count: int) -> list[Point]:
-    """Give figures a second, over so many equal stretches, each at its middle."""
+    """Give figures a second, over so many equal stretches: where each begins and where it ends."""
     step = (end or 1.0) / count
-    found = [value_at(points, number * step) for number in range(count)]
-    found.append(points[-1][1])
-    return [
-        ((number + 0.5) * step, (after - before) / step)
-        for number, (before, after) in enumerate(pairwise(found))
-    ]
+    stood = [value_at(points, number * step) for number in range(count)]
+    stood.append(points[-1][1])
+    found: list[Point] = []
+    for number, (before, after) in enumerate(pairwise(stood)):
+        rate = (after - before) / step
+        found += (number * step, rate), ((number + 1) * step, rate)
+    return found

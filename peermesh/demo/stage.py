@@ -72,7 +72,7 @@ class Stage:
         self._began = time.monotonic()
         self._progressed = self._began
         self._outages: list[Outage] = []
-        self._killed_at: tuple[Victim, float] | None = None
+        self._killed = (Victim.KEEPER, 0.0)
         self._processed = self._late = self._idle = 0
         self._is_appended = self._is_done = False
         self._members = (
@@ -188,7 +188,7 @@ class Stage:
         self._on_any(self._driver, report)
         match report["event"]:
             case "counting":
-                victim = self._kills.on_counting(self._processed)
+                victim = self._kills.on_counting(report["batch"], self._processed)
                 if victim is not None:
                     self._kill(victim, report["batch"])
             case "batch":
@@ -200,18 +200,15 @@ class Stage:
 
     def _on_batch(self, report: Message) -> None:
         self._progressed = time.monotonic()
-        self._kills.on_batch()
-        self._recover()
+        if self._kills.on_batch(report["batch"]):
+            self._recover()
         self._processed = max(self._processed, report["lines"])
         self._late += report["late"]
         self._idle = 0
         self.record.process(self._now(), self._processed)
 
     def _recover(self) -> None:
-        if self._killed_at is None:
-            return
-        victim, at = self._killed_at
-        self._killed_at, now = None, self._now()
+        (victim, at), now = self._killed, self._now()
         self._outages.append(Outage(victim, now - at))
         self.record.mark(now, f"+{now - at:.1f} s", is_kill=False)
 
@@ -227,9 +224,11 @@ class Stage:
             Victim.MASTER: self._members[self._leading.leader],
         }[victim]
         actor.kill()
-        self._killed_at = victim, self._now()
-        self.record.mark(self._now(), f"{victim} killed", is_kill=True)
-        self._tell({"event": "killing", "role": actor.name, "victim": victim, "batch": batch})
+        at = self._now()
+        self._killed = victim, at
+        self.record.mark(at, f"{victim} killed", is_kill=True)
+        killing = {"event": "killing", "at": round(at, 3), "victim": victim, "batch": batch}
+        self._tell({"role": actor.name, **killing})
         self._mark(f"SIGKILL for the {victim} ({actor.name}), in the middle of batch {batch}")
 
     def _on_any(self, actor: Actor, report: Message) -> None:

@@ -6,16 +6,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import types
 
-from endpoint.log import LogEntry
-from endpoint.reading import Entry
 from peermesh.cli.values import format_value
 from peermesh.spark.options import Options, ValueFormat
 from wire.scalars import Count, Timestamp
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.log import LogEntry
+    from endpoint.reading import Entry
 
 Convert = Callable[[Any], Any]
 

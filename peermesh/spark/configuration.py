@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Any, Final
 
 from wire.errors import MeshError
 
@@ -37,7 +38,23 @@ class InvalidGateways(MeshError, ValueError):
     """Addresses from which no settings can be made."""
 
 
-def spark_conf(*gateways: str, name: str = NAME, token: str | None = None) -> dict[str, str]:
+class SparkSettings(dict[str, str]):
+    """Settings of Spark, which show no secret when printed; Spark's own pages do not either."""
+
+    def __repr__(self) -> str:
+        """Show them without values that Spark redacts."""
+        shown = {
+            key: "*********(redacted)" if re.search(_REDACTION, key) else value
+            for key, value in self.items()
+        }
+        return repr(shown)
+
+    def __or__(self, other: Any) -> SparkSettings:  # type: ignore[override]  # noqa: ANN401 - as dict's
+        """Join settings, which stay as reticent."""
+        return SparkSettings({**self, **other})
+
+
+def spark_conf(*gateways: str, name: str = NAME, token: str | None = None) -> SparkSettings:
     """Give the settings for ``webhdfs://{gateway}/…``, or of several ``webhdfs://{name}/…``.
 
     Each gateway is ``host:port``. With one, a short absence of it is waited for, and
@@ -49,10 +66,10 @@ def spark_conf(*gateways: str, name: str = NAME, token: str | None = None) -> di
     settings.update(_one() if len(gateways) == 1 else _several(gateways, name))
     if token is not None:
         settings.update(_credential(gateways[0], token))
-        return {_HADOOP + key: value for key, value in settings.items()} | {
-            "spark.redaction.regex": _REDACTION
-        }
-    return {_HADOOP + key: value for key, value in settings.items()}
+    found = SparkSettings((_HADOOP + key, value) for key, value in settings.items())
+    if token is not None:
+        found["spark.redaction.regex"] = _REDACTION
+    return found
 
 
 def _check(gateways: tuple[str, ...], name: str) -> None:

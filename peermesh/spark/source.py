@@ -1,4 +1,8 @@
-"""The data source ``format("peermesh")``: a log as a stream, its range or a store as a table."""
+"""The data source ``format("peermesh")``: a log as a stream, its range or a store as a table.
+
+Spark starts half a dozen processes for a query, most of which only look at options and pickle
+readers. So what joins the mesh is imported where it is used: that is most of their start.
+"""
 
 from __future__ import annotations
 
@@ -27,17 +31,16 @@ from pyspark.sql.streaming.datasource import (
 
 from peermesh.spark.columns import converter, ddl, log_row, store_row
 from peermesh.spark.filters import KeyFilter
-from peermesh.spark.joining import join
 from peermesh.spark.offsets import Offsets, Range, from_json, to_json
 from peermesh.spark.options import End, Options, read_options
-from peermesh.spark.reading import LogReader
-from peermesh.spark.sink import MeshStreamWriter, MeshWriter, Sink
-from peermesh.spark.tables import read_table
 from wire.errors import InvalidData
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.types import StructType
+
+    from peermesh.spark.joining import Membership
+    from peermesh.spark.reading import LogReader
 
 FORMAT: Final = "peermesh"
 PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
@@ -59,11 +62,18 @@ class StorePartition(InputPartition):
     """The revision of the master when the read was planned."""
 
 
+def _join(options: Options) -> Membership:
+    from peermesh.spark.joining import join
+
+    return join(options.address)
+
+
 def _open(options: Options) -> LogReader:
+    from peermesh.spark.reading import LogReader
+
     if options.log is None:
         raise InvalidData("only a log can be read as a stream: give the option log")
-    log = join(options.address).log(options.log)
-    return LogReader(log, fails_on_loss=options.fails_on_loss)
+    return LogReader(_join(options).log(options.log), fails_on_loss=options.fails_on_loss)
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -113,7 +123,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Move the cursor of the consumer that was named, for whoever looks at lags."""
         options = self._options
         if options.consumer is not None and options.log is not None:
-            log = join(options.address).log(options.log)
+            log = _join(options).log(options.log)
             log.commit(options.consumer, from_json(end))
 
 
@@ -156,15 +166,17 @@ class StoreReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Plan: one task, so that there is one moment, which is now or later."""
         assert self._options.store is not None, self._options
-        since = join(self._options.address).revision(self._options.store)
+        since = _join(self._options).revision(self._options.store)
         return [StorePartition(self._filter, since)]
 
     def read(self, partition: InputPartition) -> Iterator[tuple[object, ...]]:
         """Read in an executor, at the nearest replica."""
+        from peermesh.spark.tables import read_table
+
         assert isinstance(partition, StorePartition), partition
         options, convert = self._options, converter(self._options, self._schema)
         assert options.store is not None, options
-        membership, wanted = join(options.address), partition.key_filter
+        membership, wanted = _join(options), partition.key_filter
         for entry in read_table(membership, options.store, wanted, partition.since):
             yield store_row(entry, convert)
 
@@ -215,10 +227,14 @@ class MeshSource(DataSource):
         """Write a table; raises ``InvalidData`` for mode overwrite."""
         if overwrite:
             raise InvalidData("mode overwrite would erase what others wrote: clear it, and append")
+        from peermesh.spark.sink import MeshWriter, Sink
+
         return MeshWriter(Sink(self._read, schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: FBT001, N802 - Spark's signature
         """Write a stream; in mode complete, keys that are gone from the result stay."""
+        from peermesh.spark.sink import MeshStreamWriter, Sink
+
         return MeshStreamWriter(Sink(self._read, schema))
 
 

@@ -15,7 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
+    from peermesh.brokers.edge.blocking import Broker as BlockingEdgeBroker
+    from peermesh.brokers.edge.host import Host
     from peermesh.brokers.modules import ModuleBroker
+    from peermesh.brokers.qos2.blocking import Broker as BlockingQoS2Broker
+    from peermesh.brokers.qos2.broker import QoS2Broker
     from peermesh.testing.fixtures import BlockingFactory, ClusterFactory, StoreFactory
     from peermesh.testing.leaks import Resources
     from peermesh.testing.links.fixtures import OpenBlockingLink, OpenLink
@@ -32,7 +36,7 @@ OPENED: Final = pytest.StashKey["list[ClusterFactory | BlockingFactory]"]()
 MARKING: Final = "peermesh.testing.simulation.marking"
 """The plugin for tests in simulations. It does its own part where somebody has it without this."""
 
-ASYNC_FIXTURES: Final = frozenset({"cluster", "master_with_clones"})
+ASYNC_FIXTURES: Final = frozenset({"cluster", "master_with_clones", "edge_broker", "qos2_broker"})
 
 
 # Options and markers.
@@ -244,6 +248,45 @@ def module_broker() -> Iterator[ModuleBroker]:
     from peermesh.testing.modules import open_module_broker
 
     with open_module_broker() as broker:
+        yield broker
+
+
+@pytest.fixture
+async def edge_broker() -> AsyncIterator[Host]:
+    """Hold an edge broker for the test; ``edge_broker.registry`` is for its clients."""
+    from peermesh.testing.brokers import open_test_edge_broker
+
+    async with open_test_edge_broker() as host:
+        yield host
+
+
+@pytest.fixture
+def blocking_edge_broker(request: pytest.FixtureRequest) -> Iterator[BlockingEdgeBroker]:
+    """Hold an edge broker for a plain test; ``blocking_edge_broker.registry`` is for clients."""
+    from peermesh.testing.brokers import hold_edge_broker
+
+    with hold_edge_broker(is_checked=_is_checked(request.node)) as broker:
+        yield broker
+
+
+@pytest.fixture
+async def qos2_broker(tmp_path: Path) -> AsyncIterator[QoS2Broker]:
+    """Hold a QoS-2 broker for the test, at its ``publisher_port`` and ``consumer_port``."""
+    from peermesh.testing.brokers import open_test_qos2_broker
+
+    async with open_test_qos2_broker(tmp_path / "qos2") as broker:
+        yield broker
+
+
+@pytest.fixture
+def blocking_qos2_broker(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[BlockingQoS2Broker]:
+    """Hold a QoS-2 broker for a plain test, at its ``publisher_port`` and ``consumer_port``."""
+    from peermesh.testing.brokers import hold_qos2_broker
+
+    is_checked = _is_checked(request.node)
+    with hold_qos2_broker(tmp_path / "qos2", is_checked=is_checked) as broker:
         yield broker
 
 

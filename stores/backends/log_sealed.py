@@ -7,6 +7,7 @@ each: its partition, first offset, number of entries, time and length.
 from __future__ import annotations
 
 import os
+import secrets
 import sqlite3
 import struct
 from collections import deque
@@ -20,7 +21,7 @@ import cbor2
 from stores import fields
 from stores.actions import WriterId
 from stores.backends import marks
-from stores.backends.log_sqlite import SQLiteLogBackend, run_id
+from stores.backends.log_sqlite import IS_COPY, SQLiteLogBackend, run_id
 from stores.backends.sealed import SCHEMA, SealedHead, SealedTable, Vault
 from stores.backends.sqlite_file import Synchronous
 from stores.epochs import next_epoch
@@ -91,28 +92,28 @@ class SealedLogBackend(SQLiteLogBackend):
             facts = self._head.facts
             kept, role = facts.get("epoch", 0), Role(facts.get("role", 0))
             if kept and role is Role.DEPOSED:
-                return self._loaded(self._load_partitions(connection, None, is_follower=True), role)
-            self._check_no_copy(kept, role)
+                return self._loaded(self._load_partitions(connection, None, is_follower=True))
+            if kept and role is Role.COPY:
+                raise BackendFailure(IS_COPY.format(self._file.path))
             partitions = self._load_partitions(connection, partition_count)
             epoch = next_epoch(kept, epoch_min)
-            ends = tuple(partition.end for partition in partitions)
-            self._put(connection, "epoch", {(epoch,): ends})
-            self._remove(connection, "epoch", sorted(self._rows["epoch"])[:-EPOCHS_MAX])
+            epochs = self._rows.setdefault("epoch", {})
+            lives: dict[Row, Row] = {(epoch,): tuple(partition.end for partition in partitions)}
+            self._put(connection, "epoch", lives)
+            self._remove(connection, "epoch", sorted(epochs)[:-EPOCHS_MAX])
             facts["epoch"], facts["log_id"] = epoch, facts.get("log_id") or epoch
             facts["role"] = Role.KEEPER.value
             self._head.save(connection)
-            return self._loaded(partitions, Role.KEEPER)
+            return self._loaded(partitions)
 
     def load_follower(self) -> LoadedLog:
         """Open or create the file for a follower."""
         with self._loading() as connection:
-            role = Role(self._head.facts.get("role", 0))
             partitions = self._load_partitions(connection, None, is_follower=True)
-            self._head.facts["role"] = Role.COPY.value
             self._head.save(connection)
-            return self._loaded(partitions, role)
+            return self._loaded(partitions)
 
-    def _loaded(self, partitions: list[Partition], role: Role) -> LoadedLog:
+    def _loaded(self, partitions: list[Partition]) -> LoadedLog:
         facts, epochs = self._head.facts, self._rows.get("epoch", {})
         return LoadedLog(
             facts.get("log_id", 0),
@@ -122,20 +123,14 @@ class SealedLogBackend(SQLiteLogBackend):
             [EpochEnds(int(number), epochs[number,]) for (number,) in sorted(epochs)],
             self._writers(),
             self._producers(),
-            role,
-            0 if role is Role.KEEPER else facts.get("known_epoch", 0),
+            Role(facts.get("role", 0)),
+            facts.get("known_epoch", 0),
         )
-
-    def open(self) -> None:
-        """Open or create the file as it is, whoever leads with it: for ``rekey`` and ``adopt``."""
-        with self._loading() as connection:
-            self._load_partitions(connection, None, is_follower=True)
-            self._head.save(connection)
 
     def rekey(self, count: int) -> Iterator[int]:
         """Seal all that is under an old key anew, ``count`` records a commit; gives each count.
 
-        After ``open``. What was done stays done, wherever it is interrupted.
+        After ``load_follower``. What was done stays done, wherever it is interrupted.
         """
         with self._disk, self._file.failures_explained():
             last: int | None = 0
@@ -164,7 +159,7 @@ class SealedLogBackend(SQLiteLogBackend):
         return found[-1][0] if found else None
 
     def adopt(self, source: sqlite3.Connection, count: int) -> Iterator[int]:
-        """Take over a plain log, ``count`` runs a commit; after ``open`` of a new file."""
+        """Take over a plain log, ``count`` runs a commit; after ``load_follower`` of a new file."""
         with self._disk, self._file.failures_explained():
             with self._file.transaction() as connection:
                 self._vault.begin(connection)
@@ -183,7 +178,7 @@ class SealedLogBackend(SQLiteLogBackend):
         self._head.facts.update(source.execute("SELECT name, value FROM meta"))
         books: dict[str, dict[Row, Row]] = {"partition": {}, "epoch": {}, "writer": {}}
         for partition, start, end in source.execute("SELECT partition, start, end FROM partitions"):
-            books["partition"][partition,] = (start, end, os.urandom(_LIFE_SIZE))
+            books["partition"][partition,] = (start, end, secrets.token_bytes(_LIFE_SIZE))
         for epoch, ends in source.execute("SELECT epoch, ends FROM epochs"):
             books["epoch"][epoch,] = tuple(cbor2.loads(ends))
         for writer, *row, outcomes in source.execute(
@@ -248,7 +243,7 @@ class SealedLogBackend(SQLiteLogBackend):
         return self._index(connection, bounds)
 
     def _begun(self, start: int) -> Row:
-        return start, start, os.urandom(_LIFE_SIZE)
+        return start, start, secrets.token_bytes(_LIFE_SIZE)
 
     def _check_runs(self, connection: sqlite3.Connection, bounds: list[tuple[int, int]]) -> None:
         """See that the runs are those between the ends of each partition, without a hole."""
@@ -336,7 +331,8 @@ class SealedLogBackend(SQLiteLogBackend):
             facts["known_epoch"] = changes.known_epoch
         if changes.lives is not None:
             self._remove(connection, "epoch", list(self._rows.get("epoch", {})))
-            self._put(connection, "epoch", {(life.epoch,): life.ends for life in changes.lives})
+            lives: dict[Row, Row] = {(life.epoch,): life.ends for life in changes.lives}
+            self._put(connection, "epoch", lives)
         if changes.is_memory_new:
             for kind in ("writer", "producer"):
                 self._remove(connection, kind, list(self._rows.get(kind, {})))

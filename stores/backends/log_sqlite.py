@@ -54,6 +54,12 @@ _SCHEMA: Final = """
 """
 
 
+IS_COPY: Final = (
+    "{} holds a follower's copy of a log: attach it with attach_log_clone, and promote that if its"
+    " keeper is gone for good"
+)
+
+
 class SQLiteLogBackend:
     """A log in one file. Several threads may use it: one commits while others read."""
 
@@ -91,7 +97,8 @@ class SQLiteLogBackend:
                 kept, role = meta.get("epoch", 0), Role(meta.get("role", 0))
                 if kept and role is Role.DEPOSED:
                     return self._read(connection, meta)
-                self._check_no_copy(kept, role)
+                if kept and role is Role.COPY:
+                    raise BackendFailure(IS_COPY.format(self._file.path))
                 self._create(connection, meta, partition_count)
                 epoch = next_epoch(kept, epoch_min)
                 values = [("epoch", epoch), ("log_id", meta.get("log_id") or epoch)]
@@ -111,16 +118,7 @@ class SQLiteLogBackend:
             self._file.open()
             with self._file.failures_explained(), self._file.transaction() as connection:
                 meta = dict(connection.execute("SELECT name, value FROM meta"))
-                connection.execute("REPLACE INTO meta VALUES ('role', ?)", (Role.COPY.value,))
                 return self._read(connection, meta)
-
-    def _check_no_copy(self, epoch: int, role: Role) -> None:
-        """Refuse to lead with what somebody else may lead."""
-        if epoch and role is Role.COPY:
-            raise BackendFailure(
-                f"{self._file.path} holds a follower's copy of a log: attach it with"
-                " attach_log_clone, and promote that if its keeper is gone for good"
-            )
 
     def _read(self, connection: sqlite3.Connection, meta: dict[str, int]) -> LoadedLog:
         return LoadedLog(

@@ -45,7 +45,7 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
                 yield from store.rekey(count)
         case marks.SEALED_LOG:
             with closing(SealedLogBackend(path, keys)) as log:
-                log.open()
+                log.load_follower()
                 yield from log.rekey(count)
         case marks.STORE:
             yield from _encrypt(path, _copy_store(path, keys, count))
@@ -103,5 +103,5 @@ def _copy_log(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
         closing(SealedLogBackend(path + SUFFIX, keys)) as sealed,
     ):
         plain.open()
-        sealed.open()
+        sealed.load_follower()
         yield from sealed.adopt(plain.connection, count)

@@ -9,7 +9,7 @@ without the key can choose others that make it right.
 
 from __future__ import annotations
 
-import os
+import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -55,7 +55,7 @@ class Vault:
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Give a new file its id, which makes its keys its own."""
-        self._file_id = os.urandom(FILE_ID_SIZE)
+        self._file_id = secrets.token_bytes(FILE_ID_SIZE)
         connection.execute("INSERT INTO head VALUES (0, ?, ?)", (self._file_id, b""))
 
     def enter(self, connection: sqlite3.Connection) -> None:
@@ -74,13 +74,13 @@ class Vault:
         """Begin a commit: with other nonces, and in another session when this one is spent."""
         if self._current is None or self._current.is_spent:
             (last,) = connection.execute("SELECT max(number) FROM sessions").fetchone()
-            number, salt = 1 + (last or 0), os.urandom(SALT_SIZE)
+            number, salt = 1 + (last or 0), secrets.token_bytes(SALT_SIZE)
             key = self._keys.current
             row = (number, key.fingerprint, salt)
             connection.execute("INSERT INTO sessions VALUES (?, ?, ?)", row)
             self._current = Session(number, key, self._file_id, salt)
             self._sessions[number] = self._current
-        self._current.begin(os.urandom(CHANCE_SIZE))
+        self._current.begin(secrets.token_bytes(CHANCE_SIZE))
 
     def seal(self, place: bytes, content: bytes) -> bytes:
         """Close a record, in a commit that has begun."""
@@ -169,8 +169,8 @@ class SealedTable:
         self, connection: sqlite3.Connection, records: Iterable[tuple[bytes, bytes]], count: int
     ) -> None:
         """Write ``count`` records, each in the place of the one of its name."""
-        marks, places = os.urandom(MARK_SIZE * count), self._places
-        seal, head, rows = self._vault.seal, self._head, []
+        marks, places = secrets.token_bytes(MARK_SIZE * count), self._places
+        seal, place, rows = self._vault.seal, self._place, []
         for index, (name, body) in enumerate(records):
             mark = marks[index * MARK_SIZE : (index + 1) * MARK_SIZE]
             value, old = int.from_bytes(mark, "big"), places.get(name)
@@ -182,7 +182,7 @@ class SealedTable:
             places[name] = number * _MARK_END + value
             self._total += value
             content = b"".join((mark, len(name).to_bytes(4, "big"), name, body))
-            rows.append((number, seal(head + number.to_bytes(8, "big"), content)))
+            rows.append((number, seal(place(number), content)))
         connection.executemany(f"REPLACE INTO {self._name} VALUES (?, ?)", rows)
 
     def remove(self, connection: sqlite3.Connection, names: Iterable[bytes]) -> None:

@@ -21,7 +21,7 @@ from stores.backends.sealed import SCHEMA, SealedHead, SealedTable, Vault
 from stores.backends.sqlite import SQLiteBackend, Synchronous, transaction
 from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
-from stores.persistence import Changes, Loaded
+from stores.persistence import Changes, Loaded, Rows
 from stores.sealing import StorageKeys
 from stores.table import Columns
 
@@ -101,7 +101,7 @@ class SealedSQLiteBackend(SQLiteBackend):
         self._vault.begin(connection)
         if changes.is_cleared:
             self._entries.clear(connection)
-        self._entries.put(connection, _records(changes), len(changes.rows.keys))
+        self._entries.put(connection, _records(changes.rows), len(changes.rows.keys))
         self._entries.remove(connection, changes.erased)
         self._writers.remove(connection, map(bytes, changes.forgotten))
         self._writers.put(connection, map(self._writer, changes.writers), len(changes.writers))
@@ -132,8 +132,8 @@ class SealedSQLiteBackend(SQLiteBackend):
         return bytes(row.writer), cbor2.dumps(content)
 
 
-def _records(changes: Changes) -> Iterator[tuple[bytes, bytes]]:
+def _records(rows: Rows) -> Iterator[tuple[bytes, bytes]]:
     pack = _ENTRY.pack
-    for key, value, revision, expires_at_ns in changes.rows:
+    for key, value, revision, expires_at_ns in rows:
         is_expiring = expires_at_ns is not None
         yield key, pack(revision, is_expiring, expires_at_ns or 0) + value

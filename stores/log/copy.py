@@ -200,12 +200,12 @@ class Copy:
     def replace_cursors(self, cursors: Cursors) -> None:
         """Take in all cursors that there are."""
         kept = {name: dict(positions).keys() for name, positions in cursors}
-        for known in (self.cursors, self._stage.cursors):
-            for name, positions in known.items():
-                if not positions.keys() <= kept.get(name, set()):
+        for known in (self.cursors, dict(self._stage.cursors)):
+            for name, at in known.items():
+                if not at.keys() <= kept.get(name, set()):
                     self._stage.forget(name)
-        for name, moved in cursors:
-            self._move(name, moved)
+        for name, positions in cursors:
+            self._move(name, positions)
 
     def clear(self, partition: int, start: int) -> None:
         """Let everything of a partition go."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -161,6 +162,25 @@ async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_pat
         await (await again.append("more")).applied()
         assert await again.await_idle()
         assert await values(again) == await values(heir) == ["kept", "more"]
+
+
+async def test_what_is_asked_while_a_follower_is_promoted_is_done_by_the_heir(kit, tmp_path):
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("log")
+        heir = await line.right.attach_log_clone("log", Backend.SQLite, path=tmp_path / "heir.db")
+        await (await old.append(0)).applied()
+        assert await heir.await_idle()
+        await old.close()
+        asked = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(heir.promote, force=True))
+            while not heir.is_keeper():
+                asked.append(await heir.append(len(asked) + 1))
+                await trio.lowlevel.checkpoint()
+        for number, receipt in enumerate(asked, 1):
+            assert (await receipt.applied()).offset == number
+        with pytest.raises(MasterExists):
+            await heir.promote()
 
 
 async def test_a_promoted_log_collects_what_it_is_told_to(kit):

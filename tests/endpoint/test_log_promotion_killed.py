@@ -19,7 +19,7 @@ from endpoint import Endpoint
 from endpoint.log import Log
 from endpoint.log_receipts import AppendReceipt
 
-ROUNDS = int(os.environ.get("LOG_PROMOTIONS", "3"))
+ROUNDS = int(os.environ.get("LOG_PROMOTIONS", "2"))
 """Kills; ``LOG_PROMOTIONS=200 pytest tests/endpoint/test_log_promotion_killed.py`` is long."""
 
 NODE = """

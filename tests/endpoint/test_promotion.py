@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,23 @@ async def test_a_promoted_store_on_disk_survives_its_master(tmp_path: Path) -> N
         assert await follower.await_idle()
         await again.close()
         assert (await follower.promote()).term == 2
+
+
+async def test_what_is_asked_while_a_clone_is_promoted_is_done_by_the_heir(tmp_path: Path) -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        assert await clone.await_idle()
+        await old.close()
+        asked = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(clone.promote, Backend.SQLite, path=tmp_path / "s.db"))
+            while not clone.is_master():
+                asked.append(await clone.put(len(asked), 1))
+                await trio.lowlevel.checkpoint()
+        for receipt in asked:
+            await receipt.applied()
+        assert len(await clone.keys()) == len(asked)
 
 
 async def test_a_master_with_an_old_file_becomes_a_clone_and_leaves_the_file(

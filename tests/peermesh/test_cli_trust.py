@@ -84,7 +84,8 @@ def test_a_ticket_is_all_that_a_command_needs() -> None:
                 [*COMMAND, "pub", "t", "1", "--peer", ticket, "--wait", "60"],
                 check=False, capture_stderr=True,
             )  # fmt: skip
-            assert b"secret" not in process.stderr
+            assert b"peermesh-secret-" not in process.stderr
+            assert b"ps" in process.stderr, "it is warned of"
             with trio.fail_after(60):
                 assert await subscriber.get() == ("t", 1)
             return process.returncode

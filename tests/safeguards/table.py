@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
-from tests.safeguards.table_outside import BROKERS, GATEWAYS
+from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_rights import RIGHTS
+from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_trust import TRUST
 
 WIRE = [
@@ -717,6 +718,8 @@ SAFEGUARDS = [
     *FACE,
     *BROKERS,
     *GATEWAYS,
+    *SECRETS,
+    *SPARK,
     *TRUST,
     *RIGHTS,
 ]

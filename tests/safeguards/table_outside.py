@@ -1,4 +1,4 @@
-"""The safeguards of what stands beside the mesh: brokers and gateways."""
+"""The safeguards of what stands beside the mesh: brokers, gateways, and Spark."""
 
 from __future__ import annotations
 
@@ -97,5 +97,56 @@ GATEWAYS = [
         "        return self._store.runner.error is None and self._store.is_master()\n",
         "        return True\n",
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
+    ),
+]
+
+SPARK = [
+    Safeguard(
+        "a table of Spark is of one moment",
+        "a query adds up what was moved from one account to another twice, or not at all",
+        "peermesh/spark/tables.py",
+        "        if page.revision != first.revision:\n            return None\n",
+        "",
+        ("tests/peermesh/spark/test_tables.py",),
+    ),
+    Safeguard(
+        "a table of Spark is level with the master",
+        "a query reads what was there before its own job wrote",
+        "peermesh/spark/tables.py",
+        "    reader = membership.store(name).not_before(since)\n",
+        "    reader = membership.store(name).not_before(0)\n",
+        ("tests/peermesh/spark/test_tables.py",),
+    ),
+    Safeguard(
+        "a sink publishes a batch once",
+        "a batch that Spark repeats appends its rows again",
+        "peermesh/spark/publication.py",
+        "    if batch <= publisher.mark.batch:\n        return False\n",
+        "",
+        ("tests/peermesh/spark/test_publication.py",),
+    ),
+    Safeguard(
+        "a sink completes what was decided on",
+        "of a large batch whose writer was killed some pieces never appear",
+        "peermesh/spark/publication.py",
+        "    publisher = _Publisher(store, query, seconds)\n    publisher.complete()\n",
+        "    publisher = _Publisher(store, query, seconds)\n",
+        ("tests/peermesh/spark/test_killed_writers.py",),
+    ),
+    Safeguard(
+        "each partition of a log has a producer of the sink's own",
+        "a batch that was cut between two partitions is not completed, or doubled",
+        "peermesh/spark/publication.py",
+        """(f"{query}/{partition}", partition)""",
+        """(query, partition)""",
+        ("tests/peermesh/spark/test_publication.py",),
+    ),
+    Safeguard(
+        "a ledger does a batch once",
+        "a driver that is killed before Spark notes a batch counts it twice",
+        "peermesh/spark/ledger.py",
+        "        if batch <= last_batch(last):\n            return\n",
+        "",
+        ("tests/peermesh/spark/test_killed_writers.py",),
     ),
 ]

@@ -220,7 +220,7 @@ class Node:
         assert isinstance(clone, Clone)
         epoch = promoted(clone.assess(now_ns).known_epoch, now_ns)
         self.run(clone.pause())
-        legacy, unanswered = clone.legacy(epoch), clone.unanswered
+        legacy, unanswered = clone.legacy(epoch), clone.unanswered()
         self.core = Master(clone.entity, legacy, is_durable=False, replicas=replicas)
         self.run(self.core.inherit(clone.requests, unanswered))
         self.flush()

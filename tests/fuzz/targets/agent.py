@@ -27,7 +27,8 @@ def check(data: bytes) -> None:
     try:
         for piece in pieces_of(data[1:], data[0] if data else 0):
             for message in inbox.feed(piece):
-                assert list(Inbox().feed(to_bytes(message))) == [message]
+                written = to_bytes(message)  # which is equal where NaN is not
+                assert list(map(to_bytes, Inbox().feed(written))) == [written]
     except DecodeError:
         return
 

@@ -23,31 +23,32 @@ from peermesh.demo.record import Record, lags, rates, stairs, value_at
 
 def test_everybody_is_killed_once_each_in_the_middle_of_a_batch_of_its_own():
     kills, killed = Kills(Victim, 100), []
-    for processed in range(0, 100, 5):
-        victim = kills.on_counting(processed)
+    for batch, processed in enumerate(range(0, 100, 5)):
+        victim = kills.on_counting(batch, processed)
         killed += [(victim, processed)] if victim else []
-        assert kills.on_counting(processed) is None, "the batch of a kill is not over"
-        kills.on_batch()
+        assert kills.on_counting(batch, processed) is None, "the batch of a kill is not over"
+        assert kills.on_batch(batch) == (victim is not None)
     assert killed == [(victim, 100 * SHARES[victim]) for victim in Victim]
 
 
 def test_nobody_is_killed_before_the_one_killed_last_is_made_up_for():
     kills = Kills(Victim, 100)
-    assert kills.on_counting(99) is None, "nothing runs yet"
-    kills.on_batch()
-    assert kills.on_counting(99) == Victim.KEEPER
-    assert kills.on_counting(99) is None
-    kills.on_batch()
-    assert kills.on_counting(99) == Victim.DRIVER
+    assert kills.on_counting(0, 99) is None, "nothing runs yet"
+    assert not kills.on_batch(0)
+    assert kills.on_counting(5, 99) == Victim.KEEPER
+    assert not kills.on_batch(4), "the end of the last one is told late"
+    assert kills.on_counting(5, 99) is None
+    assert kills.on_batch(5)
+    assert kills.on_counting(6, 99) == Victim.DRIVER
 
 
 def test_only_those_are_killed_who_were_named():
     kills = Kills([Victim.MASTER], 10)
-    kills.on_batch()
-    assert kills.on_counting(6) is None
-    assert kills.on_counting(7) == Victim.MASTER
-    kills.on_batch()
-    assert kills.on_counting(9) is None
+    kills.on_batch(0)
+    assert kills.on_counting(1, 6) is None
+    assert kills.on_counting(1, 7) == Victim.MASTER
+    kills.on_batch(1)
+    assert kills.on_counting(2, 9) is None
 
 
 # Who leads.
@@ -174,7 +175,9 @@ def record() -> Record:
 def test_a_record_knows_lags_and_rates(record):
     assert [value_at(record.appended, at) for at in (0.5, 1, 1.5, 9)] == [0, 50, 50, 100]
     assert lags(record) == [(0, 0), (1, 50), (2, 100), (3, 60), (4, 60), (6, 0)]
-    assert rates(record.processed, record.end, 2) == [(1.5, 40 / 3), (4.5, 20.0)]
+    assert rates(record.processed, record.end, 2) == [
+        (0, 40 / 3), (3, 40 / 3), (3, 20), (6, 20),
+    ]  # fmt: skip
     assert stairs([(0, 0), (1, 5), (3, 6)]) == [(0, 0), (1, 0), (1, 5), (3, 5), (3, 6)]
 
 

@@ -84,3 +84,30 @@ def mesh():
     """Give an endpoint that others peer with, and the option ``peers`` for it."""
     with Endpoint() as endpoint:
         yield endpoint, f"127.0.0.1:{endpoint.listen()}"
+
+
+STARTS_MAX = 10
+
+
+@pytest.fixture(scope="session")
+def finish():
+    """Give what runs all that is available to its end: ``finish(writer, folder)``.
+
+    Spark gives a Python process of its own ten seconds to come up, whatever else the machine does;
+    a query that has not begun because of that is started again.
+    """
+
+    def run(writer, folder, *place):
+        writer = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True)
+        for _ in range(STARTS_MAX):
+            query = writer.start(*place)
+            try:
+                query.awaitTermination()
+            except Exception as error:
+                if "Python worker failed to connect back" not in str(error):
+                    raise
+                continue
+            return query
+        raise AssertionError(f"no Python process came up in {STARTS_MAX} times ten seconds")
+
+    return run

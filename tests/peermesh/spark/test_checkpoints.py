@@ -16,7 +16,7 @@ import pytest
 
 from peermesh import blocking
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 pyspark = pytest.importorskip("pyspark")
 
@@ -171,6 +171,7 @@ def start_driver(kind, source, checkpoint, output, gateway):
         ],
         stderr=subprocess.PIPE,
         start_new_session=True,
+        env={**os.environ, "TMPDIR": str(output.parent)},  # who is killed leaves files
     )  # fmt: skip
 
 

@@ -67,20 +67,15 @@ def orders(mesh):
 class Stream:
     """A query that writes JSON lines, and is run again and again with one checkpoint."""
 
-    def __init__(self, spark, options, folder):
+    def __init__(self, spark, options, folder, finish):
         self.spark, self.options, self.folder = spark, options, folder
+        self.finish = finish
 
     def run(self, **more):
         """Run what is available to its end; give the batches that this took."""
         source = self.spark.readStream.format("peermesh").options(**self.options, **more)
-        query = (
-            source.load()
-            .writeStream.format("json")
-            .option("checkpointLocation", str(self.folder / "checkpoint"))
-            .trigger(availableNow=True)
-            .start(str(self.folder / "out"))
-        )
-        query.awaitTermination()
+        writer = source.load().writeStream.format("json")
+        query = self.finish(writer, self.folder / "checkpoint", str(self.folder / "out"))
         return [json.loads(progress.json) for progress in query.recentProgress]
 
     def offsets(self):
@@ -89,8 +84,8 @@ class Stream:
 
 
 @pytest.fixture
-def stream(spark, orders, tmp_path):
-    return Stream(spark, orders[1], tmp_path)
+def stream(spark, orders, tmp_path, finish):
+    return Stream(spark, orders[1], tmp_path, finish)
 
 
 def test_a_range_of_a_log_is_a_table_with_typed_columns(spark, orders):

@@ -10,7 +10,7 @@ from peermesh.spark.filters import KeyFilter
 from peermesh.spark.joining import join, leave
 from peermesh.spark.options import read_address
 from peermesh.spark.tables import read_table
-from wire.errors import RequestTimeout
+from wire.errors import RequestTimeout, StaleData
 
 EVERYTHING = KeyFilter()
 
@@ -40,11 +40,13 @@ def test_keys_that_are_named_are_looked_up_and_no_copy_is_made(mesh, membership)
         assert len(store.verify().replicas) == 1
 
 
-def test_a_copy_that_is_behind_is_not_what_a_table_shows(mesh, membership):
+def test_a_table_has_all_that_was_written_when_it_was_planned_or_nothing(mesh, membership):
     with mesh[0].attach_master("table") as store:
-        for number in range(20):
-            store.put("n", number).result(30)
-            assert read(membership, "table") == {"n": number}
+        store.put("n", 1).result(30)
+        assert read(membership, "table") == {"n": 1}
+        later = membership.revision("table") + 1
+        with pytest.raises(StaleData):  # after five seconds: this is what a replica lags behind
+            list(read_table(membership, "table", EVERYTHING, later))
 
 
 class Meddled:

@@ -111,6 +111,57 @@ def test_bad(module_broker):
     assert "UnicodeDecodeError" in found
 
 
+def test_brokers_are_there_for_a_test_and_gone_with_it(user_pytest):
+    text = """
+import socket
+import pytest
+from peermesh.brokers import edge, qos2
+from peermesh.brokers.edge import blocking as blocking_edge
+from peermesh.brokers.qos2 import blocking as blocking_qos2
+
+PORTS = []
+
+@pytest.mark.trio
+async def test_edge(edge_broker):
+    registry = edge_broker.registry
+    async with edge.Subscriber(registry) as subscriber, edge.Publisher(registry) as publisher:
+        await subscriber.subscribe("greetings")
+        await publisher.send("greetings", "hello")
+        assert (await subscriber.get())[1] == "hello"
+
+def test_plain_edge(blocking_edge_broker):
+    where = blocking_edge_broker.registry
+    with blocking_edge.Subscriber(where) as subscriber, blocking_edge.Publisher(where) as publisher:
+        subscriber.subscribe("greetings")
+        publisher.send("greetings", "hello")
+        assert subscriber.get()[1] == "hello"
+
+@pytest.mark.trio
+async def test_qos2(qos2_broker, tmp_path):
+    PORTS.append(qos2_broker.publisher_port)
+    async with qos2.Publisher("till", qos2_broker.publisher_port) as publisher:
+        await publisher.publish(1, "orders", b"tea")
+    assert (tmp_path / "qos2").is_dir()
+
+def test_plain_qos2(blocking_qos2_broker):
+    PORTS.append(blocking_qos2_broker.publisher_port)
+    with blocking_qos2.Publisher("till", blocking_qos2_broker.publisher_port) as publisher:
+        publisher.publish(1, "orders", b"tea")
+
+def test_they_are_gone():
+    assert len(PORTS) == 2
+    for port in PORTS:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+
+def test_leaving(blocking_qos2_broker):
+    PORTS.append(socket.socket())
+"""
+    found = user_pytest(text)
+    assert "6 passed, 1 error" in found
+    assert "LeakError" in found
+
+
 FAILING = """
 import pytest
 @pytest.mark.trio

@@ -101,6 +101,37 @@ def test_a_cleared_partition_begins_elsewhere(backend):
     assert backend.read(1, 0, 10_000) == [run_of(1, 0, 3)]
 
 
+def test_a_partition_is_cut_where_runs_meet(backend):
+    backend.commit(LogChanges(runs=[run_of(0, 0, 3), run_of(0, 3, 2), run_of(1, 0, 3)]))
+    backend.commit(LogChanges(cut=[(0, 3)], runs=[run_of(0, 3, 4)]))
+    assert backend.read(0, 0, 10_000) == [run_of(0, 0, 3), run_of(0, 3, 4)]
+    assert backend.read(1, 0, 10_000) == [run_of(1, 0, 3)]
+
+
+def test_a_file_keeps_whose_it_is(reopen):
+    backend = reopen()
+    backend.load_keeper(100, 1)
+    row = WriterRow(WRITER, 2, ())
+    producer = ProducerRow("p", ((1, 0, 0),), 1)
+    backend.commit(LogChanges(runs=[run_of(0, 0, 3)], writers=[row], producers=[producer]))
+    backend.commit(LogChanges(role=Role.DEPOSED, known_epoch=700))
+    found = reopen().load_keeper(200, 1)
+    assert (found.role, found.epoch, found.known_epoch) == (Role.DEPOSED, 100, 700)
+    assert (found.writers, [each.name for each in found.producers]) == ([row], ["p"])
+    backend = reopen()
+    backend.load_follower()
+    lives = [EpochEnds(100, (0,)), EpochEnds(700, (2,))]
+    backend.commit(LogChanges(epoch=700, lives=lives, is_memory_new=True, role=Role.COPY))
+    with pytest.raises(BackendFailure, match="promote that"):
+        reopen().load_keeper(800, 1)
+    backend = reopen()
+    found = backend.load_follower()
+    assert (found.role, found.epochs) == (Role.COPY, lives)
+    assert (list(found.writers), list(found.producers)) == ([], [])
+    backend.commit(LogChanges(role=Role.KEEPER))
+    assert reopen().load_keeper(1 << 48 | 5, 1).epoch > 700
+
+
 def test_another_log_replaces_everything(backend):
     backend.commit(LogChanges(runs=[run_of(0, 0, 3), run_of(1, 0, 3)]))
     backend.commit(LogChanges(log_id=9, epoch=9, cleared=[(0, 0)], runs=[run_of(0, 0, 1)]))
@@ -158,31 +189,6 @@ def test_a_follower_s_file_keeps_of_which_life_it_is(reopen):
     again = reopen().load_follower()
     assert (again.log_id, again.epoch) == (5, 6)
     assert [(part.start, part.end) for part in again.partitions] == [(0, 0), (3, 5)]
-
-
-def test_a_file_keeps_who_leads_with_it_and_loses_what_its_leader_never_had(reopen):
-    backend = reopen()
-    backend.load_keeper(100, 2)
-    appended = [run_of(0, 0, 3), run_of(0, 3, 2), run_of(1, 0, 1)]
-    known = {
-        "writers": [WriterRow(WRITER, 2, ())],
-        "producers": [ProducerRow("p", ((1, 0, 0),))],
-    }
-    backend.commit(LogChanges(runs=appended, **known))
-    backend.commit(LogChanges(role=Role.DEPOSED, known_epoch=300))
-    deposed = reopen().load_keeper(400, None)
-    assert (deposed.role, deposed.epoch, deposed.known_epoch) == (Role.DEPOSED, 100, 300)
-    lives = [EpochEnds(100, (0, 0)), EpochEnds(300, (3, 1))]
-    backend = reopen()
-    assert backend.load_follower().role is Role.DEPOSED
-    backend.commit(LogChanges(epoch=300, cut=[(0, 3)], lives=lives, is_memory_new=True))
-    assert backend.read(0, 0, 10_000) == appended[:1]
-    with pytest.raises(BackendFailure, match="a follower's copy"):
-        reopen().load_keeper(400, None)
-    copy = reopen().load_follower()
-    assert (copy.role, copy.epoch, copy.epochs) == (Role.COPY, 300, lives)
-    assert [(part.start, part.end) for part in copy.partitions] == [(0, 3), (0, 1)]
-    assert (list(copy.writers), list(copy.producers)) == ([], [])
 
 
 def test_readers_do_not_wait_for_the_disk_where_the_cache_serves(reopen):

@@ -178,6 +178,21 @@ def test_a_keeper_of_an_earlier_term_is_not_followed_even_if_it_is_the_only_one(
     assert proxy.outcomes == {request: Applied(2)}
 
 
+def test_a_late_welcome_of_an_earlier_term_is_not_followed(world, pair):
+    keeper, follower = pair
+    proxy = world.proxy()
+    world.deliver()  # its hello
+    ((_, _, welcome),) = [each for each in world.mail if each[1] == proxy.endpoint]
+    world.run(5)
+    cut_off(world, keeper)
+    follower.promote()
+    world.run(5)
+    assert proxy.core.contact.keeper.entity == follower.core.entity
+    cut_off(world, follower)
+    proxy.receive(keeper.endpoint, welcome)
+    assert proxy.core.contact.is_lost
+
+
 def test_a_deposed_keeper_that_is_started_again_follows(world, pair):
     keeper, follower = pair
     cut_off(world, keeper)
