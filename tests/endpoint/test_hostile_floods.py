@@ -113,6 +113,7 @@ async def test_strangers_with_much_to_say_make_room_for_each_other(kit, monkeypa
     monkeypatch.setattr(greeting_module, "STRANGERS_SIZE_MAX", 4 * MIB)
     async with kit.besieged() as siege, at_ease(siege), trio.open_nursery() as nursery:
         verdicts = []
+        kit.clock(siege.hub)  # so that no time passes, which would end them too
 
         async def babble() -> None:
             async with kit.raw(siege.hub, siege.port, greets=False) as raw:
