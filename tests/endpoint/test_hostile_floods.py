@@ -318,7 +318,7 @@ async def test_everything_twice_backwards_and_with_gaps_takes_bounded_memory(kit
                     )
                     await answered(raw)
                     ear.poll()
-            window = siege.hub.loop.core._windows[raw.local, False]
+            window = siege.hub.loop.core._windows._windows[raw.local, False]
             assert len(window._starts) <= RUNS_MAX
             assert siege.hub.statistics().messages_duplicate >= len(numbers)
         await siege.check()

@@ -36,7 +36,7 @@ HOSTILE = [
     Safeguard(
         "a peer speaks for itself by its own link",
         "whoever uses up a peer's numbers silences it",
-        "endpoint/core.py",
+        "endpoint/routes.py",
         "            return self.window.admit_first_hand(sequence)\n",
         "            return self.window.admit(sequence)\n",
         (FLOODS + "::test_nobody_uses_up_the_numbers_of_somebody_else",),
