@@ -577,7 +577,7 @@ def test_senders_and_topics_that_nobody_knows_fill_no_memory() -> None:
         assert not route.next_hops
         assert not route.window.admit(number)
     assert len(core.routes) <= ROUTES_MAX
-    assert {sender for sender, _ in core._windows} <= {core.local}
+    assert {sender for sender, _ in core._windows._windows} <= {core.local}
     assert len(core.topology._trees) <= len(mesh.cores)
 
 

@@ -134,18 +134,18 @@ async def test_a_log_is_asked_for_nonsense_and_without_end(kit) -> None:
             me = EntityId(raw.local, 1)
             writer = WriterId.of(me, 1)
             words = [
-                Hello(FAR, writer, FAR),
-                Join(FAR, FAR, FAR, (OFFSET_END - 1,)),
-                Join(1, 1, 1, (0,) * 1_000),
+                Hello(FAR, 1, writer, FAR),
+                Join(FAR, FAR, FAR, (OFFSET_END - 1,), FAR),
+                Join(1, 1, 1, (0,) * 1_000, 0),
                 Fetch(1, ((1_000, OFFSET_END - 1),), FAR, FAR),
                 Fetched(1, (), (), ()),
-                Admitted(FAR, 1, FAR, 1, FAR, (0,), (0,), (0,), ()),
+                Admitted(FAR, 1, FAR, 1, FAR, (0,), (0,), (0,), (), True, ()),
                 Proclaim(1),
             ]
             waiting = [Fetch(number, ((0, 1),), 1, FAR) for number in range(2 * FETCHES_MAX)]
             said = [encode_message(me, word) for word in (*words, *waiting)]
             await say_all(raw, keeper, said, siege.hub.node_id())
-            assert len(log.runner.log._waiting) <= FETCHES_MAX
+            assert len(log.runner.log._readers._waiting) <= FETCHES_MAX
             for number in range(5):
                 position = await (await log.append(number)).applied()
                 assert position.offset == number + 1

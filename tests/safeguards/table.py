@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
+from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_rights import RIGHTS
@@ -638,4 +639,5 @@ SAFEGUARDS = [
     *SPARK,
     *TRUST,
     *RIGHTS,
+    *HOSTILE,
 ]
