@@ -65,11 +65,6 @@ def test_the_lower_packages_load_no_event_loop(module):
     assert sorted(top_level_modules(module) & {"trio", "asyncio", "sqlite3", "ssl"}) == []
 
 
-def test_the_processes_in_which_spark_only_plans_load_no_mesh():
-    pytest.importorskip("pyspark")
-    assert sorted(top_level_modules("peermesh.spark.source") & {"trio", "cryptography"}) == []
-
-
 def test_the_command_line_works_without_spark_http_and_test_tools():
     """What needs them says so when it is used."""
     if not exists("peermesh.cli"):

@@ -27,10 +27,6 @@ from peermesh.demo.verdict import Outage, Verdict
 
 STDOUT: Final = 1
 
-IDLE_COUNT: Final = 2
-"""How often the query has to find nothing after the last line is in the log: a look that was under
-way when the line came does not count."""
-
 QUIET_SECONDS_MAX: Final = 600.0
 """How long nothing may get on, though everybody is alive: longer than Spark takes to start
 on the busiest machine."""
@@ -73,8 +69,8 @@ class Stage:
         self._progressed = self._began
         self._outages: list[Outage] = []
         self._killed = (Victim.KEEPER, 0.0)
-        self._processed = self._late = self._idle = 0
-        self._is_appended = self._is_done = False
+        self._processed = self._shown = self._late = 0
+        self._is_done = False
         self._members = (
             Actor("store-a", self._assign_to(0), self._hear_of(0), module="member"),
             Actor("store-b", self._assign_to(1), self._hear_of(1), module="member"),
@@ -179,10 +175,11 @@ class Stage:
         if report["event"] in {"appending", "appended"}:
             self._progressed = time.monotonic()
             self.record.append(self._now(), report["lines"])
-            self._is_appended = report["event"] == "appended"
 
     def _on_viewer(self, report: Message) -> None:
         self._on_any(self._viewer, report)
+        if report["event"] == "progress":
+            self._shown = report["lines"]
 
     def _on_driver(self, report: Message) -> None:
         self._on_any(self._driver, report)
@@ -193,9 +190,10 @@ class Stage:
                     self._kill(victim, report["batch"])
             case "batch":
                 self._on_batch(report)
-            case "idle" if self._is_appended:
-                self._idle += 1
-        if self._processed >= self._total or self._idle >= IDLE_COUNT:
+            case "idle" if self._shown >= self._total:
+                # It was killed after it had counted all, and before Spark told of the last batch.
+                self._processed = self._total
+        if self._processed >= self._total:
             self._finish()
 
     def _on_batch(self, report: Message) -> None:
@@ -204,7 +202,6 @@ class Stage:
             self._recover()
         self._processed = max(self._processed, report["lines"])
         self._late += report["late"]
-        self._idle = 0
         self.record.process(self._now(), self._processed)
 
     def _recover(self) -> None:
