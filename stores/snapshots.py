@@ -95,7 +95,17 @@ class SnapshotSource:
         self._revisions.append(entry.revision)
 
     def _cut(self, start: int) -> int:
-        """Find the end of the chunk that begins here."""
+        """Find the end of the chunk that begins here; only the last one may hold nothing."""
+        end = self._end_of(start)
+        while self._past and end < len(self._keys) and self._is_gone(start, end):
+            start, end = end, self._end_of(end)
+        return end
+
+    def _is_gone(self, start: int, end: int) -> bool:
+        """Tell whether nothing between these positions was there at the snapshot's moment."""
+        return all(self._past.get(key, key) is None for key in self._keys[start:end])
+
+    def _end_of(self, start: int) -> int:
         size, end, past = 0, start, self._past
         stop = min(start + CHUNK_COUNT_MAX, len(self._keys))
         for position in range(start, stop):
@@ -169,6 +179,7 @@ class SnapshotSink:
         self._requested_end = 0
         self._count: int | None = None
         self._idle_ticks = 0
+        self._was_empty = False
 
     @property
     def is_complete(self) -> bool:
@@ -219,8 +230,10 @@ class SnapshotSink:
 
     def _install(self, chunk: Chunk) -> None:
         keys, values, columns = chunk.pairs[::2], chunk.pairs[1::2], self._columns
-        if not (keys or chunk.writers or chunk.is_last):
-            raise DecodeError("a chunk of a snapshot holds nothing: it would never end")
+        is_empty = not (keys or chunk.writers or chunk.is_last)
+        if is_empty and self._was_empty:
+            raise DecodeError("chunks of a snapshot hold nothing: it would never end")
+        self._was_empty = is_empty
         if len(self.writers) + len(chunk.writers) > WRITERS_MAX:
             raise DecodeError(f"a snapshot has more than {WRITERS_MAX} writers")
         self.writers += chunk.writers

@@ -15,8 +15,8 @@ from benchmarks.scale.shapes import Edge
 FRAME_SIZE: Final = 22
 """Bytes of a message besides its announcements: the front of a frame, and two heads of CBOR."""
 
-ANNOUNCEMENT_SIZE: Final = 23
-"""Bytes of an announcement besides its lists: an id, a time, and heads."""
+ANNOUNCEMENT_SIZE: Final = 25
+"""Bytes of an announcement besides its lists: an id, a time, heads, and neither name nor seal."""
 
 LINK_SIZE: Final = 17
 """Bytes of a link in an announcement: an id and its head."""

@@ -5,10 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from stores.actions import WRITER_ID_SIZE, WriterId
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX, SNAPSHOT_WINDOW_CHUNKS, WRITERS_MAX
+from stores.outcomes import WriterRow
 from stores.snapshots import REQUEST_TIMEOUT_TICKS, Chunk, SnapshotSink, SnapshotSource
 from stores.table import Columns, Entry
 from wire.errors import DecodeError
+
+
+WRITER = WriterRow(WriterId(bytes(WRITER_ID_SIZE)), 1, ())
 
 
 def columns_of(sizes: list[int]) -> Columns:
@@ -114,13 +119,25 @@ def test_loss_repetition_and_disorder_do_no_harm(data):
     assert sink.take() == columns
 
 
+def test_entries_that_came_later_leave_no_empty_chunks():
+    columns = columns_of([0] * 5 * CHUNK_COUNT_MAX)
+    there = (b"0", b"%d" % (3 * CHUNK_COUNT_MAX))
+    past = dict.fromkeys(columns.values.keys() - set(there))
+    source = SnapshotSource(columns, revision=1, sequence=1, past=past, writers=[WRITER])
+    sink = SnapshotSink()
+    transfer(source, sink)
+    assert set(sink.take().values) == set(there)
+    assert len(sink.writers) == 1
+
+
 def test_a_snapshot_that_would_never_end_is_refused():
     again = [b"k", b"v"]
     for pairs, words in (((), "nothing"), (again, "twice")):
         sink = SnapshotSink()
         sink.receive(Chunk(0, False, again, [1], []))
+        sink.receive(Chunk(1, False, (), (), ()))  # One may be: there was nothing there.
         with pytest.raises(DecodeError, match=words):
-            sink.receive(Chunk(1, False, pairs, [1] * (len(pairs) // 2), []))
+            sink.receive(Chunk(2, False, pairs, [1] * (len(pairs) // 2), []))
 
 
 def test_a_snapshot_has_no_more_writers_than_a_master():
