@@ -12,7 +12,6 @@ from stores.snapshots import REQUEST_TIMEOUT_TICKS, Chunk, SnapshotSink, Snapsho
 from stores.table import Columns, Entry
 from wire.errors import DecodeError
 
-
 WRITER = WriterRow(WriterId(bytes(WRITER_ID_SIZE)), 1, ())
 
 
