@@ -32,7 +32,7 @@ demo: $(VENV)/.ready-demo
 	@$(VENV)/bin/peermesh demo $(ARGS)
 
 test: $(VENV)/.ready-test
-	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(ARGS)
+	@$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Five targets, so that "make --keep-going check" shows all that is wrong at once.
 check: check-lint check-format check-types check-imports check-audit

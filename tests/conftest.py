@@ -53,6 +53,12 @@ def problem_of(item: pytest.Item) -> str | None:
     return None
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with Spark, whose tests are few and long: at the end one core would wait for them."""
+    items.sort(key=lambda item: item.get_closest_marker("spark") is None)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what needs Java where there is none; fail in CI, where nothing may go unseen."""
     problem = problem_of(item)

@@ -347,7 +347,8 @@ def reports_of_failing_tests(planted, tmp_path):
 def the_demo(planted, tmp_path):
     events = tmp_path / "events.jsonl"
     events.write_text("".join(f'{{"k": "{number % 5}"}}\n' for number in range(500)))
-    text = run("demo", "--json", "--input", events, "--key", "k", **planted.environment)
+    options = ("--json", "--kill", "none", "--input", events, "--key", "k")
+    text = run("demo", *options, **planted.environment)
     assert '"counted"' in text or '"event"' in text, text
     return text
 
