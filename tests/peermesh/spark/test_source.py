@@ -210,7 +210,7 @@ class Keeper:
         self.process.wait()
 
 
-def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_another_takes_over(
+def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_a_follower_is_promoted(
     spark, tmp_path
 ):
     ports = [free_port(), free_port()]
@@ -222,7 +222,7 @@ def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_another_tak
         "pollTimeout": "0.5",
     }
     keeper = Keeper(ports[0], tmp_path / "a.db")
-    with Endpoint() as writer:
+    with Endpoint() as heir, Endpoint() as writer:
         for port in ports:
             writer.peer("127.0.0.1", port, 0.5, timeout=0.1)
         log = writer.attach_log_proxy("orders", patience=60)
@@ -239,12 +239,12 @@ def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_another_tak
             keeper = Keeper(ports[0], tmp_path / "a.db")
             log.append_batch([2, 3]).result(timeout=60)
             seen.wait(4)
-            with Endpoint() as follower:
-                follower.peer("127.0.0.1", ports[0])
-                copy = follower.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
-                assert copy.await_idle(timeout=60)
+            heir.listen("127.0.0.1", ports[1])
+            heir.peer("127.0.0.1", ports[0])
+            copy = heir.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
+            assert copy.await_idle(timeout=60)
             keeper.kill()
-            keeper = Keeper(ports[1], tmp_path / "b.db")
+            copy.promote(force=True)
             log.append_batch([4, 5]).result(timeout=60)
             seen.wait(6)
             assert query.exception() is None
