@@ -8,6 +8,8 @@ VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 ARGS ?=
+# One more than there are cores, because tests of processes wait for most of their time.
+WORKERS ?= $(shell expr $$(nproc) + 1)
 AUDIT ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
@@ -32,7 +34,7 @@ demo: $(VENV)/.ready-demo
 	@$(VENV)/bin/peermesh demo $(ARGS)
 
 test: $(VENV)/.ready-test
-	@$(VENV)/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 # Five targets, so that "make --keep-going check" shows all that is wrong at once.
 check: check-lint check-format check-types check-imports check-audit

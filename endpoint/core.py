@@ -153,7 +153,6 @@ class EndpointCore:
         effects: list[Effect] = []
         self.authorisation.enter(peer, certificate_name)
         self.topology.connect(peer)
-        self._windows.begin_first_hand(peer)
         fresh = self._learn(peer, self.authorisation.heard(peer, announcements))
         if self.authorisation.is_leaf(peer):
             self._leaf_routes[peer] = {}
@@ -360,15 +359,8 @@ class EndpointCore:
         verify = None
         if known.seal is not None and self._proof is not None and header.sender != self.local:
             verify = self._proof.verifier(known.seal)
-        is_neighbour = self._is_neighbour(header.sender)
         window = self._windows.of(header)
-        return Route(header, window, receivers, hops, verify=verify, is_neighbour=is_neighbour)
-
-    def _is_neighbour(self, sender: EndpointId) -> bool:
-        """Tell whether both sides say so: a peer that has lost the link sends by other ways."""
-        if sender not in self.topology.direct:
-            return False
-        return self.local in self.topology.announcements[sender].links
+        return Route(header, window, receivers, hops, verify=verify)
 
     def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
         topic = header.topic

@@ -27,21 +27,15 @@ class SequenceWindow:
 
     An endpoint sees only those frames of a sender that are routed through it, so that gaps are
     normal and mean nothing.
-
-    A sender that is a direct peer sends each frame by its own link as long as that stands. So what
-    comes by it is new, in order; and what others bring in its name from then on is made up.
     """
 
-    __slots__ = ("_ends", "_own_first", "_own_last", "_starts", "end")
+    __slots__ = ("_ends", "_starts", "end")
 
     def __init__(self) -> None:
         """Nothing was seen yet."""
         self.end = -1
         self._starts: list[int] = []
         self._ends: list[int] = []
-        self._own_first: int | None = None
-        """The number of the first frame that came by the sender's own link."""
-        self._own_last: int | None = None
 
     @classmethod
     def closed(cls) -> SequenceWindow:
@@ -68,38 +62,6 @@ class SequenceWindow:
             self._append(sequence)
             return True
         return self._admit_late(sequence)
-
-    def admit_first_hand(self, sequence: int) -> bool:
-        """Take note of a frame by the sender's own link; false if it was repeated there.
-
-        Numbers beyond this one, said by others in the sender's name, are forgotten: enough of them
-        would make all that it says itself too old to tell.
-        """
-        if self._own_last is not None and sequence <= self._own_last:
-            return False
-        self._own_last = sequence
-        if self._own_first is None:
-            self._own_first = sequence
-        if self.end > sequence:
-            self._forget_after(sequence)
-        self.admit(sequence)
-        return True
-
-    def admit_hearsay(self, sequence: int) -> bool:
-        """Take note of a frame by another link than the sender's own, which stands."""
-        is_made_up = self._own_first is not None and sequence >= self._own_first
-        return not is_made_up and self.admit(sequence)
-
-    def begin_first_hand(self) -> None:
-        """A link to the sender stands, from now on."""
-        self._own_first = self._own_last = None
-
-    def _forget_after(self, sequence: int) -> None:
-        run = bisect_right(self._starts, sequence)
-        del self._starts[run:], self._ends[run:]
-        if run:
-            self._ends[-1] = min(self._ends[-1], sequence)
-        self.end = self._ends[-1] if run else -1
 
     def _append(self, sequence: int) -> None:
         self._starts.append(sequence)
@@ -154,10 +116,3 @@ class SequenceWindows:
             window = SequenceWindow.closed() if is_own else SequenceWindow()
             self._windows[key] = window
         return window
-
-    def begin_first_hand(self, peer: EndpointId) -> None:
-        """From now on what is the peer's own comes from the peer itself."""
-        for is_command in (False, True):
-            window = self._windows.get((peer, is_command))
-            if window is not None:
-                window.begin_first_hand()

@@ -330,7 +330,7 @@ class EndpointLoop:
             connection.messages_received -= 1  # The signature is none.
             if not self.scrutiny.is_genuine(route, frame, connection.peer):
                 return
-        if not route.admit(connection.peer, frame.sequence):
+        if not route.window.admit(frame.sequence):
             self.scrutiny.turn_away(route, len(frame.lengths))
             return
         if route.receivers:

@@ -31,16 +31,6 @@ class Route:
     """Why they go nowhere, if the sender has no right to send them."""
     verify: Verify | None = None
     """Looks at the signature of each frame, if the sender signs."""
-    is_neighbour: bool = False
-    """The sender is a direct peer, as both sides say: it speaks for itself by its own link."""
-
-    def admit(self, link: EndpointId | None, sequence: int) -> bool:
-        """Take note of a frame that came by a link; false if it was seen, or cannot be right."""
-        if self.verify is not None or not self.is_neighbour:
-            return self.window.admit(sequence)  # What is signed is the sender's, by any link.
-        if link == self.header.sender:
-            return self.window.admit_first_hand(sequence)
-        return self.window.admit_hearsay(sequence)
 
 
 class Proof(Protocol):

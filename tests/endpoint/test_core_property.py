@@ -183,7 +183,7 @@ class Mesh:
     def receive(self, end: End, frame: Frame) -> None:
         core = self.cores[end.local]
         route = core.route(frame.header)
-        if not route.admit(end.remote, frame.sequence):
+        if not route.window.admit(frame.sequence):
             return
         if route.receivers:
             self.delivered.append((end.local, route.header.sender, frame.sequence))

@@ -1,6 +1,5 @@
 """Duplicate suppression: exact against a plain set, and bounded."""
 
-import pytest
 from hypothesis import given, strategies as st
 
 from endpoint.duplicates import RUNS_MAX, SequenceWindow
@@ -36,28 +35,6 @@ def test_numbers_that_come_backwards_cost_bounded_memory_too() -> None:
         window.admit(number)
     assert len(window._starts) <= RUNS_MAX
     assert len(window._starts) == len(window._ends)
-
-
-def test_what_a_sender_says_itself_counts_whatever_others_have_said_in_its_name() -> None:
-    window = SequenceWindow()
-    for number in range(2**63, 2**63 + 4 * RUNS_MAX, 2):
-        window.admit(number)
-    assert not window.admit(7)
-    assert [window.admit_first_hand(number) for number in (7, 8, 20)] == [True] * 3
-    assert not window.admit_first_hand(20)
-    assert not window.admit_hearsay(8)
-
-
-@pytest.mark.parametrize("number", [5, 6, 2**64 - 1])
-def test_nobody_else_brings_news_of_a_sender_whose_link_stands(number: int) -> None:
-    window = SequenceWindow()
-    window.admit(3)
-    assert window.admit_first_hand(5)
-    assert not window.admit_hearsay(number)
-    assert window.admit_hearsay(4)  # which went another way, before the link stood
-    window.begin_first_hand()
-    assert window.admit_hearsay(9)
-    assert not window.admit_hearsay(5)
 
 
 def test_what_is_too_old_to_tell_counts_as_seen() -> None:

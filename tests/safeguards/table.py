@@ -420,8 +420,8 @@ ENDPOINT = [
         "duplicates are not delivered",
         "the window knows a duplicate, and nobody asks it",
         "endpoint/loop.py",
-        "        if not route.admit(connection.peer, frame.sequence):\n",
-        "        if not route.admit(connection.peer, frame.sequence) and False:\n",
+        "        if not route.window.admit(frame.sequence):\n",
+        "        if not route.window.admit(frame.sequence) and False:\n",
         ("tests/endpoint/test_hostile.py", "tests/endpoint/test_mesh.py"),
     ),
     Safeguard(

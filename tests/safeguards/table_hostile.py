@@ -34,22 +34,6 @@ HOSTILE = [
         ("tests/endpoint/test_duplicates.py",),
     ),
     Safeguard(
-        "a peer speaks for itself by its own link",
-        "whoever uses up a peer's numbers silences it",
-        "endpoint/routes.py",
-        "            return self.window.admit_first_hand(sequence)\n",
-        "            return self.window.admit(sequence)\n",
-        (FLOODS + "::test_nobody_uses_up_the_numbers_of_somebody_else",),
-    ),
-    Safeguard(
-        "hearsay of a direct peer is no news",
-        "messages in the name of a peer are believed beside its own",
-        "endpoint/duplicates.py",
-        "        return not is_made_up and self.admit(sequence)\n",
-        "        return self.admit(sequence)\n",
-        ("tests/endpoint/test_duplicates.py",),
-    ),
-    Safeguard(
         "bytes of routes",
         "giant headers fill half a gigabyte",
         "endpoint/core.py",
