@@ -45,6 +45,8 @@ LONGER_FUNCTIONS: dict[str, Exceeds] = {}
 DEEPER_FUNCTIONS: dict[str, Exceeds] = {}
 WIDER_PACKAGES: dict[str, Exceeds] = {}
 
+SLEEP = re.compile(r"\bsleep\(")
+
 LEFTOVERS = re.compile(r"\b(?:FIXME|TODO|XXX|HACK)\b|\bbreakpoint\(|\bset_trace\(")
 SUPPRESSION = re.compile(
     r"#\s*(?:type:\s*ignore(?:\[[^]]*\])?|noqa(?::\s*[A-Z]+\d+(?:,\s*[A-Z]+\d+)*)?"
@@ -134,6 +136,13 @@ def called_names(module: ast.AST) -> Iterator[tuple[str, int]]:
                 yield node.func.id, node.lineno
             elif isinstance(node.func, ast.Attribute):
                 yield node.func.attr, node.lineno
+
+
+def embedded_sleeps(module: ast.AST) -> Iterator[int]:
+    """Give the lines of texts that sleep: programs that a test runs."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and SLEEP.search(str(node.value)):
+            yield node.lineno
 
 
 def imported_modules(module: ast.Module) -> Iterator[str]:
@@ -278,6 +287,7 @@ def test_tools_are_silenced_rarely():
 @pytest.mark.parametrize("path", TESTS)
 def test_tests_wait_for_truths_and_fake_nothing(path):
     sleeps = [line for name, line in called_names(tree(path)) if name == "sleep"]
+    sleeps += [line for line in embedded_sleeps(tree(path)) if path != "tests/test_shape.py"]
     assert not sleeps, f"sleeps in lines {sleeps}: wait for a truth, or own the clock (elapse)"
     assert not MOCK_LIBRARIES & set(imported_modules(tree(path))), "doubles are product code here"
 

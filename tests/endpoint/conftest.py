@@ -15,6 +15,8 @@ import trio
 import trio.testing
 
 from endpoint import Endpoint, StatusCode, Subscriber
+from endpoint.log import Log
+from endpoint.log_receipts import AppendReceipt
 from handshake.effects import Failed
 from peermesh.testing.hostile import SMALL_ID, HostilePeer, encoded, open_hostile
 from wire.framing import NodeFrame
@@ -182,6 +184,64 @@ async def events_until(status, *codes: StatusCode) -> list:
     return events
 
 
+class Producer:
+    """Appends to a log without a pause, and remembers what was acknowledged."""
+
+    def __init__(self, log: Log, name: str | None) -> None:
+        self.log = log
+        self.name = name
+        self.asked: list[tuple[int, AppendReceipt]] = []
+        self.is_over = False
+
+    @property
+    def acknowledged(self) -> int:
+        return sum(receipt.is_resolved for _, receipt in self.asked)
+
+    async def run(self) -> None:
+        number = 0
+        while not self.is_over:
+            number += 1
+            receipt = await self._append(number)
+            self.asked.append((number, receipt))
+            if number % 64 == 0:
+                await receipt.applied()
+
+    async def repeat_all(self) -> None:
+        """Ask again for what is remembered, as after a restart: it is all there already."""
+        for number, receipt in self.asked[-1_000:]:
+            again = await self._append(number)
+            assert await again.applied() == await receipt.applied()
+            assert again.is_repeated()
+
+    async def _append(self, number: int) -> AppendReceipt:
+        sequence = None if self.name is None else number
+        return await self.log.append(self.value(number), producer=self.name, sequence=sequence)
+
+    def value(self, number: int) -> str:
+        return f"{self.name} {number}"
+
+
+async def check_appended(log: Log, producers: list[Producer]) -> None:
+    """End the producers: all that they appended is in its place, and nothing is there twice."""
+    for producer in producers:
+        producer.is_over = True
+    places = {}
+    for producer in producers:
+        for number, receipt in producer.asked:
+            place = await receipt.applied()
+            places[place.partition, place.offset] = producer.value(number)
+    assert len(places) == sum(len(each.asked) for each in producers)
+    found = {}
+    for partition, span in (await log.offsets()).items():
+        offset = 0
+        while offset < span.end:
+            for entry in await log.read(partition, offset):
+                found[partition, entry.offset] = entry.value
+                offset = entry.offset + 1
+    assert found == places
+    assert len(set(found.values())) == len(found)
+
+
 @pytest.fixture
 def kit() -> SimpleNamespace:
     """Give what tests of the real engine share: they cannot import each other."""
@@ -197,6 +257,8 @@ def kit() -> SimpleNamespace:
         events_until=events_until,
         distances=distances,
         gather=gather,
+        Producer=Producer,
+        check_appended=check_appended,
         clock=OwnedClock,
         patience=PATIENCE_SECONDS,
         is_node=lambda message: isinstance(message, NodeFrame),

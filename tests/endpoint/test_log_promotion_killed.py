@@ -16,8 +16,6 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.log import Log
-from endpoint.log_receipts import AppendReceipt
 
 ROUNDS = int(os.environ.get("LOG_PROMOTIONS", "2"))
 """Kills; ``LOG_PROMOTIONS=200 pytest tests/endpoint/test_log_promotion_killed.py`` is long."""
@@ -41,11 +39,10 @@ async def main():
         while True:
             words = (await trio.to_thread.run_sync(sys.stdin.readline)).split()
             if words == ["level"]:
-                while log.is_keeper() or not await log.await_idle(timeout=60):
-                    await trio.sleep(0.05)
+                while log.is_keeper():
+                    await log.runner.changed.park()
+                assert await log.await_idle(timeout=60)
             elif words == ["lead"]:
-                while not log.runner.log.contact.is_lost:
-                    await trio.sleep(0.01)
                 await log.promote(replicas=1, force=True)
             print("done", flush=True)
 
@@ -86,40 +83,6 @@ class Node:
         assert answer == "done\n"
 
 
-class Producer:
-    """Appends without a pause, and remembers what was acknowledged."""
-
-    def __init__(self, log: Log, name: str | None) -> None:
-        self.log = log
-        self.name = name
-        self.asked: list[tuple[int, AppendReceipt]] = []
-        self.is_over = False
-
-    @property
-    def acknowledged(self) -> int:
-        return sum(receipt.is_resolved for _, receipt in self.asked)
-
-    async def run(self) -> None:
-        number = 0
-        while not self.is_over:
-            number += 1
-            sequence = None if self.name is None else number
-            value = f"{self.name} {number}"
-            receipt = await self.log.append(value, producer=self.name, sequence=sequence)
-            self.asked.append((number, receipt))
-            if number % 64 == 0:
-                await receipt.applied()
-
-    async def repeat_all(self) -> None:
-        """Ask again for what is remembered, as after a restart: it is all there already."""
-        for number, receipt in self.asked[-1_000:]:
-            again = await self.log.append(
-                f"{self.name} {number}", producer=self.name, sequence=number
-            )
-            assert await again.applied() == await receipt.applied()
-            assert again.is_repeated()
-
-
 @pytest.mark.timeout(180 + 20 * ROUNDS)
 async def test_acknowledged_appends_survive_kills_of_the_keeper_and_promotions(kit, tmp_path):
     chance = random.Random(ROUNDS)
@@ -131,7 +94,7 @@ async def test_acknowledged_appends_survive_kills_of_the_keeper_and_promotions(k
             log = await endpoint.attach_log_proxy("log", patience=120)
             for node in (keeper, heir):
                 assert await endpoint.peer("127.0.0.1", node.port, retry=0.1)
-            producers = [Producer(log, None), Producer(log, "named")]
+            producers = [kit.Producer(log, None), kit.Producer(log, "named")]
             for producer in producers:
                 nursery.start_soon(producer.run)
             for _ in range(ROUNDS):
@@ -142,29 +105,9 @@ async def test_acknowledged_appends_survive_kills_of_the_keeper_and_promotions(k
                 keeper.start("keeper", heir.port)  # it knows nothing, and is told
                 await keeper.do("level")
                 keeper, heir = heir, keeper
-            for producer in producers:
-                producer.is_over = True
-            places = {}
-            for producer in producers:
-                for number, receipt in producer.asked:
-                    places[await receipt.applied()] = f"{producer.name} {number}"
-            assert len(places) == sum(len(each.asked) for each in producers)
+            await kit.check_appended(log, producers)
             await producers[1].repeat_all()
-            await check(log, places)
             nursery.cancel_scope.cancel()
     finally:
         keeper.kill()
         heir.kill()
-
-
-async def check(log: Log, places: dict[object, str]) -> None:
-    """Read the whole log: everything acknowledged is in its place, and nothing is there twice."""
-    found = {}
-    for partition, span in (await log.offsets()).items():
-        offset = 0
-        while offset < span.end:
-            for entry in await log.read(partition, offset):
-                found[(partition, entry.offset)] = entry.value
-                offset = entry.offset + 1
-    assert {(place.partition, place.offset): value for place, value in places.items()} == found
-    assert len(set(found.values())) == len(found)

@@ -14,8 +14,6 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.log import Log
-from endpoint.log_receipts import AppendReceipt
 
 ROUNDS = int(os.environ.get("LOG_KILLS", "4"))
 """Kills; ``LOG_KILLS=200 pytest tests/endpoint/test_logs_killed.py`` is a long run."""
@@ -49,37 +47,12 @@ def keeper(path: object, port: int) -> Iterator[tuple[subprocess.Popen[str], int
             process.kill()
 
 
-class Producer:
-    """Appends without a pause, and remembers what was acknowledged."""
-
-    def __init__(self, log: Log, name: str | None) -> None:
-        self.log = log
-        self.name = name
-        self.asked: list[tuple[int, AppendReceipt]] = []
-        self.is_over = False
-
-    @property
-    def acknowledged(self) -> int:
-        return sum(receipt.is_resolved for _, receipt in self.asked)
-
-    async def run(self) -> None:
-        number = 0
-        while not self.is_over:
-            number += 1
-            sequence = None if self.name is None else number
-            value = f"{self.name} {number}"
-            receipt = await self.log.append(value, producer=self.name, sequence=sequence)
-            self.asked.append((number, receipt))
-            if number % 64 == 0:
-                await receipt.applied()
-
-
 @pytest.mark.timeout(120 + 10 * ROUNDS)
 async def test_acknowledged_appends_survive_kills_of_the_keeper(kit, tmp_path):
     path, chance = tmp_path / "log.db", random.Random(ROUNDS)
     async with Endpoint() as endpoint, trio.open_nursery() as nursery:
         log = await endpoint.attach_log_proxy("log", patience=60)
-        producers = [Producer(log, None), Producer(log, "named")]
+        producers = [kit.Producer(log, None), kit.Producer(log, "named")]
         port = 0
         for life in range(ROUNDS + 1):
             with keeper(path, port) as (process, bound):
@@ -93,25 +66,5 @@ async def test_acknowledged_appends_survive_kills_of_the_keeper(kit, tmp_path):
                 if life < ROUNDS:
                     process.send_signal(signal.SIGKILL)
                     continue
-                for producer in producers:
-                    producer.is_over = True
-                places = {}
-                for producer in producers:
-                    for number, receipt in producer.asked:
-                        places[await receipt.applied()] = f"{producer.name} {number}"
-                assert len(places) == sum(len(each.asked) for each in producers)
-                await check(log, places)
+                await kit.check_appended(log, producers)
         nursery.cancel_scope.cancel()
-
-
-async def check(log: Log, places: dict[object, str]) -> None:
-    """Read the whole log: everything acknowledged is in its place, and nothing is there twice."""
-    found = {}
-    for partition, span in (await log.offsets()).items():
-        offset = 0
-        while offset < span.end:
-            for entry in await log.read(partition, offset):
-                found[(partition, entry.offset)] = entry.value
-                offset = entry.offset + 1
-    assert {(place.partition, place.offset): value for place, value in places.items()} == found
-    assert len(set(found.values())) == len(found)
