@@ -1,4 +1,4 @@
-"""What is used within a ``with`` block, and closed at its end."""
+"""What is used within a ``with`` or ``async with`` block, and closed at its end."""
 
 from __future__ import annotations
 
@@ -28,3 +28,26 @@ class Closing(ABC):
     ) -> None:
         """Close it."""
         self.close()
+
+
+class AsyncClosing(ABC):
+    """A base: the end of the asynchronous block calls ``close``, and waits for it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close it; once more does nothing."""
+
+    async def __aenter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        await self.close()

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from endpoint.closing import AsyncClosing
 from endpoint.log_promoting import LogPromotion, promote
 from endpoint.log_receipts import AppendReceipt
 from endpoint.log_runner import LogRunner
@@ -56,7 +56,7 @@ class LogEntry:
     """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
 
 
-class Log:
+class Log(AsyncClosing):
     """An append-only store of entries, in partitions, each with offsets from zero.
 
     An append with a receipt is there once, in order for each handle and partition. Readers see
@@ -317,19 +317,6 @@ class Log:
     async def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""
         await self._close()
-
-    async def __aenter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.close()
 
 
 def entries_of(

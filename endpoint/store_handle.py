@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import trio
 
+from endpoint.closing import AsyncClosing
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
@@ -24,7 +24,7 @@ Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
 
 
-class StoreHandle:
+class StoreHandle(AsyncClosing):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
     def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
@@ -162,16 +162,3 @@ class StoreHandle:
     async def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""
         await self._close()
-
-    async def __aenter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.close()

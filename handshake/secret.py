@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 import os
 import secrets
 from collections.abc import Mapping
@@ -14,6 +11,7 @@ from typing import Final
 from handshake.certificates import ClusterAuthority
 from handshake.keyfiles import read_file, write_private
 from wire.errors import CredentialsError
+from wire.key_text import KeyText
 
 SECRET_PREFIX: Final = "peermesh-secret-"
 """Says what the text is, to its reader and to scanners for leaked secrets."""
@@ -23,8 +21,10 @@ SECRET_VARIABLE: Final = "PEERMESH_SECRET"
 SECRET_SIZE: Final = 20
 """Bytes of a secret, 160 bits: more than the 128 of Ed25519, which cannot be guessed."""
 
-CHECKSUM_SIZE: Final = 5
-"""Bytes behind a secret that notice a typo, so that both make whole base32 digits: 40 of them."""
+TEXT: Final = KeyText(
+    "a cluster secret", SECRET_PREFIX, SECRET_SIZE, 5, "ClusterSecret.generate().text()"
+)
+"""Five bytes of a checksum make it 40 digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,7 @@ class ClusterSecret:
 
     def __post_init__(self) -> None:
         """Take exactly ``SECRET_SIZE`` bytes: anything a person thinks up is too weak."""
-        if len(self.key) != SECRET_SIZE:
-            raise CredentialsError(
-                f"a cluster secret has {SECRET_SIZE} bytes, not {len(self.key)}:"
-                " make one with ClusterSecret.generate()"
-            )
+        TEXT.check(self.key)
 
     @classmethod
     def generate(cls) -> ClusterSecret:
@@ -52,23 +48,7 @@ class ClusterSecret:
 
         No error repeats any of it, since errors end up in logs.
         """
-        text = text.strip().lower()
-        if not text.startswith(SECRET_PREFIX):
-            raise CredentialsError(
-                f"a cluster secret begins with '{SECRET_PREFIX}' and this text does not:"
-                " make one with ClusterSecret.generate().text()"
-            )
-        try:
-            both = base64.b32decode(text.removeprefix(SECRET_PREFIX).upper())
-        except (binascii.Error, ValueError):
-            both = b""
-        key, checksum = both[:SECRET_SIZE], both[SECRET_SIZE:]
-        if len(key) != SECRET_SIZE or checksum != _checksum(key):
-            raise CredentialsError(
-                "the cluster secret was mistyped or cut off, its checksum does not match:"
-                " copy it again from where it was made"
-            )
-        return cls(key)
+        return cls(TEXT.read(text))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> ClusterSecret:
@@ -87,7 +67,7 @@ class ClusterSecret:
 
     def text(self) -> str:
         """Write it as one line of letters and digits, to be kept as safe as a password."""
-        return SECRET_PREFIX + base64.b32encode(self.key + _checksum(self.key)).decode().lower()
+        return TEXT.write(self.key)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the text form to a new file that only its owner can read."""
@@ -102,7 +82,3 @@ class ClusterSecret:
     def fingerprint(self) -> str:
         """Give sixteen hex digits that are safe to print: equal on endpoints that can peer."""
         return ClusterAuthority(self.key).fingerprint
-
-
-def _checksum(key: bytes) -> bytes:
-    return hashlib.sha256(SECRET_PREFIX.encode() + key).digest()[:CHECKSUM_SIZE]

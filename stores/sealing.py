@@ -23,9 +23,6 @@ Everything here is pure: salts and nonces come from the caller.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
@@ -36,6 +33,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from wire.errors import CredentialsError
+from wire.key_text import KeyText
 
 KEY_PREFIX: Final = "peermesh-store-key-"
 """Says what the text is, to its reader and to scanners for leaked secrets."""
@@ -43,8 +41,8 @@ KEY_PREFIX: Final = "peermesh-store-key-"
 KEY_SIZE: Final = 32
 """Bytes of a key: AES-256."""
 
-CHECKSUM_SIZE: Final = 3
-"""Bytes behind a key that notice a typo, so that both make whole base32 digits: 56 of them."""
+TEXT: Final = KeyText("a key of stores", KEY_PREFIX, KEY_SIZE, 3, "peermesh store new-key FILE")
+"""Three bytes of a checksum make it 56 digits."""
 
 KEYS_MAX: Final = 64
 """Keys in a ring: one a month for five years, and nobody would find the right one among more."""
@@ -88,36 +86,16 @@ class StorageKey:
 
     def __post_init__(self) -> None:
         """Take exactly ``KEY_SIZE`` bytes: anything a person thinks up is too weak."""
-        if len(self.key) != KEY_SIZE:
-            raise CredentialsError(
-                f"a key of stores has {KEY_SIZE} bytes, not {len(self.key)}:"
-                " make one with peermesh store new-key FILE"
-            )
+        TEXT.check(self.key)
 
     @classmethod
     def parse(cls, text: str) -> StorageKey:
         """Read what ``text()`` wrote. No error repeats any of it, since errors end up in logs."""
-        text = text.strip().lower()
-        if not text.startswith(KEY_PREFIX):
-            raise CredentialsError(
-                f"a key of stores begins with '{KEY_PREFIX}' and this text does not:"
-                " make one with peermesh store new-key FILE"
-            )
-        try:
-            both = base64.b32decode(text.removeprefix(KEY_PREFIX).upper())
-        except (binascii.Error, ValueError):
-            both = b""
-        key, check = both[:KEY_SIZE], both[KEY_SIZE:]
-        if len(key) != KEY_SIZE or check != _checksum(key):
-            raise CredentialsError(
-                "a key of stores was mistyped or cut off, its checksum does not match:"
-                " copy it again from where it was made"
-            )
-        return cls(key)
+        return cls(TEXT.read(text))
 
     def text(self) -> str:
         """Write it as one line of letters and digits, to be kept as safe as a password."""
-        return KEY_PREFIX + base64.b32encode(self.key + _checksum(self.key)).decode().lower()
+        return TEXT.write(self.key)
 
     @property
     def fingerprint(self) -> bytes:
@@ -211,7 +189,3 @@ def keys_text(keys: Iterable[StorageKey]) -> str:
 
 def _derive(key: bytes, salt: bytes, purpose: bytes, size: int) -> bytes:
     return HKDF(SHA256(), size, salt, b"peermesh at rest 1 " + purpose).derive(key)
-
-
-def _checksum(key: bytes) -> bytes:
-    return hashlib.sha256(KEY_PREFIX.encode() + key).digest()[:CHECKSUM_SIZE]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import click
 import trio
 
 from peermesh import Backend, Endpoint, EndpointId, Log, MeshError, Store, Subscriber
@@ -19,6 +20,21 @@ LOG_TOPIC: Final = "peermesh/control/lead-log"
 """Nodes with copies of logs hear such requests here."""
 
 ANSWER_TOPIC: Final = "peermesh/control/answer"
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+
+def promotion_options(command: CommandT) -> CommandT:
+    """Add whom to promote, and how: what commands that ask for a promotion have in common."""
+    at = click.option(
+        "--at", "node_id", metavar="NODE",
+        help="The id of the node that is to lead. Otherwise it is the one at --peer.",
+    )  # fmt: skip
+    force = click.option(
+        "--force", is_flag=True,
+        help="Promote it even if who leads is alive, or if something is known to be missing there.",
+    )  # fmt: skip
+    return at(force(command))
 
 
 async def ask_for_promotion(

@@ -12,7 +12,6 @@ import trio
 
 from peermesh import Store
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.following import require_peer
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone
 from peermesh.cli.running import run
 from stores.dumps import DumpReader, Header, dumped
@@ -37,7 +36,7 @@ def dump(name: str, file: BinaryIO, mesh: Mesh) -> None:
 
     The end of the file is a checksum. Without it the file cannot be loaded.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     count = run(_dump, mesh, name, file)
     click.echo(f"{count} entries", err=True)
 
@@ -68,7 +67,7 @@ def load(name: str, file: Path, mesh: Mesh, *, over: bool) -> None:
     interrupted, a part may be there, and loading again with --over completes it. What has expired
     in the meantime is left out. Revisions are new ones.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     with file.open("rb") as opened:
         for _ in _entries(opened):
             pass

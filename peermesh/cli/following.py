@@ -23,12 +23,6 @@ COUNT_OPTION: Final = click.option(
 )
 
 
-def require_peer(mesh: Mesh) -> None:
-    """Raise ``UsageError`` if nobody said where the mesh is."""
-    if not mesh.peers:
-        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
-
-
 def _value(text: str | None) -> Value:
     return None if text is None else read_argument(text, raw=False)
 
@@ -67,7 +61,7 @@ def scan(
 
     Types go one after the other, numbers by value, text by its characters.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     wanted = tuple(map(_value, (*(bounds or (None, None)), prefix)))
     run(_scan, mesh, name, wanted, limit, as_json)
 
@@ -105,7 +99,7 @@ def events(name: str, prefix: str | None, count: int | None, mesh: Mesh, *, as_j
     the old one and the new one, of what is gone the old one. It may miss what happens while nobody
     can write it, and says so; "watch" misses nothing.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     run(_events, mesh, name, _value(prefix), count, as_json)
 
 
@@ -167,7 +161,7 @@ def watch(  # noqa: PLR0913 - the options of a command are its parameters
     A line is the key and its value, or the key alone when it is gone. When all that there is was
     written, and from time to time, stderr tells the revision up to which nothing is missing.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     if prefix is not None and keys:
         raise click.UsageError("give --prefix or --key: not both at once")
     wanted = [_value(key) for key in keys] or None

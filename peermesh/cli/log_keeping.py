@@ -9,7 +9,7 @@ import click
 import trio
 
 from peermesh import Backend, Endpoint, Log
-from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion
+from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion, promotion_options
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.running import run
 
@@ -133,14 +133,7 @@ async def _stay(endpoint: Endpoint, log: Log, options: dict[str, Any]) -> None:
 
 @click.command()
 @click.argument("name")
-@click.option(
-    "--node", "node_id", metavar="ID",
-    help="The id of the node that is to keep it. Otherwise it is the one at --peer.",
-)  # fmt: skip
-@click.option(
-    "--force", is_flag=True,
-    help="Promote it even if the keeper is alive, or if something is known to be missing there.",
-)  # fmt: skip
+@promotion_options
 @mesh_options(listens=False)
 def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
     """Make a node that follows a log its keeper, and write what came of it.
@@ -148,6 +141,5 @@ def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns
     it follows. What it had acknowledged and this node does not have is lost.
     """
-    if not mesh.peers:
-        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+    mesh.require_peer()
     click.echo(run(ask_for_promotion, mesh, name, node_id, force, LOG_TOPIC))

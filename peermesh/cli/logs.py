@@ -29,11 +29,6 @@ def log() -> None:
     """
 
 
-def _require_peer(mesh: Mesh) -> None:
-    if not mesh.peers:
-        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
-
-
 @asynccontextmanager
 async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
     """Join the mesh, and reach the keeper of a log."""
@@ -73,7 +68,7 @@ def append(  # noqa: PLR0913 - an option each
 
     When it ends with code 0, the keeper has it: durably, if its log is on disk.
     """
-    _require_peer(mesh)
+    mesh.require_peer()
     if (producer is None) != (sequence is None):
         raise click.UsageError("--producer and --sequence belong together")
     pair = (read_argument(value, raw=raw), None if key is None else read_argument(key, raw=raw))
@@ -126,7 +121,7 @@ def read(  # noqa: PLR0913 - an option each
 
     Without --timeout it writes what is there, and ends.
     """
-    _require_peer(mesh)
+    mesh.require_peer()
     entries = run(_read, mesh, name, (partition, offset), limit, timeout)
     for entry in entries:
         _write(entry, f"{entry.offset}", as_json=as_json)
@@ -179,7 +174,7 @@ def watch(
 
     A line is the partition, the offset, and the value.
     """
-    _require_peer(mesh)
+    mesh.require_peer()
     start = Start.EARLIEST if earliest else Start.LATEST
     run(_watch, mesh, name, (consumer, start), count, as_json)
 
@@ -218,7 +213,7 @@ def offsets(name: str, mesh: Mesh, *, as_json: bool) -> None:
 
     A line is the partition, its first offset, and the offset that the next entry will have.
     """
-    _require_peer(mesh)
+    mesh.require_peer()
     spans = run(_offsets, mesh, name)
     if as_json:
         click.echo(json.dumps(spans))
@@ -242,7 +237,7 @@ def consumers(name: str, mesh: Mesh, *, as_json: bool) -> None:
 
     A line is the lag and the name.
     """
-    _require_peer(mesh)
+    mesh.require_peer()
     found = run(_consumers, mesh, name)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))

@@ -65,6 +65,11 @@ class Mesh:
         if not self.peers and not self.listen:
             raise click.UsageError("say where the mesh is: --peer HOST:PORT, or --listen")
 
+    def require_peer(self) -> None:
+        """Refuse to ask nobody: raises ``UsageError``."""
+        if not self.peers:
+            raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+
 
 def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
     """Give a command the options about the mesh, as its argument ``mesh``."""

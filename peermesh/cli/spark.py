@@ -32,8 +32,7 @@ def jobs(store: str, mesh: Mesh, *, as_json: bool) -> None:
 
     Lags are those of the last progress that a MeshListener with this store saw.
     """
-    if not mesh.peers:
-        raise click.UsageError("say where the mesh is: --peer HOST:PORT")
+    mesh.require_peer()
     found = run(_jobs, mesh, store)
     if as_json:
         click.echo(json.dumps(asdict(found), ensure_ascii=False, default=str))

@@ -9,10 +9,10 @@ import trio
 
 from endpoint.verifying import Verification
 from peermesh import Value
-from peermesh.cli.control import ask_for_promotion
+from peermesh.cli.control import ask_for_promotion, promotion_options
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.following import events, require_peer, scan, watch
+from peermesh.cli.following import events, scan, watch
 from peermesh.cli.keys import new_key, rekey
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
@@ -39,7 +39,7 @@ def store() -> None:
 @mesh_options(listens=False)
 def get(name: str, key: str, mesh: Mesh, *, raw: bool) -> None:
     """Write the value of a KEY; the code is 1 if the key is missing."""
-    require_peer(mesh)
+    mesh.require_peer()
     value = run(_get, mesh, name, read_argument(key, raw=raw))
     click.echo(value if raw and isinstance(value, str) else format_value(value))
 
@@ -67,7 +67,7 @@ def put(name: str, key: str, value: str, expiry: float | None, mesh: Mesh, *, ra
 
     When it ends with code 0, the master has applied it: durably, if its store is on disk.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     pair = (read_argument(key, raw=raw), read_argument(value, raw=raw))
     click.echo(run(_put, mesh, name, pair, expiry))
 
@@ -89,7 +89,7 @@ async def _put(mesh: Mesh, name: str, pair: tuple[Value, Value], expiry: float |
 @mesh_options(listens=False)
 def keys(name: str, mesh: Mesh) -> None:
     """Write all keys, one a line, in no order."""
-    require_peer(mesh)
+    mesh.require_peer()
     for key in run(_keys, mesh, name):
         click.echo(format_value(key))
 
@@ -109,7 +109,7 @@ def verify(name: str, mesh: Mesh, *, as_json: bool) -> None:
     All look at themselves at the same event of the master's stream, so that writes may go on. A
     clone that differs loads everything anew by itself. The clone of this command is one of them.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     found = run(_verify, mesh, name)
     if as_json:
         for row in found.replicas:
@@ -136,14 +136,7 @@ def _replica_line(row: ReplicaDigest) -> dict[str, object]:
 
 @store.command()
 @click.argument("name")
-@click.option(
-    "--at", "node_id", metavar="NODE",
-    help="The id of the node whose clone is to lead. Otherwise it is the one at --peer.",
-)  # fmt: skip
-@click.option(
-    "--force", is_flag=True,
-    help="Promote it even if the master is alive, or if something is known to be missing there.",
-)  # fmt: skip
+@promotion_options
 @mesh_options(listens=False)
 def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
     """Make the clone of a node the master of its store, and write what came of it.
@@ -151,7 +144,7 @@ def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
     The node has to be one of "peermesh node --clone NAME[:PATH]". The last master is fenced: when
     it returns it becomes a clone. What it had acknowledged and this clone does not have is lost.
     """
-    require_peer(mesh)
+    mesh.require_peer()
     click.echo(run(ask_for_promotion, mesh, name, node_id, force))
 
 

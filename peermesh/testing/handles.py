@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 import trio
 
 from endpoint.attaching import Backend
+from endpoint.closing import AsyncClosing
 from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
 from endpoint.promoting import Promotion
@@ -62,7 +62,7 @@ class Handle:
                 await self._call(method)
 
 
-class Subscription(Handle, Generic[Item]):
+class Subscription(Handle, AsyncClosing, Generic[Item]):
     """What a node receives on some topics: ``get``, ``poll``, or ``async for``."""
 
     def __init__(self, node: Node, number: int) -> None:
@@ -107,19 +107,6 @@ class Subscription(Handle, Generic[Item]):
         except EndpointClosed:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.close()
-
 
 class Messages(Subscription[Message]):
     """Messages on topics."""
@@ -153,7 +140,7 @@ class Watch(Subscription[WatchItem]):
         return plain.watch_item_from_value(item)
 
 
-class Held(Handle):
+class Held(Handle, AsyncClosing):
     """A store or a log that a node has attached for the test."""
 
     _CLOSE: ClassVar[str]
@@ -177,19 +164,6 @@ class Held(Handle):
         """Let go of it."""
         self.node.stores.pop(self, None)
         await self._close(self._CLOSE)
-
-    async def __aenter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        await self.close()
 
 
 class RemoteReceipt(Handle):

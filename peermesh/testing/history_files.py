@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from endpoint.closing import Closing
 from peermesh.testing.history import Event, History
 from peermesh.testing.history_lines import from_lines, to_line, to_lines
 
@@ -23,7 +22,7 @@ def read_history(path: Path) -> History:
         return from_lines(file)
 
 
-class GrowingHistory(History):
+class GrowingHistory(History, Closing):
     """A history whose events are in a file as soon as they are recorded.
 
     What a killed process had recorded is there to read; of its last line, all or nothing.
@@ -43,16 +42,3 @@ class GrowingHistory(History):
     def close(self) -> None:
         """Write no more."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        """Record within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file."""
-        self.close()

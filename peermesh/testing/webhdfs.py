@@ -6,9 +6,10 @@ import http.client
 import json
 import ssl
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
+
+from endpoint.closing import Closing
 
 URL_PREFIX: Final = "/webhdfs/v1"
 
@@ -25,7 +26,7 @@ class RemoteException(Exception):
         self.name = name
 
 
-class WebHDFSClient:
+class WebHDFSClient(Closing):
     """Does what Hadoop's client does, over one connection that is kept."""
 
     def __init__(
@@ -130,19 +131,6 @@ class WebHDFSClient:
     def close(self) -> None:
         """End the connection."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        """Use it within the block."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close it."""
-        self.close()
 
 
 def url(path: str, operation: str, **parameters: object) -> str:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import trio
 
@@ -100,7 +99,7 @@ class _Line:
         return data
 
 
-class _Client:
+class _Client(trio.abc.AsyncResource):
     """What both have in common: a connection that is made when it is needed."""
 
     def __init__(
@@ -132,17 +131,6 @@ class _Client:
         if self._line is not None:
             line, self._line = self._line, None
             await trio.aclose_forcefully(line.stream)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
 
 class Publisher(_Client):
