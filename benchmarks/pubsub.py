@@ -12,7 +12,7 @@ import peermesh
 import peermesh.blocking
 from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, rate, work
 from benchmarks.role import Task
-from benchmarks.workload import MARKS, TOPIC, Disorder, check, event, events, messages, payloads
+from benchmarks.workload import MARKS, TOPIC, Disorder, Expected, event, events, messages, payloads
 from peermesh import EndpointId
 
 BATCH_COUNT: Final = 256
@@ -91,10 +91,10 @@ async def publish_batches_on_topic(task: Task) -> None:
 async def subscribe_batches(task: Task) -> None:
     """Wait for a message, and take all others that are there, too."""
     async with subscribing(task) as subscriber:
-        taken, size = 0, task.size
+        taken, expected = 0, Expected(task.size)
         while taken < task.count:
             batch = await subscriber.get_batch()
-            check(batch, taken, size)
+            expected.check(batch)
             taken += len(batch)
         task.report(ended_ns=time.monotonic_ns(), taken=taken)
 
