@@ -8,6 +8,7 @@ says how many bytes it has room for, and the rest stays here, where publishers f
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -87,6 +88,7 @@ class Group:
         "header",
         "is_local",
         "is_sealed",
+        "lengths",
         "payloads",
         "room",
         "sequence",
@@ -100,6 +102,8 @@ class Group:
         self.ttl = ttl
         self.sequence = sequence
         self.payloads: list[bytes] = []
+        self.lengths: list[int] = []
+        """Of the payloads, if all of them were put in by somebody who knew; otherwise of some."""
         self.room = GROUP_SIZE if sign is None else SIGNED_GROUP_SIZE
         self._sign = sign
         self.size = 0
@@ -111,10 +115,18 @@ class Group:
 
     def add(self, payload: bytes) -> None:
         """Put one more payload in, and seal the group when that fills it."""
+        length = len(payload)
         self.payloads.append(payload)
-        self.room -= PAYLOAD_CHARGE + len(payload)
+        self.lengths.append(length)
+        self.room -= PAYLOAD_CHARGE + length
         if self.room <= 0:
             self.seal()
+
+    def add_run(self, payloads: Sequence[bytes], lengths: Sequence[int]) -> None:
+        """Put more payloads in, of these lengths, for which there is room and more."""
+        self.payloads += payloads
+        self.lengths += lengths
+        self.room -= len(lengths) * PAYLOAD_CHARGE + sum(lengths)
 
     def seal(self) -> None:
         """Take no more payloads; count the group in every outbox that holds it."""
@@ -124,7 +136,10 @@ class Group:
         self.room = 0
         self.count = len(self.payloads)
         if self._sign is None:
-            pieces, self.size = encode_node(self.header, self.ttl, self.sequence, self.payloads)
+            known = self.lengths if len(self.lengths) == self.count else ()
+            pieces, self.size = encode_node(
+                self.header, self.ttl, self.sequence, self.payloads, known
+            )
         else:
             pieces, self.size = encode_signed(
                 self.header, self.ttl, self.sequence, self.payloads, self._sign

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, islice
+from operator import itemgetter
 from typing import Final, Protocol, cast
 
 import trio
@@ -151,43 +152,40 @@ class Publication:
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them."""
-        group, append = self._group, list[bytes]().append
-        open_topic, room = None, 0
-        for topic, data in batch:
-            # Between two awaits nobody else touches the group: its room can be counted here.
-            if topic == open_topic and type(data) is bytes:
-                room -= len(data) + PAYLOAD_CHARGE
-                if room > 0:
-                    append(data)
-                    continue
-            if open_topic is not None:
-                group.room = max(room, 0)
-            if self.put(topic, data, None):
-                await self.breathe()
-            group, append = self._group, self._group.payloads.append
-            open_topic, room = (None if group.is_sealed else self._bytes_topic), group.room
-        if open_topic is not None:
-            group.room = max(room, 0)
+        source = iter(batch)
+        while some := list(islice(source, BATCH_COUNT)):
+            # Most batches are of one topic: that is found out at the speed of a comprehension.
+            topic = some[0][0]
+            values = [value for each, value in some if each == topic]
+            if len(values) == len(some):
+                await self._publish_some(topic, values)
+                continue
+            for topic, run in groupby(some, itemgetter(0)):
+                await self._publish_some(topic, [value for _, value in run])
 
     async def publish_values(self, topic: str, values: Iterable[Value]) -> None:
         """Publish many messages on one topic, in order, waiting for room between them."""
         source = iter(values)
         while some := list(islice(source, BATCH_COUNT)):
-            if list(map(type, some)).count(bytes) == len(some):
-                await self.publish_run(topic, _BYTES, None, cast("list[bytes]", some))
-                continue
-            for is_raw, run in groupby(some, _is_bytes):
-                if is_raw:
-                    await self.publish_run(topic, _BYTES, None, cast("list[bytes]", list(run)))
-                else:
-                    await self.publish_run(topic, _DATA, None, list(map(encode, run)))
+            await self._publish_some(topic, some)
+
+    async def _publish_some(self, topic: str, values: list[Value]) -> None:
+        if list(map(type, values)).count(bytes) == len(values):
+            await self.publish_run(topic, _BYTES, None, cast("list[bytes]", values))
+            return
+        for is_raw, run in groupby(values, _is_bytes):
+            if is_raw:
+                await self.publish_run(topic, _BYTES, None, cast("list[bytes]", list(run)))
+            else:
+                await self.publish_run(topic, _DATA, None, list(map(encode, run)))
 
     async def publish_run(
         self, topic: str, kind: PackedType, to: EndpointId | None, payloads: Sequence[bytes]
     ) -> None:
         """Publish encoded payloads of one topic, waiting for room between them."""
         lengths = list(map(len, payloads))
-        charge = PAYLOAD_CHARGE + max(lengths, default=0)
+        is_even = bool(lengths) and lengths.count(lengths[0]) == len(lengths)
+        charge = PAYLOAD_CHARGE + (lengths[0] if is_even else max(lengths, default=0))
         at = 0
         while at < len(payloads):
             if self._put(topic, kind, to, payloads[at]):
@@ -196,10 +194,8 @@ class Publication:
             # As many more as fit into the open group for sure, at once.
             group = self._group
             end = at + max(0, group.room - 1) // charge
-            some = payloads[at:end]
-            group.payloads += some
-            group.room -= len(some) * PAYLOAD_CHARGE + sum(lengths[at:end])
-            at += len(some)
+            group.add_run(payloads[at:end], lengths[at:end])
+            at = max(at, min(end, len(payloads)))
 
     def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
         """Add a message to the open group, or open another; true if it is time to ``breathe``."""

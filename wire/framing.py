@@ -73,10 +73,17 @@ def encode_control(kind: int, body: bytes) -> bytes:
 
 
 def encode_node(
-    header: bytes, ttl: int, sequence: int, payloads: Sequence[bytes]
+    header: bytes,
+    ttl: int,
+    sequence: int,
+    payloads: Sequence[bytes],
+    lengths: Sequence[int] = (),
 ) -> tuple[list[bytes | memoryview], int]:
-    """Frame payloads that share a header: pieces to be joined with others, and their size."""
-    lengths = list(map(len, payloads))
+    """Frame payloads that share a header: pieces to be joined with others, and their size.
+
+    Whoever has counted the payloads' ``lengths`` saves counting them again.
+    """
+    lengths = lengths or list(map(len, payloads))
     count = len(lengths)
     size = len(header) + 4 * count + sum(lengths)
     front = FRONT.pack(size, NODE_KIND, ttl, len(header), count, sequence)

@@ -72,6 +72,27 @@ def test_a_group_takes_payloads_until_it_is_full_and_reads_back_as_they_were(pay
     assert sum(map(len, taken[:-1])) < GROUP_SIZE
 
 
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["add", "append", "run"]), st.binary(max_size=9)), min_size=1
+    )
+)
+def test_payloads_read_back_whoever_counted_their_lengths(steps) -> None:
+    made = Group(HEADER, 1, 0)
+    for way, payload in steps:
+        if way == "run":
+            made.add_run([payload, payload + b"!"], [len(payload), len(payload) + 1])
+        elif way == "add":
+            made.add(payload)
+        else:  # As ``Publication.publish`` does it, which has no time to count.
+            made.payloads.append(payload)
+            made.room -= PAYLOAD_CHARGE + len(payload)
+    expected = list(made.payloads)
+    assert made.room == GROUP_SIZE - sum(PAYLOAD_CHARGE + len(each) for each in expected)
+    (frame,) = frames(b"".join(made.pieces()))
+    assert frame.payloads() == expected
+
+
 def test_a_group_of_nothing_takes_as_many_as_a_frame_may_hold() -> None:
     made = Group(HEADER, 1, 0)
     while not made.is_sealed:
