@@ -116,8 +116,6 @@ class LogRunner(StoreRunner):
         )
         self.backend = backend
         self.patience = patience
-        self.is_changing_role = False
-        """True while it is being promoted or deposed."""
         self._log_host = host
         self._play(log)
         self.grown = trio.lowlevel.ParkingLot()
@@ -297,12 +295,13 @@ class LogRunner(StoreRunner):
         elif not self.backend.is_durable:
             found = self.backend.find(query.partition, query.timestamp_ns)
             return self.log.was_read(reader, query, (), found)
-        self._host.start_task(self._read_from_disk, reader, query)
+        self._host.start_task(self._read_from_disk, self.log, reader, query)
         return []
 
-    async def _read_from_disk(self, reader: EntityId, query: Fetch | TimeQuery) -> None:
+    async def _read_from_disk(
+        self, keeper: Keeper, reader: EntityId, query: Fetch | TimeQuery
+    ) -> None:
         assert self.backend is not None
-        assert isinstance(self.log, Keeper), self.log
         runs: list[Run] = []
         found: int | None = None
         try:
@@ -314,8 +313,8 @@ class LogRunner(StoreRunner):
                 )
         except BackendFailure:
             return  # whoever asked asks again; the next commit will say what is wrong
-        if self.error is None:
-            self.carry_out(self.log.was_read(reader, query, runs, found))
+        if self.error is None and self.log is keeper:  # else the next keeper is asked
+            self.carry_out(keeper.was_read(reader, query, runs, found))
 
     async def read(self, query: Fetch) -> list[Run]:
         """Read what a fetch asks for from the backend: committed runs, from the first position

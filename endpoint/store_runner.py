@@ -189,6 +189,8 @@ class StoreRunner:
         self.error: StoreError | None = None
         """Why the store is closed, if it is."""
         self.is_master = backend is not None
+        self.is_changing_role = False
+        """True while it is being promoted or deposed."""
         self.is_synced = backend is not None
         """Whether the store has a state to read: a master always, a clone after its snapshot."""
         self.why_not_idle = ""
