@@ -108,7 +108,10 @@ class LogAttachments:
         options: dict[str, object],
         replicas: int,
     ) -> Log:
-        """Start the keeper of a log, and collect what is published on its topics."""
+        """Start the keeper of a log, and collect what is published on its topics.
+
+        The file of a deposed keeper makes a follower, which collects nothing.
+        """
         check_replicas(replicas)
         if partitions is not None and not 0 < partitions <= PARTITIONS_MAX:
             raise InvalidData(f"a log has 1 to {PARTITIONS_MAX} partitions, not {partitions}")

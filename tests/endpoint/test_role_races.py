@@ -150,3 +150,36 @@ async def test_a_follower_whose_disk_fails_is_not_promoted(kit, tmp_path) -> Non
             await kit.until(lambda: heir.runner.is_changing_role)
             disk.open()
         await heir.close()
+
+
+async def test_a_deposed_keeper_collects_no_longer_nor_when_it_is_started_again(
+    kit, tmp_path
+) -> None:
+    async with star(2) as (left, right, third):
+        options = {"backend": Backend.SQLite, "path": tmp_path / "log.db"}
+        old = await left.attach_log("news", ["news/"], **options)
+        heir = await right.attach_log_clone("news")
+        assert await heir.await_idle()
+        await heir.promote(["news/"], force=True)
+        await kit.until(lambda: not old.is_keeper())
+        consumer = heir.consume()
+
+        async def check() -> None:
+            """Publish twice: what is there in between would be a repetition."""
+            assert await old.await_idle()
+            await kit.until(lambda: not left.loop.mailboxes)
+            known = third.loop.core.topology.announcements
+            await kit.until(lambda: known[right.node_id()].subscriptions == ("news/",))
+            for value in ("one", "two"):
+                await third.publish("news/today", value)
+            assert [(await consumer.get()).value for _ in range(2)] == ["one", "two"]
+
+        await check()
+        await old.close()
+        (hub,) = (peer.address for peer in right.peers())
+        await right.unpeer(*hub)
+        await kit.until(lambda: not left.loop.core.is_reachable(right.node_id()))
+        old = await left.attach_log("news", ["news/"], **options)
+        assert not old.is_keeper()
+        assert await right.peer(*hub)
+        await check()
