@@ -1,4 +1,4 @@
-"""A follower's copy while its disk is slow: what a keeper says meanwhile meets what is under way."""
+"""A follower's copy while its disk is slow: what a keeper says meanwhile meets what is coming."""
 
 from __future__ import annotations
 
