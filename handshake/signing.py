@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from handshake.certificates import certificate_name, unreadable
 from wire.codec import encode_unsigned
+from wire.errors import CredentialsError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
-from wire.limits import CERTIFICATES_MAX
+from wire.limits import CERTIFICATE_SIZE_MAX, CERTIFICATES_MAX
 from wire.messages import Announcement, Seal
 
 if TYPE_CHECKING:
@@ -71,12 +72,22 @@ class Signer:
             self.endorse(credentials)
 
     def endorse(self, credentials: Credentials) -> None:
-        """Have the certificate's key vouch for ours, in all announcements from now on."""
+        """Have the certificate's key vouch for ours, in all announcements from now on.
+
+        Raises ``CredentialsError`` for a certificate that no announcement has room for.
+        """
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import Encoding
 
         chain = x509.load_pem_x509_certificates(credentials.chain)[:CERTIFICATES_MAX]
         certificates = tuple(each.public_bytes(Encoding.DER) for each in chain)
+        largest = max(map(len, certificates))
+        if largest > CERTIFICATE_SIZE_MAX:
+            raise CredentialsError(
+                f"a certificate of {largest} bytes, and an endpoint that signs tells everybody its"
+                f" own: issue one of {CERTIFICATE_SIZE_MAX} at most, with fewer names, or do not"
+                " sign"
+            )
         endorsement = _sign_with(credentials.key, _endorsed(self.endpoint_id, self._seal.key))
         self._seal = replace(self._seal, certificates=certificates, endorsement=endorsement)
 
