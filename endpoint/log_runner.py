@@ -23,7 +23,7 @@ from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
 from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
-from wire.errors import BackendFailure, StoreClosed
+from wire.errors import BackendFailure, LimitExceeded, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 from wire.topics import log_topics
 
@@ -135,9 +135,13 @@ class LogRunner(StoreRunner):
         self.hears = self._topics.hears
 
     def start(self) -> None:
-        """Hear, and work."""
+        """Hear, and work; raises ``LimitExceeded`` where there are too many stores."""
         self._log_host.add_store(self.hears, self)
-        self._hear_more()
+        try:
+            self._hear_more()
+        except LimitExceeded:
+            self._log_host.drop_store(self.hears)
+            raise
         self._host.start_task(self.flush_forever)
 
     def _hear_more(self) -> None:
@@ -248,7 +252,9 @@ class LogRunner(StoreRunner):
         finally:
             del self._answers[query.query]
             self.log.cancel(query.query)
-        return self._answered.pop(query.query)
+            found = self._answered.pop(query.query, None)
+        assert found is not None, "the event says that there is an answer"
+        return found
 
     def _on_answer(self, answer: Answer) -> None:
         event = self._answers.get(answer.query)

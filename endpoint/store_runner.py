@@ -372,12 +372,14 @@ class StoreRunner:
         """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
         self._tokens += 1
         token = self._tokens
-        with trio.move_on_after(timeout):
-            self._verifying[token] = None
-            self.carry_out(self.core.begin_verify(token))
-            while self._verifying[token] is None and self.error is None:
-                await self.changed.park()
-        rows = self._verifying.pop(token)
+        self._verifying[token] = None
+        try:
+            with trio.move_on_after(timeout):
+                self.carry_out(self.core.begin_verify(token))
+                while self._verifying[token] is None and self.error is None:
+                    await self.changed.park()
+        finally:
+            rows = self._verifying.pop(token)
         if rows is None:
             raise self.error or RequestTimeout(
                 f"store {self.name}: the master did not compare the replicas within {timeout:g} s"
