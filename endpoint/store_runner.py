@@ -222,9 +222,7 @@ class StoreRunner:
         self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
         self._tokens = 0
         self._turn = -1
-        self._is_committing = False
-        self._is_letting_go = False
-        self._is_urged = False
+        self._is_committing = self._is_letting_go = self._is_urged = False
         self._work = trio.lowlevel.ParkingLot()
 
     # The loop's side.
