@@ -6,6 +6,8 @@ Imported when the first store is attached: an endpoint without stores does witho
 from __future__ import annotations
 
 import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -29,7 +31,14 @@ from stores.limits import CLONES_MAX
 from stores.master import Master
 from stores.persistence import StoreBackend
 from stores.proxy import Proxy
-from wire.errors import BackendFailure, InvalidData, MasterExists, NoSuchMaster, StoreError
+from wire.errors import (
+    BackendFailure,
+    InvalidData,
+    MasterExists,
+    MeshError,
+    NoSuchMaster,
+    StoreError,
+)
 from wire.identifiers import EntityId
 from wire.topics import proxy_topic, store_topics
 
@@ -67,6 +76,17 @@ def make_backend(
         raise BackendFailure("an SQLite store needs the option path=FILE") from None
     except TypeError as error:
         raise BackendFailure(f"an SQLite store cannot be set up like this: {error}") from None
+
+
+@asynccontextmanager
+async def closed_on_failure(close: Callable[[], None]) -> AsyncIterator[None]:
+    """Let go of a backend if nobody becomes its owner within the block."""
+    try:
+        yield
+    except MeshError:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(close)
+        raise
 
 
 def check_replicas(replicas: int) -> None:
@@ -131,16 +151,13 @@ class Attachments:
         keeper = make_backend(backend, name, dict(options), self._around.open_file)
         epoch_min = started_at(self._around.now_ns())
         loaded = await trio.to_thread.run_sync(keeper.load, epoch_min)
-        try:
+        durable, now_ns = keeper.is_durable, self._around.now_ns()
+        async with closed_on_failure(keeper.close):
             self._check(name, hears, speaks)
-        except StoreError:
-            await trio.to_thread.run_sync(keeper.close)
-            raise
-        now_ns = self._around.now_ns()
-        core = Master(
-            self._entity(), loaded, is_durable=keeper.is_durable, replicas=replicas, now_ns=now_ns
-        )
-        return self._run(core, name, keeper, CloneOptions())
+            core = Master(
+                self._entity(), loaded, is_durable=durable, replicas=replicas, now_ns=now_ns
+            )
+            return self._run(core, name, keeper, CloneOptions())
 
     def _check(self, name: str, hears: str, speaks: str) -> None:
         where = self._loop.core.find_store(hears)

@@ -93,7 +93,7 @@ class EndpointCore:
         self._stores: dict[str, object] = {}
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
-        self._windows = SequenceWindows(local)
+        self._windows = SequenceWindows(local, endpoints_max)
         self.routes: dict[bytes, Route] = {}
         self._leaf_routes: dict[EndpointId, dict[bytes, Route]] = {}
         self._routes_size = 0

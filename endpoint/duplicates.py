@@ -18,8 +18,9 @@ SEQUENCE_MAX: Final = 2**64 - 1
 """The largest number that fits into the front of a frame."""
 
 
-WINDOWS_MAX: Final = 20_000
-"""Sequence windows remembered: both kinds of messages of every endpoint."""
+WINDOWS_PER_ENDPOINT: Final = 2
+"""Sequence windows remembered for each endpoint that may be known: one for each kind of messages.
+Those of who left are among them, as what they sent may still be on the way."""
 
 
 class SequenceWindow:
@@ -100,19 +101,24 @@ class SequenceWindow:
 class SequenceWindows:
     """What was seen of everybody, commands and data apart: commands overtake in the outboxes."""
 
-    def __init__(self, local: EndpointId) -> None:
+    def __init__(self, local: EndpointId, endpoints_max: int) -> None:
         """Admit nothing of ``local``: what comes back to its own sender was seen, whoever says."""
         self._local = local
+        self._count_max = WINDOWS_PER_ENDPOINT * (endpoints_max + 1)
         self._windows: dict[tuple[EndpointId, bool], SequenceWindow] = {}
 
     def of(self, header: NodeHeader) -> SequenceWindow:
-        """Give the window that messages with this header count in."""
+        """Give the window that messages with this header count in.
+
+        Beyond the limit the one goes that nobody has asked for longest: who made up endpoints could
+        otherwise have those of the living forgotten, and repeat what they sent.
+        """
         key = (header.sender, header.type is PackedType.COMMAND)
-        window = self._windows.get(key)
+        window = self._windows.pop(key, None)
         if window is None:
-            if len(self._windows) >= WINDOWS_MAX:
+            if len(self._windows) >= self._count_max:
                 del self._windows[next(iter(self._windows))]
             is_own = header.sender == self._local
             window = SequenceWindow.closed() if is_own else SequenceWindow()
-            self._windows[key] = window
+        self._windows[key] = window
         return window

@@ -27,9 +27,9 @@ from endpoint.mailbox import Mailbox
 from endpoint.network import Network, files_max, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
-from endpoint.proving import Proving
+from endpoint.proving import Proving, make_signer
 from endpoint.publisher import Publisher
-from endpoint.settings import Settings, SettingsError, authorise
+from endpoint.settings import Settings, authorise
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
@@ -37,7 +37,6 @@ from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
-from handshake.signing import Signer
 from handshake.ticket import JoinTicket
 from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
@@ -91,7 +90,8 @@ class Endpoint:
         self._around = around = surroundings.get()
         if credentials is None:
             credentials = self.settings.credentials()
-        signer = self._make_signer(credentials, endpoint_id)
+        seed = around.new_seed if self.settings.sign else None
+        signer = make_signer(seed, credentials, endpoint_id)
         self._proving = Proving(credentials, around.now_ns, signer)
         self._id = endpoint_id or (around.new_id() if signer is None else signer.endpoint_id)
         self._core = EndpointCore(
@@ -127,21 +127,13 @@ class Endpoint:
         self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
 
-    def _make_signer(
-        self, credentials: Credentials | None, endpoint_id: EndpointId | None
-    ) -> Signer | None:
-        if not self.settings.sign:
-            return None
-        if endpoint_id is not None:
-            raise SettingsError(
-                "the id of an endpoint that signs is made from its key: give no endpoint_id"
-            )
-        return Signer(self._around.new_seed(), credentials)
-
     def _on_refresh(self, error: CredentialsError | None) -> None:
-        self.loop.emit(credentials_event(error))
         if error is None:
-            self._go_by(self._network.credentials)
+            try:
+                self._go_by(self._network.credentials)
+            except CredentialsError as unfit:
+                error = unfit
+        self.loop.emit(credentials_event(error))
 
     def _go_by(self, credentials: Credentials | None) -> None:
         """Announce what these credentials prove."""
@@ -221,10 +213,7 @@ class Endpoint:
         self.loop.part(peering, StatusCode.PEER_REMOVED, code, reason)
 
     def _start(self, function: Callable[..., object], *arguments: object) -> None:
-        if self._nursery is None or not self._is_open:
-            raise EndpointClosed(
-                "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
-            )
+        self._check_open()
         self.loop.start_task(function, *arguments)
 
     def _check_open(self) -> None:
@@ -251,16 +240,19 @@ class Endpoint:
         """
         self._check_open()
         listeners = await self._network.listen(address, port)
+        if not self._is_open:
+            for listener in listeners:
+                listener.socket.close()
         serve = partial(
             trio.serve_listeners, self._accept, listeners, handler_nursery=self._nursery
         )
-        self._start(self._listen, serve)
+        self._start(self._listen, serve, scope := trio.CancelScope())
+        self._listening.append(scope)
         bound: int = listeners[0].socket.getsockname()[1]
         return bound
 
-    async def _listen(self, serve: Callable[[], object]) -> None:
-        with trio.CancelScope() as scope:
-            self._listening.append(scope)
+    async def _listen(self, serve: Callable[[], object], scope: trio.CancelScope) -> None:
+        with scope:
             await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
 
     async def _accept(self, stream: trio.SocketStream) -> None:
@@ -283,6 +275,9 @@ class Endpoint:
             return
         finally:
             self._arriving -= 1
+        if not self._is_open:
+            transport.close()
+            return
         await self.loop.serve(transport, address)
 
     async def peer(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import trio
 
 from endpoint.attaching import PATIENCE_SECONDS, Backend
-from endpoint.attachments import check_replicas
+from endpoint.attachments import check_replicas, closed_on_failure
 from endpoint.guarding import Guarding
 from endpoint.log import Log
 from endpoint.log_collector import collect
@@ -108,7 +108,10 @@ class LogAttachments:
         options: dict[str, object],
         replicas: int,
     ) -> Log:
-        """Start the keeper of a log, and collect what is published on its topics."""
+        """Start the keeper of a log, and collect what is published on its topics.
+
+        The file of a deposed keeper makes a follower, which collects nothing.
+        """
         check_replicas(replicas)
         if partitions is not None and not 0 < partitions <= PARTITIONS_MAX:
             raise InvalidData(f"a log has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
@@ -116,20 +119,16 @@ class LogAttachments:
         options = dict(options)
         retention = take_retention(options)
         keeper = make_log_backend(backend, name, options)
-        loaded = await self._load(
-            keeper, lambda: keeper.load_keeper(started_at(self._around.now_ns()), partitions)
-        )
-        try:
+        load = partial(keeper.load_keeper, started_at(self._around.now_ns()), partitions)
+        async with closed_on_failure(keeper.close):
+            loaded = await trio.to_thread.run_sync(load)
             self._check_keeper(name)
-        except StoreError:
-            await trio.to_thread.run_sync(keeper.close)
-            raise
-        core: Keeper | Follower
-        if loaded.role is Role.KEEPER:
-            core = Keeper(self._entity(), loaded, retention, replicas)
-        else:
-            core = Patience().follower(self._entity(), loaded, self._around.now_ns())
-        runner = self._run(core, name, keeper, Patience())
+            core: Keeper | Follower
+            if loaded.role is Role.KEEPER:
+                core = Keeper(self._entity(), loaded, retention, replicas)
+            else:
+                core = Patience().follower(self._entity(), loaded, self._around.now_ns())
+            runner = self._run(core, name, keeper, Patience())
         log = self._handle(runner, LocalSource(runner, PATIENCE_SECONDS))
         if isinstance(core, Follower):
             runner.carry_out(core.start())
@@ -158,16 +157,13 @@ class LogAttachments:
         """Start a follower, whether its keeper is known or not."""
         self._check_reader(name, "read")
         keeper = make_log_backend(backend, name, dict(options))
-        loaded = await self._load(keeper, partial(_load_copy, keeper))
-        try:
-            self._check_reader(name, "read")
-        except StoreError:
-            await trio.to_thread.run_sync(keeper.close)
-            raise
         stale_seconds, seconds = times
         patience = Patience(seconds, stale_seconds)
-        core = patience.follower(self._entity(), loaded, self._around.now_ns())
-        runner = self._run(core, name, keeper, patience)
+        async with closed_on_failure(keeper.close):
+            loaded = await trio.to_thread.run_sync(_load_copy, keeper)
+            self._check_reader(name, "read")
+            core = patience.follower(self._entity(), loaded, self._around.now_ns())
+            runner = self._run(core, name, keeper, patience)
         runner.carry_out(core.start())
         return self._handle(runner, LocalSource(runner, seconds))
 
@@ -187,13 +183,6 @@ class LogAttachments:
             raise NoSuchMaster(f"log {name} has its keeper at this endpoint: use its handle")
         if readers in self._loop.stores:
             raise StoreError(f"log {name} is in use at this endpoint: use that handle")
-
-    async def _load(self, backend: LogBackend, load: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever it loads
-        try:
-            return await trio.to_thread.run_sync(load)
-        except StoreError:
-            await trio.to_thread.run_sync(backend.close)
-            raise
 
     def _entity(self) -> EntityId:
         self._objects += 1

@@ -18,9 +18,10 @@ logger = logging.getLogger("peermesh.log")
 
 
 async def collect(log: Log, subscriber: Subscriber) -> None:
-    """Append what comes, until the log or the endpoint ends.
+    """Append what comes, until the log or the endpoint ends, or the log has another keeper.
 
-    While the disk is busy the subscriber fills, and slows the publishers down.
+    That one collects, if it is told to: what both collect would be there twice. While the disk is
+    busy the subscriber fills, and slows the publishers down.
     """
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_end_with, log, nursery.cancel_scope)
@@ -41,6 +42,6 @@ async def _append_all(log: Log, subscriber: Subscriber) -> None:
 
 
 async def _end_with(log: Log, scope: trio.CancelScope) -> None:
-    while log.runner.error is None:
+    while log.runner.error is None and log.is_keeper():
         await log.runner.changed.park()
     scope.cancel()

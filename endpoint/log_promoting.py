@@ -85,7 +85,7 @@ async def _stand_still(runner: LogRunner, follower: Follower) -> None:
     """Follow nobody, and wait until all that came is committed."""
     runner.carry_out(follower.pause())
     try:
-        while not follower.copy.is_settled:
+        while not follower.copy.is_settled and runner.error is None:
             await runner.changed.park()
         if runner.error is not None:
             raise PromotionRefused(f"log {runner.name} was closed meanwhile")

@@ -23,7 +23,7 @@ from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
 from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
-from wire.errors import BackendFailure, StoreClosed
+from wire.errors import BackendFailure, LimitExceeded, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 from wire.topics import log_topics
 
@@ -116,8 +116,6 @@ class LogRunner(StoreRunner):
         )
         self.backend = backend
         self.patience = patience
-        self.is_changing_role = False
-        """True while it is being promoted or deposed."""
         self._log_host = host
         self._play(log)
         self.grown = trio.lowlevel.ParkingLot()
@@ -137,9 +135,13 @@ class LogRunner(StoreRunner):
         self.hears = self._topics.hears
 
     def start(self) -> None:
-        """Hear, and work."""
+        """Hear, and work; raises ``LimitExceeded`` where there are too many stores."""
         self._log_host.add_store(self.hears, self)
-        self._hear_more()
+        try:
+            self._hear_more()
+        except LimitExceeded:
+            self._log_host.drop_store(self.hears)
+            raise
         self._host.start_task(self.flush_forever)
 
     def _hear_more(self) -> None:
@@ -250,7 +252,9 @@ class LogRunner(StoreRunner):
         finally:
             del self._answers[query.query]
             self.log.cancel(query.query)
-        return self._answered.pop(query.query)
+            found = self._answered.pop(query.query, None)
+        assert found is not None, "the event says that there is an answer"
+        return found
 
     def _on_answer(self, answer: Answer) -> None:
         event = self._answers.get(answer.query)
@@ -297,12 +301,13 @@ class LogRunner(StoreRunner):
         elif not self.backend.is_durable:
             found = self.backend.find(query.partition, query.timestamp_ns)
             return self.log.was_read(reader, query, (), found)
-        self._host.start_task(self._read_from_disk, reader, query)
+        self._host.start_task(self._read_from_disk, self.log, reader, query)
         return []
 
-    async def _read_from_disk(self, reader: EntityId, query: Fetch | TimeQuery) -> None:
+    async def _read_from_disk(
+        self, keeper: Keeper, reader: EntityId, query: Fetch | TimeQuery
+    ) -> None:
         assert self.backend is not None
-        assert isinstance(self.log, Keeper), self.log
         runs: list[Run] = []
         found: int | None = None
         try:
@@ -314,8 +319,8 @@ class LogRunner(StoreRunner):
                 )
         except BackendFailure:
             return  # whoever asked asks again; the next commit will say what is wrong
-        if self.error is None:
-            self.carry_out(self.log.was_read(reader, query, runs, found))
+        if self.error is None and self.log is keeper:  # else the next keeper is asked
+            self.carry_out(keeper.was_read(reader, query, runs, found))
 
     async def read(self, query: Fetch) -> list[Run]:
         """Read what a fetch asks for from the backend: committed runs, from the first position

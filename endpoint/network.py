@@ -11,6 +11,7 @@ import trio
 
 from endpoint.tls import TLSStream, TLSTransport
 from endpoint.transport import Transport, transport_of
+from handshake.certificates import unreadable
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
@@ -192,9 +193,9 @@ def _name_of_peer(secure: TLSStream) -> str | None:
     certificate = secure.peer_certificate()
     try:
         return None if certificate is None else peer_name(certificate)
-    except ValueError as error:
+    except unreadable() as error:
         raise PeerNotTrusted(
-            f"the name in the peer's certificate cannot be read: {error}"
+            f"the name in the peer's certificate cannot be read ({error}): issue it another one"
         ) from error
 
 

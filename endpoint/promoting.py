@@ -44,10 +44,13 @@ async def promote(
     now_ns = runner.now_ns()
     if runner.guarding is not None:
         runner.guarding.check("lead")
+    if runner.is_changing_role:
+        raise PromotionRefused(f"store {runner.name} is being promoted already")
     assessment = clone.assess(now_ns)
     assessment.check(f"store {runner.name}", is_forced=force)
     epoch = promoted(max(assessment.known_epoch, started_at(0)), now_ns)
     keeper = make_backend()
+    runner.is_changing_role = True
     runner.carry_out(clone.pause())
     try:
         legacy = await trio.to_thread.run_sync(_settle_in, keeper, clone.legacy(epoch))
@@ -58,6 +61,8 @@ async def promote(
             await trio.to_thread.run_sync(keeper.close)
         runner.carry_out(clone.go_on())
         raise
+    finally:
+        runner.is_changing_role = False
     durable, now_ns = keeper.is_durable, runner.now_ns()
     master = Master(clone.entity, legacy, is_durable=durable, replicas=replicas, now_ns=now_ns)
     unanswered = clone.unanswered()

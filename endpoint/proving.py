@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from endpoint.settings import SettingsError
 from handshake.credentials import Credentials
 from handshake.signing import Notary, Signer
+from wire.identifiers import EndpointId
 from wire.messages import Announcement
 
 
@@ -28,3 +30,26 @@ class Proving(Notary):
     def seal(self, announcement: Announcement) -> Announcement:
         """Give an announcement of ours as it is sent."""
         return announcement if self._signer is None else self._signer.seal(announcement)
+
+
+def make_signer(
+    new_seed: Callable[[], bytes] | None,
+    credentials: Credentials | None,
+    endpoint_id: EndpointId | None,
+) -> Signer | None:
+    """Make what an endpoint signs with; without a source of seeds it does not sign.
+
+    Raises ``SettingsError`` for an ``endpoint_id`` that does not go with that.
+    """
+    if new_seed is None:
+        if endpoint_id is not None and endpoint_id.is_signing:
+            raise SettingsError(
+                f"the id {endpoint_id} says that its endpoint signs, and without that nobody"
+                " believes it: give an id that is no UUID of version 8"
+            )
+        return None
+    if endpoint_id is not None:
+        raise SettingsError(
+            "the id of an endpoint that signs is made from its key: give no endpoint_id"
+        )
+    return Signer(new_seed(), credentials)

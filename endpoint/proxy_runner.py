@@ -88,10 +88,11 @@ class ProxyRunner(StoreRunner):
         finally:
             del self._asked[number]
             self.proxy.cancel(number)
-        return self._take(number, reason)
+            found = self._answers.pop(number, None)
+        return self._take(found, reason)
 
-    def _take(self, number: int, reason: str) -> tuple[ReadAnswerCommand, int]:
-        match self._answers.pop(number, None):
+    def _take(self, found: ReadAnswered | None, reason: str) -> tuple[ReadAnswerCommand, int]:
+        match found:
             case ReadAnswered(_, ReadAnswerCommand() as answer, revision):
                 return answer, revision
             case ReadAnswered(_, ReadRefusedCommand(_, _, text, True)):

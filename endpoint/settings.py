@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
+from types import NoneType
 from typing import Final
 
 from endpoint import storage_keys
@@ -54,6 +55,7 @@ TRUST: Final = frozenset({"secret", "secret_file", "certificate", "key", "author
 """The settings that say how to get into the mesh."""
 
 _PATHS: Final = TRUST - {"secret"}
+_SECRETS: Final = frozenset({"secret", "passphrase"})
 _MAY_BE_EMPTY: Final = frozenset(PREFIX + name.upper() for name in (*TRUST, "passphrase"))
 
 
@@ -256,6 +258,8 @@ def _read_file(file: Path | None) -> dict[str, object]:
 def _convert(name: str, value: object) -> object:
     if name in _PATHS:
         return None if value is None else Path(str(value))
+    if name in _SECRETS and not isinstance(value, (str, ClusterSecret, NoneType)):
+        raise SettingsError(f"{name} has to be text, not {type(value).__name__}")
     default = getattr(Settings(), name, None) if name in Settings.__slots__ else None
     try:
         if isinstance(default, bool):

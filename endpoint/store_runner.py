@@ -189,6 +189,8 @@ class StoreRunner:
         self.error: StoreError | None = None
         """Why the store is closed, if it is."""
         self.is_master = backend is not None
+        self.is_changing_role = False
+        """True while it is being promoted or deposed."""
         self.is_synced = backend is not None
         """Whether the store has a state to read: a master always, a clone after its snapshot."""
         self.why_not_idle = ""
@@ -220,9 +222,7 @@ class StoreRunner:
         self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
         self._tokens = 0
         self._turn = -1
-        self._is_committing = False
-        self._is_letting_go = False
-        self._is_urged = False
+        self._is_committing = self._is_letting_go = self._is_urged = False
         self._work = trio.lowlevel.ParkingLot()
 
     # The loop's side.
@@ -370,12 +370,14 @@ class StoreRunner:
         """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
         self._tokens += 1
         token = self._tokens
-        with trio.move_on_after(timeout):
-            self._verifying[token] = None
-            self.carry_out(self.core.begin_verify(token))
-            while self._verifying[token] is None and self.error is None:
-                await self.changed.park()
-        rows = self._verifying.pop(token)
+        self._verifying[token] = None
+        try:
+            with trio.move_on_after(timeout):
+                self.carry_out(self.core.begin_verify(token))
+                while self._verifying[token] is None and self.error is None:
+                    await self.changed.park()
+        finally:
+            rows = self._verifying.pop(token)
         if rows is None:
             raise self.error or RequestTimeout(
                 f"store {self.name}: the master did not compare the replicas within {timeout:g} s"

@@ -111,6 +111,18 @@ def certificate_name(certificate: x509.Certificate) -> str | None:
     return next(iter(names.get_values_for_type(x509.DNSName)), None)
 
 
+def unreadable() -> tuple[type[Exception], ...]:
+    """Give what ``cryptography`` raises at a certificate that it cannot read, or has no code for.
+
+    Not all of it shows when a certificate is loaded: names, keys and extensions are read later.
+    """
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    ours = (x509.DuplicateExtension, x509.InvalidVersion, x509.UnsupportedGeneralNameType)
+    return (ValueError, UnsupportedAlgorithm, *ours)
+
+
 def _derive_key(secret: bytes) -> Ed25519PrivateKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.hashes import SHA256

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Final
 
 from handshake.certificates import ClusterAuthority, certificate_name, check_name
 from handshake.keyfiles import (
+    certificates_explained,
+    check_kind,
     check_purpose,
     check_validity,
     load_certificates,
@@ -120,15 +122,18 @@ class Credentials:
         chain = load_certificates(certificate, "certificate")
         trusted = load_certificates(authority, "authority")
         private_key = load_key(key, passphrase)
-        if _public_bytes(chain[0].public_key()) != _public_bytes(private_key.public_key()):
+        check_kind(private_key, f"the key in {os.fspath(key)}")
+        where = f"the certificate in {os.fspath(certificate)}"
+        with certificates_explained(where):
+            public, name = _public_bytes(chain[0].public_key()), certificate_name(chain[0])
+            check_purpose(chain[0], where)
+        if public != _public_bytes(private_key.public_key()):
             raise CredentialsError(
                 f"the key in {os.fspath(key)} does not belong to the first certificate in"
                 f" {os.fspath(certificate)}: name the pair that was made together"
             )
-        check_validity(chain[:1], f"the certificate in {os.fspath(certificate)}")
+        check_validity(chain[:1], where)
         check_validity(trusted, f"the authority in {os.fspath(authority)}")
-        check_purpose(chain[0], f"the certificate in {os.fspath(certificate)}")
-        name = certificate_name(chain[0])
         authorities = _pem(*trusted).decode()
         return cls(_pem(*chain), private_key, authorities, name, files=files, stamp=stamp)
 

@@ -23,7 +23,13 @@ from handshake.certificates import (
     common_name,
     start_certificate,
 )
-from handshake.keyfiles import load_certificates, load_key, write_new, write_private
+from handshake.keyfiles import (
+    certificates_explained,
+    load_certificates,
+    load_key,
+    write_new,
+    write_private,
+)
 from wire.errors import CredentialsError
 
 if TYPE_CHECKING:
@@ -67,10 +73,15 @@ class Issued:
             PrivateFormat,
         )
 
-        lock = (
-            NoEncryption() if passphrase is None else BestAvailableEncryption(passphrase.encode())
-        )
-        key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
+        try:
+            lock = (
+                NoEncryption()
+                if passphrase is None
+                else BestAvailableEncryption(passphrase.encode())
+            )
+            key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
+        except ValueError as error:
+            raise CredentialsError(f"this passphrase locks no key ({error}): use another") from None
         paths = directory / f"{stem}.pem", directory / f"{stem}.key"
         try:
             write_private(paths[1], key, replaces=replaces)
@@ -172,7 +183,8 @@ class Description:
 
 def describe(path: str | os.PathLike[str]) -> list[Description]:
     """Tell of each certificate in a file; raises ``CredentialsError``."""
-    return [_describe(each) for each in load_certificates(path, "certificate")]
+    with certificates_explained(f"a certificate in {os.fspath(path)}"):
+        return [_describe(each) for each in load_certificates(path, "certificate")]
 
 
 def _describe(certificate: x509.Certificate) -> Description:
@@ -220,4 +232,10 @@ def _general_name(host: str) -> x509.GeneralName:
     try:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
+        pass
+    try:
         return x509.DNSName(host)
+    except ValueError:
+        raise CredentialsError(
+            f"{host!r} is no host name for a certificate: write it in ASCII, as 'xn--...'"
+        ) from None

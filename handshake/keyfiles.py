@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from handshake.certificates import unreadable
 from handshake.roles import Roles
 from wire.errors import CredentialsError, RolesError
 
@@ -74,13 +76,25 @@ def _write(path: str | os.PathLike[str], data: bytes, mode: int, *, replaces: bo
         os.replace(target, path)
 
 
+@contextmanager
+def certificates_explained(where: str) -> Iterator[None]:
+    """Raise ``CredentialsError`` for a certificate that cannot be read within the block."""
+    try:
+        yield
+    except unreadable() as error:
+        raise CredentialsError(
+            f"{where} cannot be read here ({error}): issue it anew, with an Ed25519, ECDSA or RSA"
+            " key"
+        ) from error
+
+
 def load_certificates(path: str | os.PathLike[str], what: str) -> list[x509.Certificate]:
     """Read at least one certificate in PEM form; ``what`` names the file in the error."""
     from cryptography import x509
 
     try:
         return x509.load_pem_x509_certificates(read_file(path, what))
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise CredentialsError(
             f"the {what} file {os.fspath(path)} holds no certificate in PEM form:"
             " it has to contain '-----BEGIN CERTIFICATE-----'"
@@ -108,6 +122,20 @@ def load_key(path: str | os.PathLike[str], passphrase: str | None) -> PrivateKey
         raise CredentialsError(f"{where} {plain if passphrase is None else locked}") from None
     except UnsupportedAlgorithm:
         raise CredentialsError(f"{where} is of an unknown kind: use an Ed25519 key") from None
+
+
+def check_kind(key: PrivateKeyTypes, where: str) -> None:
+    """Refuse a key that TLS 1.3 has no signatures for."""
+    from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+
+    kinds = (
+        *(ed25519.Ed25519PrivateKey, ed448.Ed448PrivateKey),
+        *(ec.EllipticCurvePrivateKey, rsa.RSAPrivateKey),
+    )
+    if not isinstance(key, kinds):
+        raise CredentialsError(
+            f"{where} is of a kind that TLS 1.3 cannot use: use an Ed25519, ECDSA or RSA key"
+        )
 
 
 def check_validity(certificates: Sequence[x509.Certificate], where: str) -> None:

@@ -16,10 +16,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from handshake.certificates import certificate_name
+from handshake.certificates import certificate_name, unreadable
 from wire.codec import encode_unsigned
+from wire.errors import CredentialsError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
-from wire.limits import CERTIFICATES_MAX
+from wire.limits import CERTIFICATE_SIZE_MAX, CERTIFICATES_MAX
 from wire.messages import Announcement, Seal
 
 if TYPE_CHECKING:
@@ -71,12 +72,22 @@ class Signer:
             self.endorse(credentials)
 
     def endorse(self, credentials: Credentials) -> None:
-        """Have the certificate's key vouch for ours, in all announcements from now on."""
+        """Have the certificate's key vouch for ours, in all announcements from now on.
+
+        Raises ``CredentialsError`` for a certificate that no announcement has room for.
+        """
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import Encoding
 
         chain = x509.load_pem_x509_certificates(credentials.chain)[:CERTIFICATES_MAX]
         certificates = tuple(each.public_bytes(Encoding.DER) for each in chain)
+        largest = max(map(len, certificates))
+        if largest > CERTIFICATE_SIZE_MAX:
+            raise CredentialsError(
+                f"a certificate of {largest} bytes, and an endpoint that signs tells everybody its"
+                f" own: issue one of {CERTIFICATE_SIZE_MAX} at most, with fewer names, or do not"
+                " sign"
+            )
         endorsement = _sign_with(credentials.key, _endorsed(self.endpoint_id, self._seal.key))
         self._seal = replace(self._seal, certificates=certificates, endorsement=endorsement)
 
@@ -125,7 +136,10 @@ class Notary:
         if self._authority is None:
             return None if name is None else "it has a name, and here nobody vouches for names"
         now = datetime.fromtimestamp(self._now_ns() / 1e9, UTC)
-        objection = _objection_to_chain(origin, name, seal, self._authority, now)
+        try:
+            objection = _objection_to_chain(origin, name, seal, self._authority, now)
+        except unreadable():
+            objection = "what is in its seal are no certificates that can be read here"
         if objection is None:
             if len(self._endorsed) >= ENDORSEMENTS_MAX:
                 self._endorsed.clear()
@@ -179,17 +193,13 @@ def _endorsed(origin: EndpointId, key: bytes) -> bytes:
 def _objection_to_chain(
     origin: EndpointId, name: str | None, seal: Seal, authority: str, now: datetime
 ) -> str | None:
-    """Say why an endorsement does not prove a name."""
+    """Say why an endorsement does not prove a name; raises what is ``unreadable``."""
     from cryptography import x509
 
-    try:
-        chain = [x509.load_der_x509_certificate(each) for each in seal.certificates]
-        called = certificate_name(chain[0]) if chain else None
-    except ValueError:
-        return "what is in its seal are no certificates"
+    chain = [x509.load_der_x509_certificate(each) for each in seal.certificates]
     if not chain:
         return "its seal has no certificate of our authority"
-    if called != name:
+    if (called := certificate_name(chain[0])) != name:
         return f"it calls itself {name!r:.80}, and the certificate in its seal {called!r:.80}"
     if not _is_endorsed(chain[0], seal.endorsement, _endorsed(origin, seal.key)):
         return "its certificate's key has not endorsed it"
@@ -221,10 +231,12 @@ def _has_issued(issuer: x509.Certificate, certificate: x509.Certificate, depth: 
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
 
+    refusals: tuple[type[Exception], ...] = (x509.ExtensionNotFound, InvalidSignature, TypeError)
+    refusals += unreadable()
     try:
         constraints = issuer.extensions.get_extension_for_class(x509.BasicConstraints).value
         certificate.verify_directly_issued_by(issuer)
-    except (x509.ExtensionNotFound, InvalidSignature, TypeError, ValueError):
+    except refusals:
         return False
     is_deep = constraints.path_length is not None and constraints.path_length < depth
     return constraints.ca and not is_deep and _may_sign(issuer)

@@ -44,7 +44,8 @@ class JoinTicket:
             raise CredentialsError(f"this is no join ticket: {_FORM}")
         where, slash, secret = text[len(TICKET_PREFIX) :].partition("/")
         host, colon, port = where.rpartition(":")
-        if not (slash and colon and port.isascii() and port.isdigit()):
+        is_number = port.isascii() and port.isdigit() and len(port) <= len(str(PORT_MAX))
+        if not (slash and colon and is_number):
             raise CredentialsError(f"the join ticket was cut off, or mistyped: {_FORM}")
         host = host.removeprefix("[").removesuffix("]")
         return cls(host, int(port), ClusterSecret.parse(secret))

@@ -22,6 +22,8 @@ from stores.scanning import PAGE_COUNT_MAX
 from wire import cbor
 from wire.errors import DecodeError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
+from wire.limits import VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
+from wire.shape import check_shape
 
 _KindT = TypeVar("_KindT")
 _Shape = tuple[type[_KindT], tuple[Callable[[object], Any], ...]]
@@ -287,8 +289,10 @@ _DEPTH_MAX: Final = 7
 
 
 _PAIR_HEAD: Final = b"\x82"
-_TERMINATOR: Final = b"\x44\xfe\xed\xfa\xce"
-"""A byte string of four bytes that occurs in no text, and rarely elsewhere."""
+_MARK: Final = b"\xfe\xed\xfa\xce"
+"""Four bytes that occur in no text, and rarely elsewhere."""
+_TERMINATOR: Final = b"\x44" + _MARK
+"""They as a byte string. It has other forms, of which each has these four bytes."""
 _SHORT_SIZE_MAX: Final = 4096
 """Bytes of a command that are searched for the terminator; what is longer takes long anyway."""
 
@@ -296,7 +300,9 @@ _SHORT_SIZE_MAX: Final = 4096
 def _load(data: bytes, size_min: int) -> list[Any]:
     """Decode one array, and nothing after it."""
     try:
-        is_short = len(data) <= _SHORT_SIZE_MAX and _TERMINATOR not in data
+        if len(data) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
+            check_shape(data, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
+        is_short = len(data) <= _SHORT_SIZE_MAX and _MARK not in data
         value, is_whole = (_load_short if is_short else _load_stream)(data)
     except Exception as error:  # whatever it trips over, it is the fault of the bytes
         raise DecodeError(f"a store command that is no CBOR of ours: {error!s:.100}") from None
@@ -316,7 +322,7 @@ def _load_short(data: bytes) -> tuple[Any, bool]:
         allow_indefinite=False,
         strict_hashable_types=True,
     )
-    return value, end == _TERMINATOR[1:]
+    return value, end == _MARK
 
 
 def _load_stream(data: bytes) -> tuple[Any, bool]:

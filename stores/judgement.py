@@ -35,6 +35,8 @@ from stores.limits import BATCH_SIZE_MAX, ERROR_TEXT_SIZE_MAX, EXPIRY_END_NS, VA
 from stores.table import Table
 from wire.decoding import check, is_canonical
 from wire.errors import DecodeError, GuardFailed, InvalidData, StoreError
+from wire.limits import VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
+from wire.shape import check_shape
 
 Request = (
     PutCommand
@@ -197,9 +199,21 @@ def _operate(stored: bytes | None, operand: bytes, initial: Initial | None) -> b
         value = operations.subtract(stored, operand)
     else:
         value = operations.add(stored, operand, initial)
+        _check_entries(value)
     if len(value) > VALUE_SIZE_MAX:
         raise InvalidData(f"the value would grow beyond {VALUE_SIZE_MAX} bytes: use several keys")
     return value
+
+
+def _check_entries(value: bytes) -> None:
+    """Refuse what nobody could read, nor change, any more."""
+    if len(value) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
+        try:
+            check_shape(value, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
+        except DecodeError:
+            raise InvalidData(
+                f"the value would hold more than {VALUE_ENTRIES_MAX} values: use several keys"
+            ) from None
 
 
 def _deadline(expiry_ns: int | None, now_ns: int) -> int | None:

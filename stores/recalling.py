@@ -16,10 +16,14 @@ from stores.table import Entry
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError
+from wire.limits import VALUE_ENTRIES_MAX
 from wire.values import Value
 
 _CHANGE_SIZE: Final = 24
 """Bytes that a change takes besides key and value, at most."""
+
+_ENTRIES_MAX: Final = VALUE_ENTRIES_MAX - 16
+"""Values in the changes of a commit: what is around them counts, too."""
 
 RETRY_TICKS: Final = 10
 """Ticks after which a piece is asked for again: a second, for a master that may be at work."""
@@ -35,7 +39,7 @@ def recalled(history: History, after: int, until: int) -> HistoryAnswerCommand:
         size += sum(map(_size_of, commit.changes))
         if commits and (size > CHUNK_SIZE_MAX or len(commits) == CHUNK_COUNT_MAX):
             return HistoryAnswerCommand(after, reached, encode(tuple(commits)))
-        if size > VALUE_SIZE_MAX:
+        if size > VALUE_SIZE_MAX or sum(map(_count_of, commit.changes)) > _ENTRIES_MAX:
             break  # the removal of very many keys at once: it does not fit in a message
         commits.append(_packed(commit))
         reached = commit.revision
@@ -84,6 +88,10 @@ class Recall:
 def _size_of(change: KeyChange) -> int:
     value_size = 0 if change.entry is None else len(change.entry.value)
     return _CHANGE_SIZE + len(change.key) + value_size
+
+
+def _count_of(change: KeyChange) -> int:
+    return 3 if change.entry is None else 5  # with the vector around them
 
 
 def _packed(commit: Commit) -> Value:

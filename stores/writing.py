@@ -150,8 +150,8 @@ class Writing:
         return None
 
     def resolve(self, outcome: Outcome) -> None:
-        """Take note of an outcome; one that is known already changes nothing."""
-        news = outcome.between(self.resolved_request, outcome.last_request)
+        """Take note of an outcome; of what is known, or was never asked, nothing changes."""
+        news = outcome.between(self.resolved_request, self._last_request)
         if news is None:
             return
         if news.first_request > self.resolved_request + 1:

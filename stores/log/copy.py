@@ -152,7 +152,7 @@ class Copy:
     def _agree_on(self, partition: int, start: int, end: int) -> None:
         own = self.ends[partition]
         if end < own and own != start:
-            own = self.partitions[partition].boundary(end)
+            own = self._boundary(partition, end)
         if own < start or (own == start and own != self.ends[partition]):
             self.clear(partition, start)
             return
@@ -160,6 +160,16 @@ class Copy:
             self._stage.cut_off(partition, own)
             self.ends[partition] = own
         self._trim(partition, start)
+
+    def _boundary(self, partition: int, end: int) -> int:
+        """Give the last place up to ``end`` where runs are known to meet; -1 if none is known.
+
+        What is committed tells, unless a commit that is to come lets all of it go.
+        """
+        coming = (self._in_flight, self._stage)
+        if any(stage is not None and partition in stage.cleared for stage in coming):
+            return -1
+        return self.partitions[partition].boundary(end)
 
     def live(self, lives: tuple[EpochEnds, ...]) -> None:
         """Take in which lives the keeper had."""

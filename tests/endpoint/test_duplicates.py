@@ -2,7 +2,9 @@
 
 from hypothesis import given, strategies as st
 
-from endpoint.duplicates import RUNS_MAX, SequenceWindow
+from endpoint.duplicates import RUNS_MAX, SequenceWindow, SequenceWindows
+from wire.identifiers import EndpointId
+from wire.messages import NodeHeader, PackedType
 
 
 @given(st.lists(st.integers(0, 60), max_size=200))
@@ -45,3 +47,19 @@ def test_what_is_too_old_to_tell_counts_as_seen() -> None:
     recent = 20 * RUNS_MAX - 3
     assert window.admit(recent)
     assert not window.admit(recent)
+
+
+def header(number: int, kind: PackedType = PackedType.DATA) -> NodeHeader:
+    return NodeHeader(kind, EndpointId(number.to_bytes(16)), None, "/")
+
+
+def test_windows_of_many_who_come_and_go_do_not_drive_out_those_in_use() -> None:
+    windows = SequenceWindows(EndpointId(bytes(16)), endpoints_max=10)
+    lasting = windows.of(header(1))
+    assert lasting.admit(5)
+    for number in range(2, 1_000):
+        windows.of(header(number)).admit(number)
+        assert windows.of(header(1)) is lasting
+    assert windows.of(header(1, PackedType.COMMAND)) is not lasting
+    assert len(windows._windows) == 22
+    assert not windows.of(header(0)).admit(1), "nothing of ours comes back"

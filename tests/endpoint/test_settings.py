@@ -44,6 +44,8 @@ def test_without_any_source_there_are_defaults() -> None:
         ({"connections_max": "all"}, "connections_max cannot be 'all'"),
         ({"forwarding": "perhaps"}, "say true or false"),
         ({"overflow_policy": "explode"}, "overflow_policy cannot be 'explode'"),
+        ({"secret": b"peermesh-secret-"}, "secret has to be text, not bytes"),
+        ({"passphrase": 1234}, "passphrase has to be text, not int"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_words(arguments: dict, words: str) -> None:

@@ -269,3 +269,5 @@ async def test_who_signs_is_known_by_its_certificate_over_any_relay(kit) -> None
 async def test_the_id_of_who_signs_cannot_be_chosen(kit) -> None:
     with pytest.raises(SettingsError, match="made from its key"):
         Endpoint(sign=True, endpoint_id=kit.small_id)
+    with pytest.raises(SettingsError, match="give an id that is no UUID of version 8"):
+        Endpoint(endpoint_id=EndpointId(b"\x80" * 16))

@@ -364,6 +364,25 @@ async def test_broken_new_files_are_told_and_the_old_ones_stay(kit, folder, auth
         assert "left.pem" in event.reason
 
 
+async def test_a_certificate_that_no_announcement_has_room_for_is_told(
+    kit, folder, authority, monkeypatch
+) -> None:
+    monkeypatch.setattr(network, "REFRESH_SECONDS", 0.01)
+    hosts = [f"host-{number}.example" for number in range(500)]
+    large = authority.issue("left", days(TODAY), hosts)
+    folder.issue(authority, "left")
+    async with kit.world() as world:
+        left = await world.add(**folder.settings("left"), sign=True)
+        status = left.subscribe_status()
+        large.save(folder.path, "left", replaces=True)
+        reason = ""
+        while "with fewer names, or do not sign" not in reason:  # the key is there before
+            reason = (await kit.events_until(status, StatusCode.CREDENTIALS_REFUSED))[-1].reason
+    with pytest.raises(CredentialsError, match="with fewer names, or do not sign"):
+        Endpoint(**folder.settings("left"), sign=True)
+    Endpoint(**folder.settings("left"))
+
+
 async def test_changed_files_are_noticed_while_nobody_connects(
     kit, folder, authority, monkeypatch
 ) -> None:

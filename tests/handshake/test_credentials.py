@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import dsa, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from handshake.credentials import Credentials, peer_name
+from handshake.issuing import describe
 from handshake.keyfiles import FILE_SIZE_MAX
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
@@ -412,6 +413,33 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, authority, index):
         Credentials.from_files(*files)
     bad.write_bytes(bytes(FILE_SIZE_MAX + 1))
     with pytest.raises(CredentialsError, match=r"bad\.pem is larger than"):
+        Credentials.from_files(*files)
+
+
+UNREADABLE = {
+    "a key of an unknown kind": (b"\x2b\x65\x70\x03\x21", b"\x2b\x65\x7f\x03\x21", "Unknown key"),
+    "an extension that is there twice": (b"\x55\x1d\x11", b"\x55\x1d\x13", "Duplicate"),
+}
+
+
+@pytest.mark.parametrize(("known", "unknown", "why"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_certificate_that_cannot_be_read_is_named(tmp_path, authority, known, unknown, why):
+    extensions = (x509.SubjectAlternativeName([x509.DNSName("a.example")]),)
+    certificate, key, trusted = authority.member(tmp_path, extensions=extensions)
+    whole = x509.load_pem_x509_certificate(certificate.read_bytes()).public_bytes(Encoding.DER)
+    assert known in whole
+    pem = ssl.DER_cert_to_PEM_cert(whole.replace(known, unknown))
+    certificate.write_text(pem)
+    with pytest.raises(CredentialsError, match=rf"service-a\.crt cannot be read here \({why}"):
+        Credentials.from_files(certificate, key, trusted)
+    if why == "Duplicate":
+        with pytest.raises(CredentialsError, match=rf"service-a\.crt cannot be read here \({why}"):
+            describe(certificate)
+
+
+def test_a_key_that_tls_has_no_signatures_for_is_named(tmp_path, authority):
+    files = authority.member(tmp_path, key=dsa.generate_private_key(1024))
+    with pytest.raises(CredentialsError, match=r"service-a\.key is of a kind that TLS 1\.3 cannot"):
         Credentials.from_files(*files)
 
 

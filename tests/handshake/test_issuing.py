@@ -97,5 +97,15 @@ def test_names_that_fit_no_certificate_are_refused(name: str) -> None:
         OwnAuthority.create("ours", TODAY).issue(name, TODAY)
 
 
+def test_what_no_certificate_or_key_file_can_hold_is_refused_in_words(tmp_path: Path) -> None:
+    authority = OwnAuthority.create("ours", TODAY)
+    with pytest.raises(CredentialsError, match=r"'münchen\.example' is no host name .* ASCII"):
+        authority.issue("a", TODAY, ["münchen.example"])
+    for passphrase in ("", "x" * 2000):
+        with pytest.raises(CredentialsError, match="this passphrase locks no key"):
+            authority.own.save(tmp_path, AUTHORITY, passphrase)
+    assert not list(tmp_path.iterdir())
+
+
 def test_keys_are_not_printed(tmp_path: Path) -> None:
     assert "key" not in repr(OwnAuthority.create("ours", TODAY).own)

@@ -100,6 +100,22 @@ def test_a_name_is_that_of_the_certificate_and_the_certificate_of_our_authority(
     assert "nobody vouches" in notary(None).objection(news(signer))
 
 
+UNREADABLE = {
+    "a version that there is not": (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x3a"),
+    "a key of an unknown kind": (b"\x06\x03\x2b\x65\x70\x03\x21", b"\x06\x03\x2b\x65\x7f\x03\x21"),
+}
+
+
+@pytest.mark.parametrize(("known", "unknown"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_certificate_that_cannot_be_read_is_an_objection_and_no_error(known, unknown) -> None:
+    signer = Signer(bytes(32), CREDENTIALS)
+    (certificate,) = signer._seal.certificates
+    assert known in certificate
+    changed = certificate.replace(known, unknown)
+    signer._seal = replace(signer._seal, certificates=(changed,))
+    assert "are no certificates" in notary().objection(news(signer))
+
+
 def test_an_endorsement_is_for_one_key_alone() -> None:
     thief, owner = Signer(b"t" * 32, None), Signer(bytes(32), CREDENTIALS)
     stolen = owner.seal(news(owner)).seal

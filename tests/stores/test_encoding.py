@@ -22,6 +22,7 @@ from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
+from wire.limits import VALUE_ENTRIES_MAX
 
 SENDER = EntityId(EndpointId(bytes(range(16))), 2)
 WRITER = WriterId.of(SENDER, 3)
@@ -376,6 +377,21 @@ E16 = bytes(16)
 def test_commands_that_make_no_sense_are_refused(items):
     with pytest.raises(DecodeError):
         decode_command(cbor2.dumps(items))
+
+
+@pytest.mark.parametrize("read", [decode_action, decode_command])
+def test_values_are_counted_before_they_are_made(read):
+    count = VALUE_ENTRIES_MAX + 1
+    empties = b"\x9a" + count.to_bytes(4, "big") + b"\x80" * count
+    with pytest.raises(DecodeError, match=f"holds more than {VALUE_ENTRIES_MAX} values"):
+        read(empties)
+
+
+@pytest.mark.parametrize("tail", ["00", "44feedface", "5804feedface", "5a00000004feedface"])
+def test_bytes_behind_a_command_are_refused_whatever_they_are(tail):
+    whole = encode_command(InternalCommand(1, SENDER, None, 1, commands.DetachCommand()))
+    with pytest.raises(DecodeError, match="bytes after its end"):
+        decode_command(whole + bytes.fromhex(tail))
 
 
 def test_an_error_code_of_a_later_version_is_taken_as_unspecified():

@@ -28,6 +28,7 @@ from stores.table import Table
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
+from wire.limits import VALUE_ENTRIES_MAX
 from wire.values import Set
 
 W = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
@@ -102,6 +103,17 @@ def batch(
 
 
 PUT_M = Step(StepKind.PUT, M, ONE)
+
+
+@pytest.mark.parametrize("container", [tuple, frozenset])
+def test_a_container_does_not_grow_beyond_what_can_be_read(table, container):
+    most = encode(container(range(VALUE_ENTRIES_MAX - 1)))
+    table.apply(PutCommand(W, 2, None, [M, most]))
+    add = AddCommand(W, 3, None, Initial.VECTOR, [M, encode(-1)])
+    (answer,) = judge(add, table, NOW)
+    assert isinstance(answer, RefusalCommand)
+    assert answer.code is ErrorCode.INVALID_DATA
+    assert "use several keys" in answer.text
 
 
 def test_a_batch_does_all_its_steps_each_seeing_the_ones_before(table):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from stores import commands
+from stores import commands, effects as fx
+from stores.actions import WriterId
 from stores.commands import Actions
 from stores.encoding import decode_command
-from stores.outcomes import Applied, Refused
+from stores.outcomes import Applied, Outcome, Refused
+from stores.writing import Writing
 from wire.errors import ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+WRITER = WriterId.of(EntityId(EndpointId(bytes(16)), 1), 1)
 
 
 def test_the_writers_channel_is_opened_by_the_first_write(pair, world):
@@ -127,3 +132,13 @@ def test_one_winner_of_many_unique_puts(world):
     winners = [node for node, number in numbers if node.outcomes[number].answer]
     assert len(winners) == 1
     assert master.get("leader") == nodes.index(winners[0])
+
+
+def test_outcomes_of_what_was_never_asked_resolve_nothing():
+    effects: list[fx.Effect] = []
+    writing = Writing(WRITER, effects, incarnation=1)
+    writing.add_encoded(2, b"asked")
+    writing.resolve(Outcome(2**62, 2**62, Applied(1)))
+    assert effects == []
+    writing.resolve(Outcome(1, 2**62, Applied(1)))
+    assert effects == [fx.Resolve(Outcome(1, 2, Applied(1)))]

@@ -1,0 +1,185 @@
+"""What goes on while a store or log changes its role: a promotion, reads, a disk that fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from endpoint.attaching import Backend
+from endpoint.log import Log
+from wire.errors import BackendFailure, PromotionRefused, StoreError
+
+LIMIT = 20.0
+
+
+class Gate:
+    """Stands before one method of a backend, and lets its callers in when it is opened."""
+
+    def __init__(self, backend: Any, method: str, failure: BackendFailure | None = None) -> None:
+        self._backend, self._method, self._failure = backend, method, failure
+        self._is_open = threading.Event()
+        self.is_reached = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return self._pass if name == self._method else getattr(self._backend, name)
+
+    def open(self) -> None:
+        self._is_open.set()
+
+    def _pass(self, *arguments: Any) -> Any:
+        self.is_reached.set()
+        assert self._is_open.wait(LIMIT), "the test has forgotten its gate"
+        if self._failure is not None:
+            raise self._failure
+        return getattr(self._backend, self._method)(*arguments)
+
+
+def gate(log: Log, method: str, failure: BackendFailure | None = None) -> Gate:
+    log.runner.backend = found = Gate(log.runner.backend, method, failure)
+    return found
+
+
+@asynccontextmanager
+async def star(leaf_count: int) -> AsyncIterator[tuple[Endpoint, ...]]:
+    """Give endpoints that are all peers of the first one."""
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            closing = trio.Event()
+
+            async def live(endpoint: Endpoint, task_status: trio.TaskStatus) -> None:
+                async with endpoint:
+                    task_status.started()
+                    await closing.wait()
+
+            endpoints = tuple(Endpoint() for _ in range(1 + leaf_count))
+            for endpoint in endpoints:
+                await nursery.start(live, endpoint)
+            port = await endpoints[0].listen()
+            for leaf in endpoints[1:]:
+                assert await leaf.peer("127.0.0.1", port, retry=0)
+            for one in endpoints:
+                for other in endpoints:
+                    assert one is other or await one.await_peer(other.node_id())
+            try:
+                yield endpoints
+            finally:
+                closing.set()
+
+
+async def test_of_two_promotions_at_once_one_is_refused() -> None:
+    async with star(1) as (left, right):
+        old, clone = await left.attach_master("s"), await right.attach_clone("s")
+        await (await old.put("a", 1)).applied()
+        assert await clone.await_idle()
+        await old.close()
+        found = []
+
+        async def promote() -> None:
+            try:
+                found.append(await clone.promote(force=True))
+            except PromotionRefused as error:
+                found.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(promote)
+            nursery.start_soon(promote)
+        refused, promoted = sorted(found, key=lambda each: not isinstance(each, StoreError))
+        assert "is being promoted already" in str(refused)
+        assert promoted.term == 1
+        assert await (await clone.put("b", 2)).applied() == 2
+        other = await left.attach_clone("s")
+        assert await other.await_idle(), "the master hears"
+        assert dict(await other.items()) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("method", ["read", "find"])
+async def test_a_keeper_that_is_deposed_while_it_reads_for_others_goes_on_as_follower(
+    method, kit, tmp_path
+) -> None:
+    async with star(2) as (left, right, third):
+        options = {"backend": Backend.SQLite, "path": tmp_path / "log.db"}
+        before = await left.attach_log("log", **options)
+        await (await before.append("kept")).applied()
+        await before.close()
+        old = await left.attach_log("log", **options)  # which has nothing at hand
+        heir = await right.attach_log_clone("log")
+        assert await heir.await_idle()
+        proxy = await third.attach_log_proxy("log")
+        assert await proxy.partition_count() == 1
+        disk = gate(old, method)
+        found = []
+
+        async def ask() -> None:
+            if method == "read":
+                found.extend(entry.value for entry in await proxy.read(0, 0))
+            else:
+                found.append(await proxy.offset_at(0, 0))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await kit.until(disk.is_reached.is_set)
+            await heir.promote(force=True)
+            await kit.until(lambda: not old.is_keeper())
+            disk.open()
+        assert found == (["kept"] if method == "read" else [0])
+        assert (await (await old.append("more")).applied()).offset == 1
+
+
+async def test_a_follower_whose_disk_fails_is_not_promoted(kit, tmp_path) -> None:
+    async with star(1) as (left, right):
+        old = await left.attach_log("log")
+        heir = await right.attach_log_clone("log", Backend.SQLite, path=tmp_path / "heir.db")
+        assert await heir.await_idle()
+        disk = gate(heir, "commit", BackendFailure("the disk is full"))
+        await (await old.append("late")).applied()
+        await kit.until(disk.is_reached.is_set)
+        await old.close()
+        async with trio.open_nursery() as nursery:
+
+            async def promote() -> None:
+                with pytest.raises(PromotionRefused, match="was closed meanwhile"):
+                    await heir.promote(force=True)
+
+            nursery.start_soon(promote)
+            await kit.until(lambda: heir.runner.is_changing_role)
+            disk.open()
+        await heir.close()
+
+
+async def test_a_deposed_keeper_collects_no_longer_nor_when_it_is_started_again(
+    kit, tmp_path
+) -> None:
+    async with star(2) as (left, right, third):
+        options = {"backend": Backend.SQLite, "path": tmp_path / "log.db"}
+        old = await left.attach_log("news", ["news/"], **options)
+        heir = await right.attach_log_clone("news")
+        assert await heir.await_idle()
+        await heir.promote(["news/"], force=True)
+        await kit.until(lambda: not old.is_keeper())
+        consumer = heir.consume()
+
+        async def check() -> None:
+            """Publish twice: what is there in between would be a repetition."""
+            assert await old.await_idle()
+            await kit.until(lambda: not left.loop.mailboxes)
+            known = third.loop.core.topology.announcements
+            await kit.until(lambda: known[right.node_id()].subscriptions == ("news/",))
+            for value in ("one", "two"):
+                await third.publish("news/today", value)
+            assert [(await consumer.get()).value for _ in range(2)] == ["one", "two"]
+
+        await check()
+        await old.close()
+        (hub,) = (peer.address for peer in right.peers())
+        await right.unpeer(*hub)
+        await kit.until(lambda: not left.loop.core.is_reachable(right.node_id()))
+        old = await left.attach_log("news", ["news/"], **options)
+        assert not old.is_keeper()
+        assert await right.peer(*hub)
+        await check()
