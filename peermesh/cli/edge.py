@@ -213,7 +213,9 @@ class _Teller:
             self._say({"event": "registry", "address": where}, f"registry at {where}")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_active, host)
-            while self._every is not None:
+            if self._every is None:
+                await trio.sleep_forever()
+            while True:
                 await trio.sleep(self._every)
                 self._tell_statistics(host)
 
@@ -222,7 +224,8 @@ class _Teller:
             with trio.move_on_after(1):
                 await host.broker.active()
         if not host.broker.is_active:
-            self._say({"event": "standby"}, "another broker serves: standing by")
+            text = "standing by: another broker serves, or the registry does not answer"
+            self._say({"event": "standby"}, text)
             await host.broker.active()
         self._say({"event": "active"}, "serving")
 

@@ -50,3 +50,18 @@ def test_a_range_of_ports_is_read():
     found = run("edge", "--ports", "8000-7000")
     assert found.returncode == 2
     assert "FIRST-LAST" in found.stderr
+
+
+def test_a_broker_that_says_nothing_every_so_often_stays_too():
+    start = [*COMMAND, "edge", "--registry", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = json.loads(process.stdout.readline())["address"]
+            assert json.loads(process.stdout.readline()) == {"event": "active"}
+            sent = run("edge-pub", "-r", address, "weather", '"rain"', "--wait", "5")
+            assert (sent.returncode, sent.stderr) == (0, "")
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            assert process.returncode == 128 + signal.SIGTERM
+        finally:
+            process.kill()
