@@ -30,11 +30,10 @@ from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.messages import read_argument, read_values, write_next
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType
+from wire.addresses import PORT_MAX, read_port
 
 REGISTRY_PORT: Final = 4050
 """Where the embedded registry listens, unless something else is said."""
-
-PORT_END: Final = 1 << 16
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -50,9 +49,10 @@ class PortRange(click.ParamType[range]):
         """Read a range of ports."""
         if isinstance(value, range):
             return value
-        first, _, last = str(value).partition("-")
-        if first.isdigit() and last.isdigit() and 0 < int(first) < int(last) < PORT_END:
-            return range(int(first), int(last) + 1)
+        begin, _, end = str(value).partition("-")
+        first, last = read_port(begin), read_port(end)
+        if first and last and first < last:
+            return range(first, last + 1)
         self.fail(f"{value!r} is no range of ports: write FIRST-LAST, as in 7000-7399", param, ctx)
         return None
 
@@ -120,7 +120,7 @@ _BROKER_OPTIONS: Final = [
     click.option(
         "--default-ports",
         nargs=2,
-        type=click.IntRange(0, PORT_END - 1),
+        type=click.IntRange(0, PORT_MAX),
         default=(0, 0),
         metavar="RECEIVER SENDER",
         help="The ports of the default channel.",

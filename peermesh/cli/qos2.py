@@ -29,10 +29,11 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
+from wire.addresses import PORT_MAX
 
 FOLDER = Path("qos2-topics")
 _PACE = Pace()
-_PORT = click.IntRange(0, 65_535)
+_PORT = click.IntRange(0, PORT_MAX)
 _SECONDS = click.FloatRange(min=0, min_open=True)
 _WORDS_MAX = 60
 """Characters of a payload that a list shows."""

@@ -114,6 +114,7 @@ def test_the_demo_names_its_default_input():
         ("store keys table", "--peer HOST:PORT"),
         ("store keys table --peer here", "HOST:PORT, as in 127.0.0.1:9999"),
         ("store keys table --peer 127.0.0.1:99999", "HOST:PORT"),
+        (f"store keys table --peer 127.0.0.1:{'9' * 5_000}", "HOST:PORT"),
         ("pub t hello --peer 127.0.0.1:1", "--raw"),
         ("store put t a 1 --peer 127.0.0.1:1", "--raw"),
         ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 COMMAND = [sys.executable, "-m", "peermesh.cli", "broker"]
 
 
@@ -46,8 +48,9 @@ def test_clients_say_that_there_is_no_broker(free_port):
         assert "no broker is in the registry" in found.stderr
 
 
-def test_a_range_of_ports_is_read():
-    found = run("edge", "--ports", "8000-7000")
+@pytest.mark.parametrize("ports", ["8000-7000", "7000", "²-³", f"7000-{'9' * 5_000}"])
+def test_a_range_of_ports_is_read(ports):
+    found = run("edge", "--ports", ports)
     assert found.returncode == 2
     assert "FIRST-LAST" in found.stderr
 
