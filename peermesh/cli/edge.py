@@ -28,6 +28,7 @@ from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.messages import read_argument, read_values, write_next
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType
 from wire.addresses import PORT_MAX, read_port
@@ -129,7 +130,7 @@ _BROKER_OPTIONS: Final = [
         "--idle",
         default=IDLE_SECONDS,
         show_default=True,
-        type=click.FloatRange(min=0),
+        type=Seconds(),
         metavar="SECONDS",
         help="Close a channel that nobody has used for so long.",
     ),
@@ -177,7 +178,7 @@ def broker_options(command: Command) -> Command:
 @zookeeper_option
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), metavar="SECONDS",
+    "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write what each channel has carried, so often.",
 )  # fmt: skip
 @mesh_options(listens=True)
@@ -300,9 +301,9 @@ async def _publish(
 
 @click.command("edge-sub")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--count", type=Whole(1), help="End after so many messages.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS",
+    "--timeout", type=Seconds(), metavar="SECONDS",
     help="End with code 4 when no message comes for so long.",
 )  # fmt: skip
 @click.option(

@@ -11,6 +11,7 @@ import click
 from peermesh import Message, Missed, Value
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import read_stdin, run
 from peermesh.cli.values import NoValue, format_value, parse_value, to_json
 
@@ -71,9 +72,9 @@ async def read_values(*, raw: bool) -> AsyncIterator[Value]:
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
+@click.option("--count", type=Whole(1), help="End after so many messages.")
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS",
+    "--timeout", type=Seconds(), metavar="SECONDS",
     help="End with code 4 when no message comes for so long.",
 )  # fmt: skip
 @click.option(

@@ -13,6 +13,7 @@ from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.numbers import Whole
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType, tls_option
 
@@ -30,7 +31,7 @@ def serve() -> None:
 )  # fmt: skip
 @click.option("--clone", is_flag=True, help="Hold a clone, and be standby until it is promoted.")
 @click.option(
-    "--replicas", default=0, show_default=True, type=click.IntRange(min=0), metavar="COUNT",
+    "--replicas", default=0, show_default=True, type=Whole(), metavar="COUNT",
     help="So many clones have what is answered.",
 )  # fmt: skip
 @click.option(

@@ -16,6 +16,7 @@ from peermesh.cli.following import events, scan, watch
 from peermesh.cli.keys import new_key, rekey
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
+from peermesh.cli.numbers import Seconds
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value
 from stores.digests import ReplicaDigest
@@ -57,7 +58,7 @@ async def _get(mesh: Mesh, name: str, key: Value) -> Value:
 @click.argument("key")
 @click.argument("value")
 @click.option(
-    "--expiry", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    "--expiry", type=Seconds(is_open=True), metavar="SECONDS",
     help="Let the key expire so long from now.",
 )  # fmt: skip
 @click.option("--raw", is_flag=True, help=RAW_HELP)
