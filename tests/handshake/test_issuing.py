@@ -97,5 +97,25 @@ def test_names_that_fit_no_certificate_are_refused(name: str) -> None:
         OwnAuthority.create("ours", TODAY).issue(name, TODAY)
 
 
+@pytest.mark.parametrize("host", ["", "a b", "bücher.example", "192.0.2.0/24", "a..b", "a" * 254])
+def test_hosts_that_fit_no_certificate_are_refused(host: str) -> None:
+    authority = OwnAuthority.create("ours", TODAY)
+    with pytest.raises(CredentialsError, match="is no host"):
+        authority.issue("gateway", TODAY, [host])
+
+
+def test_hosts_may_be_names_wildcards_and_addresses() -> None:
+    hosts = ["node1", "node_1.example", "xn--bcher-kva.example", "*.example", "::1"]
+    assert OwnAuthority.create("ours", TODAY).issue("gateway", TODAY, hosts).certificate
+
+
+@pytest.mark.parametrize("passphrase", ["", "x" * 1_024, "\udcff"])
+def test_a_passphrase_that_locks_nothing_is_refused(tmp_path: Path, passphrase: str) -> None:
+    authority = OwnAuthority.create("ours", TODAY)
+    with pytest.raises(CredentialsError, match="1 to 1023 bytes"):
+        authority.own.save(tmp_path, AUTHORITY, passphrase)
+    assert not list(tmp_path.iterdir())
+
+
 def test_keys_are_not_printed(tmp_path: Path) -> None:
     assert "key" not in repr(OwnAuthority.create("ours", TODAY).own)
