@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from peermesh import Backend, Endpoint, Log
+from peermesh import Backend, Endpoint, EndpointId, Log
 from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion, promotion_options
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.numbers import Seconds, Whole
@@ -136,7 +136,7 @@ async def _stay(endpoint: Endpoint, log: Log, options: dict[str, Any]) -> None:
 @click.argument("name")
 @promotion_options
 @mesh_options(listens=False)
-def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
+def promote(name: str, node_id: EndpointId | None, mesh: Mesh, *, force: bool) -> None:
     """Make a node that follows a log its keeper, and write what came of it.
 
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns

@@ -8,7 +8,7 @@ import click
 import trio
 
 from endpoint.verifying import Verification
-from peermesh import Value
+from peermesh import EndpointId, Value
 from peermesh.cli.control import ask_for_promotion, promotion_options
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -139,7 +139,7 @@ def _replica_line(row: ReplicaDigest) -> dict[str, object]:
 @click.argument("name")
 @promotion_options
 @mesh_options(listens=False)
-def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
+def promote(name: str, node_id: EndpointId | None, mesh: Mesh, *, force: bool) -> None:
     """Make the clone of a node the master of its store, and write what came of it.
 
     The node has to be one of "peermesh node --clone NAME[:PATH]". The last master is fenced: when

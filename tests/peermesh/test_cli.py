@@ -118,6 +118,7 @@ def test_the_demo_names_its_default_input():
         ("pub t hello --peer 127.0.0.1:1", "--raw"),
         ("store put t a 1 --peer 127.0.0.1:1", "--raw"),
         ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),
+        ("store promote t --at here --peer 127.0.0.1:1", "no id of a node"),
         ("nonsense", "No such command"),
         ("demo --input README.md", "--key FIELD"),
     ],
@@ -297,6 +298,27 @@ def test_whoever_has_read_enough_may_leave():
         assert receiver.stderr.read() == ""
 
 
+def test_a_full_disk_is_one_sentence():
+    command = [*COMMAND, "secret", "new"]
+    with open("/dev/full", "w") as full:
+        failed = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+        )
+    assert failed.returncode == ExitCode.FAILED
+    assert failed.stderr.startswith("peermesh: cannot use the input or output: No space left")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_stdin_that_is_closed_holds_no_lines():
+    with node() as (_, address):
+        closed = ["sh", "-c", 'exec "$@" <&-', "sh"]
+        ended = subprocess.run(
+            [*closed, *COMMAND, "pub", "t", "-", "--peer", address],
+            capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (ExitCode.DONE, "")
+
+
 # Stores.
 
 
@@ -350,6 +372,12 @@ def test_a_dump_is_loaded_into_another_store_and_a_damaged_one_into_none(tmp_pat
         assert run("store", "put", "table", '"a"', '{"n": [1, 2]}', *at).returncode == 0
         assert run("store", "put", "table", "7", "8", "--expiry", "3600", *at).returncode == 0
         assert "2 entries" in run("store", "dump", "table", str(path), *at).stderr
+        failed = run("store", "dump", "table", str(tmp_path), *at)
+        assert (failed.returncode, failed.stderr.count("\n")) == (ExitCode.FAILED, 1)
+        failed = run("store", "dump", "table", "/dev/full", *at)
+        assert failed.returncode == ExitCode.FAILED
+        assert "No space left" in failed.stderr
+        assert "entries" not in failed.stderr
         short.write_bytes(path.read_bytes()[:-1])
         failed = run("store", "load", "copy", str(short), *at)
         assert failed.returncode == ExitCode.FAILED
