@@ -114,7 +114,8 @@ class _Bus:
         for host, port in mesh.peers:
             outcome = endpoint.peer(host, port, timeout=mesh.wait)
             if not outcome:
-                raise CommandFailed(f"no peering with {host}:{port}: {outcome}", ExitCode.TIMEOUT)
+                text = f"{outcome}: does an endpoint listen there?"
+                raise CommandFailed(text, ExitCode.TIMEOUT)
         return endpoint
 
     def _follow(self, deployment: Deployment) -> None:

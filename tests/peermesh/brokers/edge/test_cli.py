@@ -48,6 +48,13 @@ def test_clients_say_that_there_is_no_broker(free_port):
         assert "no broker is in the registry" in found.stderr
 
 
+@pytest.mark.parametrize("hosts", ["", "here:port"])
+def test_a_place_of_zookeeper_is_read(hosts):
+    found = run("edge-sub", "a", "--zookeeper", hosts)
+    assert (found.returncode, found.stderr.count("\n")) == (1, 1)
+    assert "HOST:PORT[,HOST:PORT]" in found.stderr
+
+
 @pytest.mark.parametrize("ports", ["8000-7000", "7000", "²-³", f"7000-{'9' * 5_000}"])
 def test_a_range_of_ports_is_read(ports):
     found = run("edge", "--ports", ports)
