@@ -27,8 +27,8 @@ from peermesh.brokers.edge import (
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.messages import read_argument, read_values, write_next
-from peermesh.cli.numbers import Seconds, Whole
+from peermesh.cli.messages import read_argument, read_values, reading_options, write_next
+from peermesh.cli.numbers import Seconds
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType
 from wire.addresses import PORT_MAX, read_port
@@ -301,14 +301,7 @@ async def _publish(
 
 @click.command("edge-sub")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--count", type=Whole(1), help="End after so many messages.")
-@click.option(
-    "--timeout", type=Seconds(), metavar="SECONDS",
-    help="End with code 4 when no message comes for so long.",
-)  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
-)
+@reading_options
 @registry_options
 def edge_sub(
     topics: tuple[str, ...],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol, TypeVar
 
 import click
 
@@ -14,6 +14,21 @@ from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import read_stdin, run
 from peermesh.cli.values import NoValue, format_value, parse_value, to_json
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+
+def reading_options(command: CommandT) -> CommandT:
+    """Add how long to read, and how to write it: what commands that write messages share."""
+    count = click.option("--count", type=Whole(1), help="End after so many messages.")
+    timeout = click.option(
+        "--timeout", type=Seconds(), metavar="SECONDS",
+        help="End with code 4 when no message comes for so long.",
+    )  # fmt: skip
+    as_json = click.option(
+        "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
+    )
+    return count(timeout(as_json(command)))
 
 
 class Reader(Protocol):
@@ -72,14 +87,7 @@ async def read_values(*, raw: bool) -> AsyncIterator[Value]:
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--count", type=Whole(1), help="End after so many messages.")
-@click.option(
-    "--timeout", type=Seconds(), metavar="SECONDS",
-    help="End with code 4 when no message comes for so long.",
-)  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
-)
+@reading_options
 @mesh_options(listens=True)
 def sub(
     topics: tuple[str, ...], count: int | None, timeout: float | None, mesh: Mesh, *, as_json: bool
