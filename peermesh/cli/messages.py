@@ -94,7 +94,7 @@ def sub(
 ) -> None:
     """Write every message whose topic begins with one of the TOPICs, until Ctrl-C.
 
-    A line is the topic, a blank, and the value as JSON.
+    A line is the topic, a blank, and the value as JSON. A topic that is not printable is JSON, too.
     """
     mesh.require_way_in()
     run(_subscribe, mesh, topics, count, timeout, as_json)
@@ -129,8 +129,13 @@ async def write_next(subscriber: Reader, timeout: float | None, *, as_json: bool
     if as_json:
         click.echo(json.dumps({"topic": topic, "value": to_json(value)}, ensure_ascii=False))
     else:
-        click.echo(f"{topic} {format_value(value)}")
+        click.echo(f"{_on_a_line(topic)} {format_value(value)}")
     return 1
+
+
+def _on_a_line(topic: str) -> str:
+    """Write a topic as it is, or as JSON if it would disturb the line, or the terminal."""
+    return topic if topic.isprintable() else json.dumps(topic)
 
 
 def read_argument(text: str, *, raw: bool) -> Value:

@@ -274,6 +274,13 @@ def test_a_bad_line_is_named(line, reason):
     assert reason in failed.stderr
 
 
+def test_a_topic_cannot_disturb_the_line():
+    with node() as (_, address), started("sub", "a", "--count", "1", "--peer", address) as receiver:
+        until(receiver, "subscribed")
+        assert run("pub", "a b\n\x1b[2J", "1", "--peer", address).returncode == 0
+        assert receiver.stdout.read() == '"a b\\n\\u001b[2J" 1\n'
+
+
 def test_nobody_there_is_a_timeout_that_names_the_address():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
