@@ -17,12 +17,11 @@ from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
+from wire.addresses import PORT_MAX
 from wire.errors import AddressInUse, CredentialsError, PeerNotTrusted, PeerUnavailable
 
 BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
-
-PORT_MAX: Final = 65_535
 
 FILES_DEFAULT: Final = 1_048_576
 """Files that a process may have open where the system says nothing about it."""

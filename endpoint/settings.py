@@ -253,6 +253,8 @@ def _read_file(file: Path | None) -> dict[str, object]:
         raise SettingsError(f"cannot read {file}: {error.strerror}; check the path") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is no TOML: {error}") from error
+    except RecursionError:
+        raise SettingsError(f"{file} holds no settings: it is nested too deep") from None
 
 
 def _convert(name: str, value: object) -> object:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -41,6 +42,14 @@ if TYPE_CHECKING:
 AUTHORITY: Final = "authority"
 """What the authority's two files are called."""
 
+PASSPHRASE_SIZE_MAX: Final = 1_023
+"""Bytes: OpenSSL locks with no more."""
+
+HOST_SIZE_MAX: Final = 253
+"""Characters of a host name: the DNS knows none that is longer."""
+
+_HOST_NAME: Final = re.compile(rf"(?=.{{1,{HOST_SIZE_MAX}}}$)(\*\.)?[\w-]+(\.[\w-]+)*", re.ASCII)
+
 Validity = tuple[datetime, datetime]
 
 
@@ -73,15 +82,12 @@ class Issued:
             PrivateFormat,
         )
 
-        try:
-            lock = (
-                NoEncryption()
-                if passphrase is None
-                else BestAvailableEncryption(passphrase.encode())
-            )
-            key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
-        except ValueError as error:
-            raise CredentialsError(f"this passphrase locks no key ({error}): use another") from None
+        lock = (
+            NoEncryption()
+            if passphrase is None
+            else BestAvailableEncryption(_encoded_passphrase(passphrase))
+        )
+        key = self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock)
         paths = directory / f"{stem}.pem", directory / f"{stem}.key"
         try:
             write_private(paths[1], key, replaces=replaces)
@@ -146,6 +152,7 @@ class OwnAuthority:
         """Issue an endpoint's certificate, with a fresh key.
 
         ``hosts`` are for clients that compare names, such as those of HTTPS; the mesh does not.
+        Raises ``CredentialsError`` for a name or a host that fits into no certificate.
         """
         from cryptography import x509
 
@@ -233,9 +240,21 @@ def _general_name(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         pass
-    try:
-        return x509.DNSName(host)
-    except ValueError:
+    if _HOST_NAME.fullmatch(host) is None:
         raise CredentialsError(
-            f"{host!r} is no host name for a certificate: write it in ASCII, as 'xn--...'"
+            f"{host[:HOST_SIZE_MAX]!r} is no host: give a name such as node1.example, with letters"
+            " beyond ASCII as xn--..., or an address"
+        )
+    return x509.DNSName(host)
+
+
+def _encoded_passphrase(passphrase: str) -> bytes:
+    try:
+        encoded = passphrase.encode()
+    except UnicodeEncodeError:
+        encoded = b""
+    if not 0 < len(encoded) <= PASSPHRASE_SIZE_MAX:
+        raise CredentialsError(
+            f"a passphrase has 1 to {PASSPHRASE_SIZE_MAX} bytes of UTF-8: choose another one"
         ) from None
+    return encoded

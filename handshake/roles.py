@@ -199,6 +199,8 @@ class Roles:
             return cls.of(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
             raise RolesError(f"the roles are no TOML: {error}") from None
+        except RecursionError:
+            raise RolesError("these are no roles: they are nested too deep") from None
 
     @classmethod
     def of(cls, table: Mapping[str, object]) -> Roles:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from handshake.secret import ClusterSecret
+from wire.addresses import PORT_MAX, split_address
 from wire.errors import CredentialsError
 
 TICKET_PREFIX: Final = "peermesh://"
 
-PORT_MAX: Final = 65_535
 
 _FORM: Final = (
     f"a join ticket is {TICKET_PREFIX}HOST:PORT/SECRET, as 'peermesh ticket new' writes it"
@@ -43,12 +43,10 @@ class JoinTicket:
         if not is_ticket(text):
             raise CredentialsError(f"this is no join ticket: {_FORM}")
         where, slash, secret = text[len(TICKET_PREFIX) :].partition("/")
-        host, colon, port = where.rpartition(":")
-        is_number = port.isascii() and port.isdigit() and len(port) <= len(str(PORT_MAX))
-        if not (slash and colon and is_number):
+        address = split_address(where)
+        if not slash or address is None:
             raise CredentialsError(f"the join ticket was cut off, or mistyped: {_FORM}")
-        host = host.removeprefix("[").removesuffix("]")
-        return cls(host, int(port), ClusterSecret.parse(secret))
+        return cls(*address, ClusterSecret.parse(secret))
 
     def text(self) -> str:
         """Write it as one line, to be kept as safe as a password."""

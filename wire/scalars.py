@@ -12,12 +12,12 @@ from enum import IntEnum
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, ClassVar, Final, TypeAlias
 
+from wire.addresses import PORT_MAX
 from wire.errors import EncodeError
 
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**63 - 1
 COUNT_MAX: Final = 2**64 - 1
-PORT_MAX: Final = 65_535
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -65,3 +65,5 @@ def serve_webhdfs(
     finally:
         portal.call_sync(closing.set)
         portal.call(closed.wait)
+    if isinstance(found[0], BaseException):  # It broke within the block.
+        raise found[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from importlib import metadata
 from typing import Final
 
@@ -80,6 +81,12 @@ for command in COMMANDS:
     application.add_command(command)
 
 
+def _what_the_system_says(error: OSError) -> str:
+    """Say in a sentence what is no mistake of ours: a full disk, a directory that is a file."""
+    what = "the input or output" if error.filename is None else os.fsdecode(error.filename)
+    return f"cannot use {what}: {error.strerror or error}; give another one, or make room"
+
+
 def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
     logging.basicConfig(format="%(message)s")
@@ -91,6 +98,9 @@ def run(arguments: list[str]) -> int:
     except MeshError as error:
         click.echo(f"peermesh: {error}", err=True)
         return exit_code_of(error)
+    except OSError as error:
+        click.echo(f"peermesh: {_what_the_system_says(error)}", err=True)
+        return ExitCode.FAILED
     except Stopped as stopped:
         return stopped.exit_code
     except (click.Abort, KeyboardInterrupt):

@@ -17,6 +17,7 @@ from peermesh.brokers.modules.layout import Changes
 from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.numbers import Seconds
 from peermesh.cli.qos2 import qos2
 from peermesh.cli.running import Stopped
 from wire.errors import MeshError
@@ -38,7 +39,7 @@ for command in (edge, edge_pub, edge_sub, qos2):
 @click.option("--check", "only_checks", is_flag=True, help="Say what the file asks for, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), metavar="SECONDS",
+    "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write how much each link has carried, so often.",
 )  # fmt: skip
 @mesh_options(listens=True)
@@ -113,7 +114,8 @@ class _Bus:
         for host, port in mesh.peers:
             outcome = endpoint.peer(host, port, timeout=mesh.wait)
             if not outcome:
-                raise CommandFailed(f"no peering with {host}:{port}: {outcome}", ExitCode.TIMEOUT)
+                text = f"{outcome}: does an endpoint listen there?"
+                raise CommandFailed(text, ExitCode.TIMEOUT)
         return endpoint
 
     def _follow(self, deployment: Deployment) -> None:

@@ -12,12 +12,15 @@ from typing import Any, Final
 import click
 
 from handshake.issuing import AUTHORITY, Description, KeyKind, OwnAuthority, Validity, describe
-from peermesh.cli.exits import ExitCode
+from peermesh.cli.exits import CommandFailed, ExitCode
 
 AUTHORITY_DAYS: Final = 3_650
 """Ten years: every endpoint has to be given a new one when it ends."""
 
 MEMBER_DAYS: Final = 365
+
+DAYS_MAX: Final = 36_500
+"""A hundred years: no key is good for longer, and the dates of certificates end in 9999."""
 
 CLOCKS_DIFFER: Final = timedelta(minutes=5)
 """Certificates begin so much earlier, for machines whose clocks are behind."""
@@ -37,8 +40,8 @@ _KIND: Final = click.option(
 
 def _days(default: int) -> Callable[[Any], Any]:
     return click.option(
-        "--days", default=default, show_default=True, type=click.IntRange(min=1), metavar="DAYS",
-        help="How long it is valid.",
+        "--days", default=default, show_default=True, type=click.IntRange(1, DAYS_MAX),
+        metavar="DAYS", help="How long it is valid.",
     )  # fmt: skip
 
 
@@ -72,7 +75,11 @@ def init(directory: Path, name: str, days: int, kind: str) -> None:
     If PEERMESH_AUTHORITY_PASSPHRASE is set, it locks the key.
     """
     authority = OwnAuthority.create(name, _from_now(days), KeyKind(kind))
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"cannot make {directory}: {error.strerror}; name another directory"
+        raise CommandFailed(text) from error
     passphrase = os.environ.get(AUTHORITY_PASSPHRASE_VARIABLE) or None
     for path in authority.own.save(directory, AUTHORITY, passphrase):
         click.echo(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -12,6 +13,8 @@ import trio
 from peermesh import Backend, Endpoint, EndpointId, Log, MeshError, Store, Subscriber
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join
+
+logger = logging.getLogger("peermesh.cli")
 
 CONTROL_TOPIC: Final = "peermesh/control/promote"
 """Nodes with clones hear requests here: store, whether to use force, and where to answer."""
@@ -24,10 +27,30 @@ ANSWER_TOPIC: Final = "peermesh/control/answer"
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
 
+class NodeType(click.ParamType[EndpointId]):
+    """The id of a node."""
+
+    name = "NODE"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> EndpointId:
+        """Read an id."""
+        try:
+            return EndpointId.parse(str(value))
+        except ValueError:
+            self.fail(
+                f"{str(value)[:40]!r} is no id of a node: it is what 'peermesh node' writes first,"
+                " as in 12345678-1234-4234-8234-123456789abc",
+                param,
+                ctx,
+            )
+
+
 def promotion_options(command: CommandT) -> CommandT:
     """Add whom to promote, and how: what commands that ask for a promotion have in common."""
     at = click.option(
-        "--at", "node_id", metavar="NODE",
+        "--at", "node_id", type=NodeType(),
         help="The id of the node that is to lead. Otherwise it is the one at --peer.",
     )  # fmt: skip
     force = click.option(
@@ -40,7 +63,7 @@ def promotion_options(command: CommandT) -> CommandT:
 async def ask_for_promotion(
     mesh: Mesh,
     name: str,
-    node_id: str | None,
+    node_id: EndpointId | None,
     force: bool,  # noqa: FBT001 - trio.run takes no keywords
     topic: str = CONTROL_TOPIC,
 ) -> str:
@@ -49,7 +72,7 @@ async def ask_for_promotion(
         answer_topic = f"{ANSWER_TOPIC}/{endpoint.node_id()}"
         with endpoint.subscribe(answer_topic) as answers:
             await join(endpoint, mesh)
-            node = endpoint.peers()[0].node_id if node_id is None else EndpointId.parse(node_id)
+            node = endpoint.peers()[0].node_id if node_id is None else node_id
             if not await endpoint.await_peer(node, timeout=mesh.wait):
                 raise CommandFailed(f"no node {node} in this mesh", ExitCode.TIMEOUT)
             await endpoint.publish(topic, (name, force, answer_topic), to=node)
@@ -96,7 +119,10 @@ class Promoter:
             match message:
                 case (_, (str() as name, bool() as force, str() as answer_topic)):
                     answer = await self._promote(name, force=force)
-                    await self._endpoint.publish(answer_topic, answer)
+                    try:
+                        await self._endpoint.publish(answer_topic, answer)
+                    except MeshError as error:  # Who asks chose the topic.
+                        logger.warning("nobody is told how a promotion ended: %s", error)
                 case _:
                     pass  # It is not for us, or does not make sense.
 

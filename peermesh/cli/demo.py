@@ -19,6 +19,7 @@ import click
 import trio
 
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import run
 from peermesh.demo.errors import DemoError, InputError, RequirementError
 from peermesh.demo.keys import label
@@ -99,7 +100,7 @@ class _Wishes:
     " has the time of the one before; where no event has it, there are 100 lines a second.",
 )  # fmt: skip
 @click.option(
-    "--window", "window_seconds", metavar="SECONDS", type=click.IntRange(min=1),
+    "--window", "window_seconds", metavar="SECONDS", type=Whole(1),
     default=WINDOW_SECONDS, show_default=True, help="The length of a window.",
 )  # fmt: skip
 @click.option(
@@ -107,7 +108,7 @@ class _Wishes:
     show_default=True, help="Replay the input so many times, each later than the one before.",
 )  # fmt: skip
 @click.option(
-    "--pace", "pace_seconds", metavar="SECONDS", type=click.FloatRange(min=0),
+    "--pace", "pace_seconds", metavar="SECONDS", type=Seconds(),
     default=PACE_SECONDS, show_default=True, help="How long the sensor takes for all of it.",
 )  # fmt: skip
 @click.option(

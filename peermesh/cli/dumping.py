@@ -51,6 +51,7 @@ async def _dump(mesh: Mesh, name: str, file: BinaryIO) -> int:
             file.write(record)
             if number % WRITE_COUNT == 0:
                 await trio.lowlevel.checkpoint()
+        file.flush()  # A full disk is to be known before we say that all is there.
         return len(columns)
 
 

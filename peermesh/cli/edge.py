@@ -27,14 +27,14 @@ from peermesh.brokers.edge import (
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.messages import read_argument, read_values, write_next
+from peermesh.cli.messages import read_argument, read_values, reading_options, write_next
+from peermesh.cli.numbers import Seconds
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType
+from wire.addresses import PORT_MAX, read_port
 
 REGISTRY_PORT: Final = 4050
 """Where the embedded registry listens, unless something else is said."""
-
-PORT_END: Final = 1 << 16
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -50,9 +50,10 @@ class PortRange(click.ParamType[range]):
         """Read a range of ports."""
         if isinstance(value, range):
             return value
-        first, _, last = str(value).partition("-")
-        if first.isdigit() and last.isdigit() and 0 < int(first) < int(last) < PORT_END:
-            return range(int(first), int(last) + 1)
+        begin, _, end = str(value).partition("-")
+        first, last = read_port(begin), read_port(end)
+        if first and last and first < last:
+            return range(first, last + 1)
         self.fail(f"{value!r} is no range of ports: write FIRST-LAST, as in 7000-7399", param, ctx)
         return None
 
@@ -120,7 +121,7 @@ _BROKER_OPTIONS: Final = [
     click.option(
         "--default-ports",
         nargs=2,
-        type=click.IntRange(0, PORT_END - 1),
+        type=click.IntRange(0, PORT_MAX),
         default=(0, 0),
         metavar="RECEIVER SENDER",
         help="The ports of the default channel.",
@@ -129,7 +130,7 @@ _BROKER_OPTIONS: Final = [
         "--idle",
         default=IDLE_SECONDS,
         show_default=True,
-        type=click.FloatRange(min=0),
+        type=Seconds(),
         metavar="SECONDS",
         help="Close a channel that nobody has used for so long.",
     ),
@@ -177,7 +178,7 @@ def broker_options(command: Command) -> Command:
 @zookeeper_option
 @click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @click.option(
-    "--every", type=click.FloatRange(min=0.1), metavar="SECONDS",
+    "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write what each channel has carried, so often.",
 )  # fmt: skip
 @mesh_options(listens=True)
@@ -213,7 +214,9 @@ class _Teller:
             self._say({"event": "registry", "address": where}, f"registry at {where}")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_active, host)
-            while self._every is not None:
+            if self._every is None:
+                await trio.sleep_forever()
+            while True:
                 await trio.sleep(self._every)
                 self._tell_statistics(host)
 
@@ -222,7 +225,8 @@ class _Teller:
             with trio.move_on_after(1):
                 await host.broker.active()
         if not host.broker.is_active:
-            self._say({"event": "standby"}, "another broker serves: standing by")
+            text = "standing by: another broker serves, or the registry does not answer"
+            self._say({"event": "standby"}, text)
             await host.broker.active()
         self._say({"event": "active"}, "serving")
 
@@ -297,14 +301,7 @@ async def _publish(
 
 @click.command("edge-sub")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS",
-    help="End with code 4 when no message comes for so long.",
-)  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
-)
+@reading_options
 @registry_options
 def edge_sub(
     topics: tuple[str, ...],

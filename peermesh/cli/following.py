@@ -14,13 +14,12 @@ from endpoint.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Store, Value
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
+from peermesh.cli.numbers import Whole
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, to_json
 
 PREFIX_HELP: Final = "Only keys that begin so: JSON text, or a list that begins lists."
-COUNT_OPTION: Final = click.option(
-    "--count", type=click.IntRange(min=1), help="End after so many changes."
-)
+COUNT_OPTION: Final = click.option("--count", type=Whole(1), help="End after so many changes.")
 
 
 def _value(text: str | None) -> Value:
@@ -45,7 +44,7 @@ def _entry_to_json(entry: Entry) -> dict[str, Any]:
     "--range", "bounds", nargs=2, metavar="START STOP",
     help="Only keys from the first on, up to the second and without it.",
 )  # fmt: skip
-@click.option("--limit", type=click.IntRange(min=1), help="Write so many entries at most.")
+@click.option("--limit", type=Whole(1), help="Write so many entries at most.")
 @click.option("--json", "as_json", is_flag=True, help="Write an object with the revision each.")
 @mesh_options(listens=False)
 def scan(
@@ -140,7 +139,7 @@ def _write_event(event: StoreEvent | Missed, *, as_json: bool) -> None:
 @click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
 @click.option("--key", "keys", multiple=True, metavar="JSON", help="Only this key; repeatable.")
 @click.option(
-    "--from-revision", type=click.IntRange(min=1), metavar="N",
+    "--from-revision", type=Whole(1), metavar="N",
     help="Begin with the first change of at least this revision instead of with what there is.",
 )  # fmt: skip
 @COUNT_OPTION

@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from peermesh import Backend, Endpoint, Log
+from peermesh import Backend, Endpoint, EndpointId, Log
 from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion, promotion_options
 from peermesh.cli.mesh import Mesh, join, mesh_options
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import run
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
@@ -22,14 +23,14 @@ _KEEPER_OPTIONS = (
     ),
     click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory."),
     click.option(
-        "--replicas", type=click.IntRange(min=0), default=0, show_default=True,
+        "--replicas", type=Whole(), default=0, show_default=True,
         help="Acknowledge what so many followers have.",
     ),
     click.option(
-        "--keep-seconds", type=click.FloatRange(min=0, min_open=True), help="Keep so long."
+        "--keep-seconds", type=Seconds(is_open=True), help="Keep so long."
     ),
-    click.option("--keep-count", type=click.IntRange(min=1), help="Keep so many per partition."),
-    click.option("--keep-bytes", type=click.IntRange(min=1), help="Keep so much per partition."),
+    click.option("--keep-count", type=Whole(1), help="Keep so many per partition."),
+    click.option("--keep-bytes", type=Whole(1), help="Keep so much per partition."),
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def _given(limits: dict[str, float | None], replicas: int) -> dict[str, Any]:
 
 @click.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), help="How many partitions a new log has.")
+@click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
 @_keeper_options
 @mesh_options(listens=True)
 def keep(
@@ -135,7 +136,7 @@ async def _stay(endpoint: Endpoint, log: Log, options: dict[str, Any]) -> None:
 @click.argument("name")
 @promotion_options
 @mesh_options(listens=False)
-def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
+def promote(name: str, node_id: EndpointId | None, mesh: Mesh, *, force: bool) -> None:
     """Make a node that follows a log its keeper, and write what came of it.
 
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns

@@ -14,6 +14,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.log_keeping import follow, keep, promote
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.messages import read_argument
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, to_json
 
@@ -46,11 +47,11 @@ async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
 @click.argument("name")
 @click.argument("value")
 @click.option("--key", help="Entries of one key go to one partition.")
-@click.option("--partition", type=click.IntRange(min=0), help="The partition to append to.")
+@click.option("--partition", type=Whole(), help="The partition to append to.")
 @click.option(
     "--producer", help="With --sequence: append once, however often this command is repeated."
 )
-@click.option("--sequence", type=click.IntRange(min=0), help="The producer's number; it grows.")
+@click.option("--sequence", type=Whole(), help="The producer's number; it grows.")
 @click.option("--raw", is_flag=True, help="VALUE and KEY are plain text rather than JSON.")
 @mesh_options(listens=False)
 def append(  # noqa: PLR0913 - an option each
@@ -98,11 +99,11 @@ async def _append(
 
 @log.command()
 @click.argument("name")
-@click.option("--partition", type=click.IntRange(min=0), default=0, show_default=True)
-@click.option("--offset", type=click.IntRange(min=0), help="The first offset; else the earliest.")
-@click.option("--limit", type=click.IntRange(min=1), default=1_000, show_default=True)
+@click.option("--partition", type=Whole(), default=0, show_default=True)
+@click.option("--offset", type=Whole(), help="The first offset; else the earliest.")
+@click.option("--limit", type=Whole(1), default=1_000, show_default=True)
 @click.option(
-    "--timeout", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS",
+    "--timeout", type=Seconds(), default=0.0, metavar="SECONDS",
     help="Wait so long when there is nothing yet; then the code is 4.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
@@ -158,7 +159,7 @@ def _write(entry: LogEntry, place: str, *, as_json: bool) -> None:
 @click.argument("name")
 @click.option("--consumer", help="Go on where this consumer is, and commit what was written.")
 @click.option("--earliest", is_flag=True, help="Begin with what is there, not with what comes.")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many entries.")
+@click.option("--count", type=Whole(1), help="End after so many entries.")
 @click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
 @mesh_options(listens=False)
 def watch(

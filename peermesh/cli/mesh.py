@@ -17,6 +17,7 @@ from endpoint.stream import StatusSubscriber
 from handshake.ticket import JoinTicket
 from peermesh import Endpoint, Store, blocking
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.numbers import Seconds
 from peermesh.cli.rights import RIGHTS_OPTIONS, take_rights
 from peermesh.cli.trust import (
     TRUST_NAMES,
@@ -86,7 +87,7 @@ def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
             help="Settings of the endpoint, in TOML.",
         ),
         click.option(
-            "--wait", default=WAIT_SECONDS, show_default=True, type=click.FloatRange(min=0),
+            "--wait", default=WAIT_SECONDS, show_default=True, type=Seconds(),
             metavar="SECONDS", help="How long to wait for peers, masters and answers.",
         ),
     ]  # fmt: skip

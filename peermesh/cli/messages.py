@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol, TypeVar
 
 import click
 
 from peermesh import Message, Missed, Value
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import read_stdin, run
 from peermesh.cli.values import NoValue, format_value, parse_value, to_json
+
+CommandT = TypeVar("CommandT", bound=Callable[..., object])
+
+
+def reading_options(command: CommandT) -> CommandT:
+    """Add how long to read, and how to write it: what commands that write messages share."""
+    count = click.option("--count", type=Whole(1), help="End after so many messages.")
+    timeout = click.option(
+        "--timeout", type=Seconds(), metavar="SECONDS",
+        help="End with code 4 when no message comes for so long.",
+    )  # fmt: skip
+    as_json = click.option(
+        "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
+    )
+    return count(timeout(as_json(command)))
 
 
 class Reader(Protocol):
@@ -71,21 +87,14 @@ async def read_values(*, raw: bool) -> AsyncIterator[Value]:
 
 @click.command()
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many messages.")
-@click.option(
-    "--timeout", type=click.FloatRange(min=0), metavar="SECONDS",
-    help="End with code 4 when no message comes for so long.",
-)  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True, help='Write {"topic": …, "value": …} on each line.'
-)
+@reading_options
 @mesh_options(listens=True)
 def sub(
     topics: tuple[str, ...], count: int | None, timeout: float | None, mesh: Mesh, *, as_json: bool
 ) -> None:
     """Write every message whose topic begins with one of the TOPICs, until Ctrl-C.
 
-    A line is the topic, a blank, and the value as JSON.
+    A line is the topic, a blank, and the value as JSON. A topic that is not printable is JSON, too.
     """
     mesh.require_way_in()
     run(_subscribe, mesh, topics, count, timeout, as_json)
@@ -120,8 +129,13 @@ async def write_next(subscriber: Reader, timeout: float | None, *, as_json: bool
     if as_json:
         click.echo(json.dumps({"topic": topic, "value": to_json(value)}, ensure_ascii=False))
     else:
-        click.echo(f"{topic} {format_value(value)}")
+        click.echo(f"{_on_a_line(topic)} {format_value(value)}")
     return 1
+
+
+def _on_a_line(topic: str) -> str:
+    """Write a topic as it is, or as JSON if it would disturb the line, or the terminal."""
+    return topic if topic.isprintable() else json.dumps(topic)
 
 
 def read_argument(text: str, *, raw: bool) -> Value:

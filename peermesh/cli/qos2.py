@@ -27,13 +27,15 @@ from peermesh.brokers.qos2 import (
 from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
+from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
+from wire.addresses import PORT_MAX
 
 FOLDER = Path("qos2-topics")
 _PACE = Pace()
-_PORT = click.IntRange(0, 65_535)
-_SECONDS = click.FloatRange(min=0, min_open=True)
+_PORT = click.IntRange(0, PORT_MAX)
+_SECONDS = Seconds(is_open=True)
 _WORDS_MAX = 60
 """Characters of a payload that a list shows."""
 
@@ -89,8 +91,8 @@ _name_option = click.option(
     help="How long a publisher may take for a line.",
 )
 @click.option("--keep-seconds", type=_SECONDS, help="Keep messages so long. Without: all.")
-@click.option("--keep-count", type=click.IntRange(min=1), help="Keep so many in each topic.")
-@click.option("--keep-bytes", type=click.IntRange(min=1), help="Keep so much in each topic.")
+@click.option("--keep-count", type=Whole(1), help="Keep so many in each topic.")
+@click.option("--keep-bytes", type=Whole(1), help="Keep so much in each topic.")
 @click.option("--every", type=_SECONDS, metavar="SECONDS", help="Write what is counted, so often.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON lines.")
 @tls_option
@@ -229,7 +231,7 @@ def list_letters(mesh: Mesh, name: str, *, as_json: bool) -> None:
 
 
 @dlq.command()
-@click.argument("number", type=click.IntRange(min=1))
+@click.argument("number", type=Whole(1))
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object, not the payload.")
 @_name_option
 @mesh_options(listens=False)
@@ -248,7 +250,7 @@ def show(number: int, mesh: Mesh, name: str, *, as_json: bool) -> None:
 
 
 @dlq.command()
-@click.argument("numbers", type=click.IntRange(min=1), nargs=-1)
+@click.argument("numbers", type=Whole(1), nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All that there are.")
 @click.option(
     "--to-all", is_flag=True, help="For all consumers of the topic, not only where it failed."
@@ -269,7 +271,7 @@ def replay(numbers: tuple[int, ...], mesh: Mesh, name: str, *, is_all: bool, to_
 
 
 @dlq.command()
-@click.argument("numbers", type=click.IntRange(min=1), nargs=-1)
+@click.argument("numbers", type=Whole(1), nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All that there are.")
 @_name_option
 @mesh_options(listens=False)

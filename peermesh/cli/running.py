@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import BinaryIO, Final, TypeVar
 
+import click
 import trio
 
 from wire.errors import MeshError
@@ -56,16 +58,19 @@ async def _run(function: Callable[..., Awaitable[Result]], *arguments: object) -
 def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """Take the error for the user out of the groups that nurseries put around it.
 
-    A broken pipe is click's to know: who reads our output has enough of it.
+    What click and the system say is theirs to tell in "run" of the application: a file that cannot
+    be written, a broken pipe when who reads our output has enough of it.
     """
-    errors = group.split((MeshError, BrokenPipeError))[0]
+    errors = group.split((MeshError, click.ClickException, OSError))[0]
     while isinstance(errors, BaseExceptionGroup):
         errors = errors.exceptions[0]  # type: ignore[assignment]  # the group, or in the end its error
     return errors or group
 
 
 async def read_stdin() -> AsyncIterator[bytes]:
-    """Give the lines of stdin, with their ends."""
+    """Give the lines of stdin, with their ends; none if it was closed before we were started."""
+    if sys.stdin is None:
+        return  # Number 0 is another file by now.
     stdin = _open_stdin()
     while line := await trio.to_thread.run_sync(stdin.readline, abandon_on_cancel=True):
         yield line

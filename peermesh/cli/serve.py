@@ -9,10 +9,12 @@ from typing import Any
 import click
 import trio
 
+from handshake.keyfiles import read_file
 from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
-from peermesh.cli.exits import CommandFailed
+from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.numbers import Whole
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType, tls_option
 
@@ -30,7 +32,7 @@ def serve() -> None:
 )  # fmt: skip
 @click.option("--clone", is_flag=True, help="Hold a clone, and be standby until it is promoted.")
 @click.option(
-    "--replicas", default=0, show_default=True, type=click.IntRange(min=0), metavar="COUNT",
+    "--replicas", default=0, show_default=True, type=Whole(), metavar="COUNT",
     help="So many clones have what is answered.",
 )  # fmt: skip
 @click.option(
@@ -61,7 +63,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     A job then says checkpointLocation="webhdfs://HOST:PORT/directory". Two gateways, one of them
     with --clone, are found by Hadoop's own fail-over: see docs/spark.md.
     """
-    token = None if token_file is None else token_file.read_text("utf-8").strip()
+    token = None if token_file is None else _read_token(token_file)
     access = {
         "token": token,
         "credentials": mesh.trust.credentials_at(address[0], tls=tls),
@@ -69,6 +71,11 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     }
     server = _Server(mesh, address, access, as_json=as_json)
     run(server.live, name, None if clone else replicas, replicas)
+
+
+def _read_token(path: Path) -> str:
+    """Read a token, of which no error repeats anything; raises ``CredentialsError``."""
+    return read_file(path, "token").decode("ascii", "replace").strip()
 
 
 class _Server:
@@ -91,7 +98,8 @@ class _Server:
         try:
             from peermesh.gateways import serve_webhdfs
         except ImportError as error:
-            raise CommandFailed("this needs HTTP: pip install 'peermesh[http]'") from error
+            text = "this needs HTTP: pip install 'peermesh[http]'"
+            raise CommandFailed(text, ExitCode.MISSING) from error
         host, port = self._address
         name, _, path = name.partition(":")
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:

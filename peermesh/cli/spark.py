@@ -9,6 +9,7 @@ import click
 
 from peermesh import Missed
 from peermesh.cli.mesh import Mesh, join, mesh_options, open_clone
+from peermesh.cli.numbers import Whole
 from peermesh.cli.running import run
 from peermesh.spark.progress import TOPIC, JobOverview, Overview, Progress, overview
 from peermesh.spark.records import RESERVED
@@ -62,7 +63,7 @@ def _write_job(name: str, job: JobOverview) -> None:
 
 @spark.command()
 @click.argument("job", default="")
-@click.option("--count", type=click.IntRange(min=1), help="End after so many lines.")
+@click.option("--count", type=Whole(1), help="End after so many lines.")
 @click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 @mesh_options(listens=True)
 def watch(job: str, count: int | None, mesh: Mesh, *, as_json: bool) -> None:

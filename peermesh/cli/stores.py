@@ -8,7 +8,7 @@ import click
 import trio
 
 from endpoint.verifying import Verification
-from peermesh import Value
+from peermesh import EndpointId, Value
 from peermesh.cli.control import ask_for_promotion, promotion_options
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -16,6 +16,7 @@ from peermesh.cli.following import events, scan, watch
 from peermesh.cli.keys import new_key, rekey
 from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
 from peermesh.cli.messages import read_argument
+from peermesh.cli.numbers import Seconds
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value
 from stores.digests import ReplicaDigest
@@ -57,7 +58,7 @@ async def _get(mesh: Mesh, name: str, key: Value) -> Value:
 @click.argument("key")
 @click.argument("value")
 @click.option(
-    "--expiry", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+    "--expiry", type=Seconds(is_open=True), metavar="SECONDS",
     help="Let the key expire so long from now.",
 )  # fmt: skip
 @click.option("--raw", is_flag=True, help=RAW_HELP)
@@ -138,7 +139,7 @@ def _replica_line(row: ReplicaDigest) -> dict[str, object]:
 @click.argument("name")
 @promotion_options
 @mesh_options(listens=False)
-def promote(name: str, node_id: str | None, mesh: Mesh, *, force: bool) -> None:
+def promote(name: str, node_id: EndpointId | None, mesh: Mesh, *, force: bool) -> None:
     """Make the clone of a node the master of its store, and write what came of it.
 
     The node has to be one of "peermesh node --clone NAME[:PATH]". The last master is fenced: when

@@ -14,12 +14,10 @@ from handshake.exposure import is_loopback
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket, is_ticket
 from peermesh import Credentials, Settings
+from wire.addresses import split_address
 from wire.errors import CredentialsError
 
 CERTIFICATE_NAME: Final = "peermesh command"
-
-PORT_END: Final = 1 << 16
-"""Ports are below."""
 
 Address = tuple[str, int]
 
@@ -69,10 +67,10 @@ class AddressType(click.ParamType[Address]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> Address:
         """Read an address."""
-        host, _, port = str(value).rpartition(":")
-        if not (host and port.isascii() and port.isdigit() and int(port) < PORT_END):
+        address = split_address(str(value))
+        if address is None:
             self.fail(f"{value!r} is no address: write HOST:PORT, as in 127.0.0.1:9999", param, ctx)
-        return host.removeprefix("[").removesuffix("]"), int(port)
+        return address
 
 
 TICKET_WARNING: Final = (

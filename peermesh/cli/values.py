@@ -66,13 +66,14 @@ class NoValue(ValueError):
 def parse_value(text: str) -> Value:
     """Read a value from JSON text; raises ``NoValue``."""
     try:
-        found = json.loads(text, parse_constant=_refuse)
+        return from_json(json.loads(text, parse_constant=_refuse))
     except RecursionError:
         raise NoValue("it is nested too deep") from None
+    except NoValue:
+        raise
     except ValueError as error:
         quoted = json.dumps(text)
         raise NoValue(f"{text!r} is no JSON ({error}): write {quoted!r} for text") from None
-    return from_json(found)
 
 
 def format_value(value: Value) -> str:
@@ -184,6 +185,12 @@ def _is(kind: type) -> Callable[[Any], Any]:
     return read
 
 
+def _of_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
+    """Read from text alone: to ``ipaddress``, numbers and ``true`` are addresses, too."""
+    is_text = _is(str)
+    return lambda data: read(is_text(data))
+
+
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON value")
 
@@ -213,8 +220,8 @@ _READERS: Final[dict[str, Callable[[Any], Value]]] = {
     "count": Count,
     "port": Port.parse,
     "enum-value": Enum,
-    "address": ip_address,
-    "subnet": ip_network,
+    "address": _of_text(ip_address),
+    "subnet": _of_text(ip_network),
     "timestamp": _read_timestamp,
     "timespan": _read_timespan,
     "vector": lambda data: tuple(from_json(each) for each in data),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from wire.addresses import split_address
 from wire.errors import MeshError
 
 NAME: Final = "mesh"
@@ -76,8 +77,7 @@ def _check(gateways: tuple[str, ...], name: str) -> None:
     if not gateways:
         raise InvalidGateways("name the gateways of the job, each as host:port")
     for gateway in gateways:
-        host, _, port = gateway.rpartition(":")
-        if not (host and port.isascii() and port.isdigit()):
+        if split_address(gateway) is None:
             raise InvalidGateways(
                 f"{gateway!r} is no gateway: write host:port, as in 10.0.0.1:9870"
             )

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Final, TypeAlias, TypeVar
 
+from wire.addresses import split_address
 from wire.errors import InvalidData
 
 PATIENCE_SECONDS: Final = 60.0
@@ -16,9 +17,6 @@ PATIENCE_SECONDS: Final = 60.0
 
 POLL_SECONDS: Final = 1.0
 """How long Spark waits at the keeper for new entries: stopping a query takes as long at most."""
-
-PORT_END: Final = 1 << 16
-"""Ports are below."""
 
 Result = TypeVar("Result")
 
@@ -175,10 +173,10 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _peer(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not (host and port.isascii() and port.isdigit() and int(port) < PORT_END):
+    address = split_address(text)
+    if address is None:
         raise InvalidData(f"{text!r} is no address: write HOST:PORT, as in 127.0.0.1:9999")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    return address
 
 
 def _number(

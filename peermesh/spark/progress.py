@@ -141,13 +141,14 @@ class Overview:
 
 
 def overview(entries: Iterable[Entry]) -> Overview:
-    """Gather what the entries under ``RESERVED`` say; others are passed over."""
+    """Gather what the entries under ``RESERVED`` say; others, and what is none, are passed over."""
     found = Overview()
     for entry in entries:
         match entry.key:
             case (str(first), "sink", str(query)) if first == RESERVED:
-                assert isinstance(entry.value, tuple), entry
-                found.sinks[query] = entry.value[0]
+                mark = entry.value
+                if isinstance(mark, tuple) and mark and isinstance(mark[0], int):
+                    found.sinks[query] = mark[0]
             case (str(first), str(kind), str(job), *rest) if first == RESERVED and kind != "staged":
                 _add(found.jobs.setdefault(job, JobOverview()), kind, rest, entry.value)
             case _:
@@ -156,14 +157,14 @@ def overview(entries: Iterable[Entry]) -> Overview:
 
 
 def _add(job: JobOverview, kind: str, rest: list[Any], value: Any) -> None:  # noqa: ANN401 - as stored
-    match kind, rest:
-        case "job", []:
-            job.began = value["began"]
-        case "query", [query]:
-            job.batches[query] = value["batch"]
-        case "unit", [fingerprint, _]:
+    match kind, rest, value:
+        case "job", [], {"began": datetime() as began}:
+            job.began = began
+        case "query", [str() as query], {"batch": int() as batch}:
+            job.batches[query] = batch
+        case "unit", [str() as fingerprint, _], _:
             job.units[fingerprint] = job.units.get(fingerprint, 0) + 1
-        case "progress", [query]:
+        case "progress", [str() as query], _:
             progress = Progress.of(value)
             if progress is not None:
                 job.progress[query] = progress

@@ -71,6 +71,9 @@ def test_a_file_that_is_missing_or_no_toml_is_refused_in_words(tmp_path: Path) -
     bad.write_bytes(b"\xff\xfe")
     with pytest.raises(SettingsError, match="is no TOML"):
         Settings.load({}, {}, bad)
+    bad.write_text("ttl = " + "[" * 5_000)
+    with pytest.raises(SettingsError, match="nested too deep"):
+        Settings.load({}, {}, bad)
 
 
 def test_an_endpoint_reads_its_file(tmp_path: Path) -> None:

@@ -113,6 +113,7 @@ def test_copies_are_sent_to_readers_and_answers_to_writers_too() -> None:
 
 MISTAKES = {
     "no TOML": ("[roles", "TOML"),
+    "depth": ("roles = " + "[" * 5_000, "nested too deep"),
     "an unknown table": ("[role.a]", "unknown key 'role'"),
     "an unknown key": ("[roles.a]\npublsih = []", "role 'a': unknown key 'publsih'"),
     "a text for a list": ('[roles.a]\npublish = "/a"', "publish is '/a'; write a list"),

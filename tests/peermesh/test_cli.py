@@ -114,9 +114,11 @@ def test_the_demo_names_its_default_input():
         ("store keys table", "--peer HOST:PORT"),
         ("store keys table --peer here", "HOST:PORT, as in 127.0.0.1:9999"),
         ("store keys table --peer 127.0.0.1:99999", "HOST:PORT"),
+        (f"store keys table --peer 127.0.0.1:{'9' * 5_000}", "HOST:PORT"),
         ("pub t hello --peer 127.0.0.1:1", "--raw"),
         ("store put t a 1 --peer 127.0.0.1:1", "--raw"),
         ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),
+        ("store promote t --at here --peer 127.0.0.1:1", "no id of a node"),
         ("nonsense", "No such command"),
         ("demo --input README.md", "--key FIELD"),
     ],
@@ -272,6 +274,13 @@ def test_a_bad_line_is_named(line, reason):
     assert reason in failed.stderr
 
 
+def test_a_topic_cannot_disturb_the_line():
+    with node() as (_, address), started("sub", "a", "--count", "1", "--peer", address) as receiver:
+        until(receiver, "subscribed")
+        assert run("pub", "a b\n\x1b[2J", "1", "--peer", address).returncode == 0
+        assert receiver.stdout.read() == '"a b\\n\\u001b[2J" 1\n'
+
+
 def test_nobody_there_is_a_timeout_that_names_the_address():
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
@@ -294,6 +303,27 @@ def test_whoever_has_read_enough_may_leave():
         run("pub", "t", "-", "--peer", address, stdin="1\n" * 100)
         assert receiver.wait() == ExitCode.FAILED
         assert receiver.stderr.read() == ""
+
+
+def test_a_full_disk_is_one_sentence():
+    command = [*COMMAND, "secret", "new"]
+    with open("/dev/full", "w") as full:
+        failed = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT, check=False
+        )
+    assert failed.returncode == ExitCode.FAILED
+    assert failed.stderr.startswith("peermesh: cannot use the input or output: No space left")
+    assert failed.stderr.count("\n") == 1
+
+
+def test_stdin_that_is_closed_holds_no_lines():
+    with node() as (_, address):
+        closed = ["sh", "-c", 'exec "$@" <&-', "sh"]
+        ended = subprocess.run(
+            [*closed, *COMMAND, "pub", "t", "-", "--peer", address],
+            capture_output=True, text=True, cwd=ROOT, env=ENVIRONMENT, check=False,
+        )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (ExitCode.DONE, "")
 
 
 # Stores.
@@ -349,6 +379,12 @@ def test_a_dump_is_loaded_into_another_store_and_a_damaged_one_into_none(tmp_pat
         assert run("store", "put", "table", '"a"', '{"n": [1, 2]}', *at).returncode == 0
         assert run("store", "put", "table", "7", "8", "--expiry", "3600", *at).returncode == 0
         assert "2 entries" in run("store", "dump", "table", str(path), *at).stderr
+        failed = run("store", "dump", "table", str(tmp_path), *at)
+        assert (failed.returncode, failed.stderr.count("\n")) == (ExitCode.FAILED, 1)
+        failed = run("store", "dump", "table", "/dev/full", *at)
+        assert failed.returncode == ExitCode.FAILED
+        assert "No space left" in failed.stderr
+        assert "entries" not in failed.stderr
         short.write_bytes(path.read_bytes()[:-1])
         failed = run("store", "load", "copy", str(short), *at)
         assert failed.returncode == ExitCode.FAILED

@@ -7,6 +7,9 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
+from peermesh.cli.application import run
 from peermesh.cli.exits import ExitCode
 from peermesh.testing.webhdfs import WebHDFSClient
 
@@ -45,3 +48,29 @@ def test_strangers_are_not_let_in_by_accident():
     )
     assert refused.returncode == ExitCode.FAILED
     assert "--allow-plain" in refused.stderr
+
+
+def fail(*arguments: str, code: ExitCode) -> str:
+    failed = subprocess.run(
+        [*COMMAND, "--store", "files", "--http", "127.0.0.1:0", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (failed.returncode, failed.stdout) == (code, "")
+    assert failed.stderr.count("\n") == 1, "one sentence"
+    return failed.stderr
+
+
+@pytest.mark.parametrize("token", [b"", b"short", b"\xff" * 32, b"with a blank in it\n"])
+def test_a_file_without_a_token_is_one_sentence_without_it(tmp_path, token):
+    (tmp_path / "token").write_bytes(token)
+    said = fail("--token-file", str(tmp_path / "token"), code=ExitCode.FAILED)
+    assert "16 characters" in said
+    assert "blank in" not in said
+
+
+def test_missing_http_is_told_by_the_code(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "peermesh.gateways", None)
+    assert run(["serve", "webhdfs", "--store", "files"]) == ExitCode.MISSING
+    assert "peermesh[http]" in capsys.readouterr().err

@@ -47,6 +47,20 @@ def test_a_new_secret_is_printed_or_written_for_its_owner_alone(capsys, tmp_path
     assert ClusterSecret.parse(found["secret"]).fingerprint() == found["fingerprint"]
 
 
+@pytest.mark.parametrize("days", ["0", "3000000", "99999999999"])
+def test_no_certificate_is_valid_for_ever(capsys, tmp_path: Path, days: str) -> None:
+    assert "--days" in told(capsys, "certs", "init", "-d", tmp_path / "ca", "--days", days, code=2)
+    assert not (tmp_path / "ca").exists()
+
+
+def test_a_directory_that_cannot_be_made_is_named(capsys, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    wanted = tmp_path / "file" / "ca"
+    said = told(capsys, "certs", "init", "-d", wanted, code=1)
+    assert said.startswith(f"peermesh: cannot make {wanted}: ")
+    assert "name another directory" in said
+
+
 def test_a_ticket_is_made_of_the_secret_and_shown_without_it(capsys, monkeypatch) -> None:
     assert "PEERMESH_SECRET" in told(capsys, "ticket", "new", "127.0.0.1:9", code=2)
     monkeypatch.setenv("PEERMESH_SECRET", SECRET.text())

@@ -42,6 +42,10 @@ NODE_SIZE_MAX: Final = 16 * KIB
 """Bytes of a node's path, and of its data: far more than a topic, escaped, and an address take. The
 store would refuse much longer keys, and be asked again for ever."""
 
+PATH_DEPTH_MAX: Final = 16
+"""Names in a path: four times those of the deepest node of the tree. Each makes a node of its own,
+so that a path of slashes alone would be thousands of them."""
+
 WATCHES_MAX: Final = 16_384
 """Nodes that one client may watch: two for each topic there may be."""
 
@@ -181,6 +185,8 @@ class Desk:
 def _check(ask: Ask) -> None:
     if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
         raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
+    if ask.path.count("/") > PATH_DEPTH_MAX:
+        raise RegistryError(f"a path has up to {PATH_DEPTH_MAX} names")
 
 
 def _size(ask: Ask) -> int:

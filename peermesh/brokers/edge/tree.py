@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from peermesh.brokers.edge.errors import RegistryError
+from wire.addresses import split_address
 from wire.topics import check_topic
 
 ROOT: Final = "/topics"
@@ -28,8 +29,6 @@ NULL: Final = "null"
 
 TOPIC_SIZE_MAX: Final = 1024
 """Bytes of UTF-8 in a topic here: it stands quoted in a path of the registry, thrice as long."""
-
-_PORT_END: Final = 1 << 16
 
 
 class Address(NamedTuple):
@@ -57,11 +56,10 @@ def parse_address(data: str) -> Address | None:
     """
     if data == NULL:
         return None
-    host, _, port = data.rpartition(":")
-    is_port = port.isascii() and port.isdigit() and 0 < int(port) < _PORT_END
-    if not host or not is_port or "\n" in host:
+    found = split_address(data)
+    if found is None or found[1] == 0 or "\n" in data:
         raise RegistryError(f"{data!r} is no address: IP_ADDRESS:PORT_NUMBER was expected")
-    return Address(host.removeprefix("[").removesuffix("]"), int(port))
+    return Address(*found)
 
 
 def format_addresses(addresses: Addresses) -> str:

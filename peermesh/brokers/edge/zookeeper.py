@@ -59,11 +59,15 @@ class ZooKeeperRegistry(Opened):
     def __init__(
         self, hosts: str, *, session_seconds: float = SESSION_SECONDS, **options: object
     ) -> None:
-        """Set up, doing nothing yet."""
+        """Set up, doing nothing yet; raises ``RegistryError`` for hosts that are none."""
         forever = {"max_tries": -1, "delay": AGAIN_SECONDS, "backoff": 2, "max_delay": 1.0}
-        self._client: Any = KazooClient(
-            hosts, timeout=session_seconds, connection_retry=forever, **options
-        )
+        try:
+            self._client: Any = KazooClient(
+                hosts, timeout=session_seconds, connection_retry=forever, **options
+            )
+        except ValueError as error:
+            text = f"{hosts!r} is no place of ZooKeeper ({error}): write HOST:PORT[,HOST:PORT]"
+            raise RegistryError(text) from error
         self._mine: dict[str, str] = {}
         self._watchers = Watchers()
         self._was_lost = False

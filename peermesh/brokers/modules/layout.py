@@ -91,6 +91,8 @@ class Layout:
             document = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             raise LayoutError(f"it is no TOML: {error}") from error
+        except RecursionError:
+            raise LayoutError("it is no layout: it is nested too deep") from None
         _only(document, "the file", "modules", "links")
         tables = _typed(document, "the file", "modules", dict, {})
         modules = {name: _module(name, table) for name, table in tables.items()}

@@ -41,7 +41,8 @@ class Access:
             )
         if token is not None and not (_TOKEN.match(token) and len(token) >= TOKEN_SIZE_MIN):
             raise CredentialsError(
-                f"a token has at least {TOKEN_SIZE_MIN} characters of ASCII, and no blanks"
+                f"a token has at least {TOKEN_SIZE_MIN} characters of ASCII, and no blanks: choose"
+                " another one"
             )
         self._token = token
         self._are_members = protection is Protection.TLS

@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 from peermesh.gateways.webhdfs.errors import InvalidRequest, NotFound, Unsupported
 from peermesh.gateways.webhdfs.limits import FILE_SIZE_MAX, USER_SIZE_MAX
 from peermesh.gateways.webhdfs.paths import Path, parse_path, unquote_path
+from wire.scalars import INTEGER_MAX
 
 URL_PREFIX: Final = "/webhdfs/v1"
 
@@ -153,10 +154,11 @@ class Parameters:
         return word == "true"
 
     def number(self, name: str, default: int) -> int:
-        """Give a parameter that is a number from zero on."""
+        """Give a parameter that is a number from zero on, of 63 bits, as Java's are."""
         word = self.text(name, str(default))
-        if not (word.isascii() and word.isdigit() and len(word) <= 19):
-            raise InvalidRequest(f"{name}={word!r:.40}: it is a number from 0 on")
+        is_number = word.isascii() and word.isdigit() and len(word) <= len(str(INTEGER_MAX))
+        if not is_number or int(word) > INTEGER_MAX:
+            raise InvalidRequest(f"{name}={word!r:.40}: it is a number from 0 to {INTEGER_MAX}")
         return int(word)
 
     def user(self) -> str:

@@ -75,6 +75,8 @@ def parse_order(line: str) -> Order:
             return Status()
         case ["help"] if way is None:
             return Help()
+        case ["reset" | "reset-after", *_] if way not in (None, Direction.BOTH):
+            raise ValueError("a connection breaks as a whole: leave the way out")
         case _:
             return Apply(_parse_fault(words, line), way or Direction.BOTH)
 

@@ -33,7 +33,7 @@ def test_a_token_is_fetched_at_the_gateway_and_left_out_of_logs():
     assert "credential" in settings["spark.redaction.regex"]
 
 
-@pytest.mark.parametrize("gateways", [(), ("node1",), ("node1:port",), (":1",)])
+@pytest.mark.parametrize("gateways", [(), ("node1",), ("node1:port",), (":1",), ("node1:70000",)])
 def test_what_is_no_address_is_refused(gateways):
     with pytest.raises(InvalidGateways):
         spark_conf(*gateways)

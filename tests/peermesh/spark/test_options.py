@@ -44,6 +44,7 @@ def test_places_are_offsets_or_times():
         ({"startingOfsets": "latest"}, "no option 'startingofsets'"),
         ({"store": "x"}, "one of the options log and store"),
         ({"peers": "nowhere"}, "no address"),
+        ({"peers": f"here:{'9' * 5_000}"}, "no address"),
         ({"peers": ""}, "option peers"),
         ({"maxOffsetsPerTrigger": "0"}, "more than zero"),
         ({"maxOffsetsPerTrigger": "many"}, "is a number"),

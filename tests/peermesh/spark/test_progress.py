@@ -9,12 +9,12 @@ from dataclasses import asdict
 
 import pytest
 
-from peermesh import Batch
+from peermesh import Batch, Entry
 from peermesh.spark import Ledger
 from peermesh.spark.options import Writing
-from peermesh.spark.progress import TOPIC, Progress, overview, summarize
+from peermesh.spark.progress import TOPIC, JobOverview, Progress, overview, summarize
 from peermesh.spark.publication import publish_in_store
-from peermesh.spark.records import progress_key
+from peermesh.spark.records import RESERVED, progress_key
 
 REPORT = {
     "id": "1-2-3", "name": None, "batchId": 4, "numInputRows": 10, "batchDuration": 500,
@@ -93,6 +93,15 @@ def test_jobs_are_listed_with_batches_units_and_lags(store, mesh):
     assert "lag 4" in text
     parsed = json.loads(command("jobs", "jobs", "--json", peers=mesh[1]))
     assert parsed["jobs"]["count"]["progress"]["q"]["lag"] == 4
+
+
+@pytest.mark.parametrize("value", [None, 5, (), ("x",), {}, {"began": 1, "batch": "x"}])
+def test_what_others_write_under_our_keys_is_passed_over(value):
+    ours = [("job", "j"), ("query", "j", "q"), ("query", "j", 7), ("progress", "j", "q"),
+            ("sink", "q"), ("unit", "j"), ("else", "j")]  # fmt: skip
+    found = overview(Entry((RESERVED, *key), value, 1, None) for key in ours)
+    assert found.sinks == {}
+    assert found.jobs == {"j": JobOverview()}
 
 
 def test_progress_is_watched_live(mesh):

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 COMMAND = [sys.executable, "-m", "peermesh.cli", "broker"]
 
 
@@ -46,7 +48,30 @@ def test_clients_say_that_there_is_no_broker(free_port):
         assert "no broker is in the registry" in found.stderr
 
 
-def test_a_range_of_ports_is_read():
-    found = run("edge", "--ports", "8000-7000")
+@pytest.mark.parametrize("hosts", ["", "here:port"])
+def test_a_place_of_zookeeper_is_read(hosts):
+    found = run("edge-sub", "a", "--zookeeper", hosts)
+    assert (found.returncode, found.stderr.count("\n")) == (1, 1)
+    assert "HOST:PORT[,HOST:PORT]" in found.stderr
+
+
+@pytest.mark.parametrize("ports", ["8000-7000", "7000", "²-³", f"7000-{'9' * 5_000}"])
+def test_a_range_of_ports_is_read(ports):
+    found = run("edge", "--ports", ports)
     assert found.returncode == 2
     assert "FIRST-LAST" in found.stderr
+
+
+def test_a_broker_that_says_nothing_every_so_often_stays_too():
+    start = [*COMMAND, "edge", "--registry", "127.0.0.1:0", "--json"]
+    with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = json.loads(process.stdout.readline())["address"]
+            assert json.loads(process.stdout.readline()) == {"event": "active"}
+            sent = run("edge-pub", "-r", address, "weather", '"rain"', "--wait", "5")
+            assert (sent.returncode, sent.stderr) == (0, "")
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+            assert process.returncode == 128 + signal.SIGTERM
+        finally:
+            process.kill()

@@ -217,6 +217,14 @@ async def test_long_names_are_refused_by_the_registry_and_not_tried_for_ever(kit
         await world.check()
 
 
+async def test_a_path_of_slashes_makes_no_thousand_nodes(kit) -> None:
+    async with besieged(kit) as world:
+        async with intruder(world.host.registry_address[1], desk.HERE) as bad:
+            await bad.send(messages.write(Ask(1, "write", "/" * desk.NODE_SIZE_MAX, "")))
+            assert "names" in (await bad.hear(Answer)).error
+        await world.check()
+
+
 # Without a network, in virtual time.
 
 

@@ -37,7 +37,20 @@ def test_the_formats_are_the_documented_ones():
 
 
 @pytest.mark.parametrize(
-    "data", ["", "nonsense", ":1", "a:", "a:0", "a:65536", "a:-1", "a:1\nb:2", "a:1:x", "a:٣"]
+    "data",
+    [
+        "",
+        "nonsense",
+        ":1",
+        "a:",
+        "a:0",
+        "a:65536",
+        "a:-1",
+        "a:1\nb:2",
+        "a:1:x",
+        "a:٣",
+        "a:" + "9" * 5_000,
+    ],
 )
 def test_what_is_no_address_is_refused(data):
     with pytest.raises(RegistryError, match="is no address"):

@@ -35,6 +35,7 @@ def test_a_layout_says_modules_and_links() -> None:
     ("text", "place"),
     [
         ("modules", "no TOML"),
+        ("modules = " + "[" * 5_000, "nested too deep"),
         ("module = 1", "'module'"),
         ("modules = 1", "modules = 1"),
         ("modules = { a = 1 }", r"\[modules.a\] is no table"),

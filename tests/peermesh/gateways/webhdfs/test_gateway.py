@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 
 import pytest
 
@@ -320,6 +320,17 @@ def test_an_address_that_is_taken_is_named(store, gateway):
     with pytest.raises(AddressInUse, match=str(gateway.port)):
         with blocking.serve_webhdfs(store, port=gateway.port):
             pass
+
+
+def test_a_gateway_that_broke_is_no_secret(store, monkeypatch):
+    @asynccontextmanager
+    async def breaks(_store, **_options):
+        yield None
+        raise OSError("the listener is gone")
+
+    monkeypatch.setattr("peermesh.gateways.serve_webhdfs", breaks)
+    with pytest.raises(OSError, match="the listener is gone"), blocking.serve_webhdfs(store):
+        pass
 
 
 def test_a_gateway_counts_what_it_does(gateway, client):

@@ -35,6 +35,14 @@ def read_all(sock: socket.socket) -> bytes:
     return answer
 
 
+def test_a_number_that_no_store_can_hold_is_refused(gateway, client):
+    target = f"{URL_PREFIX}/a?op=CREATE&data=true&blocksize={2**63}"
+    with dial(gateway) as bad:
+        bad.sendall(f"PUT {target} HTTP/1.1\r\n".encode() + HOST + b"Content-Length: 0\r\n\r\n")
+        assert bad.recv(65_536).startswith(b"HTTP/1.1 400 ")
+    assert client.names("/") == []
+
+
 @pytest.mark.parametrize(
     ("said", "status"),
     [

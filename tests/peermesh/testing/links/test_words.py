@@ -60,6 +60,8 @@ def test_a_line_is_an_order(line, order):
         ("loss 2", "between 0 and 1"),
         ("status forth", "write help"),
         ("explode", "'explode' is no order: write help"),
+        ("reset forth", "leave the way out"),
+        ("reset-after 1 back", "leave the way out"),
     ],
 )
 def test_what_is_no_order_says_what_to_write(line, advice):

@@ -1,0 +1,55 @@
+"""Numbers on the command line: seconds that a clock can count, and whole numbers that fit."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import click
+
+from wire.scalars import INTEGER_MAX
+
+SECONDS_MAX: Final = 1e9
+"""Thirty years: for ever, and its nanoseconds still fit into 64 bits when added to a date."""
+
+
+class Seconds(click.FloatRange):
+    """A time in seconds, within reason. ``nan`` is none, though Python reads it as a number."""
+
+    def __init__(self, least: float = 0, *, is_open: bool = False) -> None:
+        """Take no less than ``least``; if it ``is_open``, only more."""
+        super().__init__(min=least, min_open=is_open)
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - text, or a default
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> float:
+        """Read seconds."""
+        seconds = float(super().convert(value, param, ctx))
+        if math.isnan(seconds):
+            self.fail(f"{value!r} is no time: write seconds, as in 2.5", param, ctx)
+        if seconds > SECONDS_MAX:
+            self.fail(f"{value} s are too long: {SECONDS_MAX:.0f} are as good as ever", param, ctx)
+        return seconds
+
+
+class Whole(click.IntRange):
+    """A whole number that the mesh can carry."""
+
+    def __init__(self, least: int = 0) -> None:
+        """Take no less than ``least``."""
+        super().__init__(min=least)
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - text, or a default
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Read a number."""
+        number = int(super().convert(value, param, ctx))
+        if number > INTEGER_MAX:
+            self.fail(f"it does not fit into 64 bits: {INTEGER_MAX} is the most", param, ctx)
+        return number
