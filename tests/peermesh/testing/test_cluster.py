@@ -320,13 +320,16 @@ async def test_nodes_join_and_links_come_and_go(cluster):
 
 
 @everywhere
-async def test_settings_are_those_of_an_endpoint(cluster):
-    a, _, c = await cluster(3, ttl=1)
-    near, far = await (await cluster(2, ttl="1")).nodes[0].subscribe("/x"), await c.subscribe("/x")
-    assert await a.await_peer(c)
-    await a.publish("/x", 1)
-    await near.close()
-    assert await far.poll() == [], "it has crossed one link only"
+@pytest.mark.parametrize("ttl", [1, "1"])
+async def test_settings_are_those_of_an_endpoint(cluster, ttl):
+    line = await cluster(3, ttl=ttl)
+    a, b, c = line
+    near, far = await b.subscribe("/x"), await c.subscribe("/x")
+    assert await line.await_converged()
+    await a.publish("/x", "from a")
+    assert await near.get() == ("/x", "from a")
+    await b.publish("/x", "from b")
+    assert await far.get() == ("/x", "from b"), "that from a has crossed one link only"
 
 
 async def test_a_cluster_that_cannot_open_says_why_and_leaves_nothing(tmp_path):

@@ -127,6 +127,7 @@ async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, 
                     assert await reader.get(kit.WAIT) == ("a", 2)
                     async with open_edge_broker(registry=one) as first:
                         await expire(two)  # As if the second were cut off: then the first serves.
-                        await kit.until(lambda: first.broker.is_active != second.broker.is_active)
+                        await kit.until(lambda: first.broker.is_active)
+                        await kit.until(lambda: not second.broker.is_active)
                         await publisher.send("b", 1)
                         assert await publisher.flush(kit.WAIT)
