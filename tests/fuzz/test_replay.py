@@ -92,7 +92,8 @@ def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
     broken = {"values": "decode", "frames": "FrameDecoder", "control": "decode_control",
               "handshake": "FrameDecoder", "store": "Master", "texts": "parse_value",
               "lines": "PublisherSession", "agent": "Inbox", "edge": "Guest", "http": "Access",
-              "log": "Keeper", "mesh": "EndpointLoop", "tls": "_network", "webhdfs": "parse"}  # fmt: skip
+              "log": "Keeper", "mesh": "EndpointLoop", "tls": "_network",
+              "webhdfs": "parse"}  # fmt: skip
     assert broken.keys() == TARGETS.keys()
     target.check(data)
     monkeypatch.setattr(target, broken[name], misbehave)
