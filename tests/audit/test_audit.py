@@ -7,7 +7,8 @@ import json
 import pytest
 
 from tests.audit import requirements
-from tests.audit.verdict import is_good, verdict
+from tests.audit.__main__ import ask, tell
+from tests.audit.verdict import Verdict, is_good, verdict
 
 
 def report(*rows) -> str:
@@ -64,6 +65,24 @@ def test_only_an_answer_without_faults_is_good_where_it_is_required(text, passes
     found = verdict(text)
     assert is_good(found, is_required=False) is passes
     assert is_good(found, is_required=True) is passes_required
+
+
+@pytest.mark.parametrize("service", ["pypi", "osv"])
+def test_pip_audit_takes_what_it_is_told(service):
+    """An option that it does not know would look like a service that does not answer."""
+    pytest.importorskip("pip_audit")
+    assert ask({}, service) == Verdict((), (), ())  # nobody has to be asked for that
+
+
+@pytest.mark.parametrize("found", [None, verdict(report()), verdict(report(SKIPPED))])
+def test_what_nobody_has_looked_at_is_told_loudly(capsys, found):
+    tell("lowest", found)
+    assert capsys.readouterr().out.startswith("NOT AUDITED: the lowest versions.")
+
+
+def test_packages_that_were_left_out_are_told_loudly(capsys):
+    tell("lowest", verdict(report(SOUND, SKIPPED)))
+    assert "NOT AUDITED: unknown\n" in capsys.readouterr().out
 
 
 def test_a_fault_is_told_with_its_remedy():

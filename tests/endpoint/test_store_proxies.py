@@ -1,8 +1,5 @@
 """Stores without a copy, over real sockets: the nearest replica, fail-over, single writes."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,6 +10,7 @@ from endpoint.attaching import Backend
 from endpoint.store_proxy import StoreProxy
 from peermesh.blocking import Endpoint as BlockingEndpoint
 from stores.batch import Batch
+from tests.endpoint.rows import LIMIT, line
 from wire.errors import (
     GuardFailed,
     InvalidData,
@@ -22,32 +20,6 @@ from wire.errors import (
     StoreClosed,
     StoreError,
 )
-
-LIMIT = 30.0
-
-
-@asynccontextmanager
-async def line(count: int) -> AsyncIterator[list[Endpoint]]:
-    """Endpoints that are peers of their neighbours."""
-    async with trio.open_nursery() as nursery:
-        closing = trio.Event()
-
-        async def live(task_status: trio.TaskStatus[Endpoint]) -> None:
-            async with Endpoint() as endpoint:
-                task_status.started(endpoint)
-                await closing.wait()
-
-        with trio.fail_after(LIMIT):
-            endpoints = [await nursery.start(live) for _ in range(count)]
-            for left, right in pairwise(endpoints):
-                assert await right.peer("127.0.0.1", await left.listen())
-            for left in endpoints:
-                for right in endpoints:
-                    assert left is right or await left.await_peer(right.node_id())
-            try:
-                yield endpoints
-            finally:
-                closing.set()
 
 
 def nearest(proxy: StoreProxy) -> Endpoint:

@@ -5,7 +5,6 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from endpoint import Endpoint
 from endpoint.attaching import Backend
 from endpoint.store import Store
 from stores.batch import Batch
+from tests.endpoint.rows import LIMIT, line
 from wire.errors import (
     BackendFailure,
     GuardFailed,
@@ -24,31 +24,6 @@ from wire.errors import (
     StoreClosed,
     TypeClash,
 )
-
-LIMIT = 30.0
-
-
-@asynccontextmanager
-async def line(count: int) -> AsyncIterator[list[Endpoint]]:
-    """Endpoints in a row, each knowing all others."""
-    async with trio.open_nursery() as nursery:
-        endpoints = [Endpoint() for _ in range(count)]
-        closing = trio.Event()
-
-        async def live(endpoint: Endpoint, *, task_status: trio.TaskStatus[None]) -> None:
-            async with endpoint:
-                task_status.started()
-                await closing.wait()
-
-        for endpoint in endpoints:
-            await nursery.start(live, endpoint)
-        for left, right in pairwise(endpoints):
-            assert await right.peer("127.0.0.1", await left.listen(), retry=0)
-        for here in endpoints:
-            for there in endpoints:
-                assert here is there or await here.await_peer(there.node_id())
-        yield endpoints
-        closing.set()
 
 
 async def test_a_clone_works_across_hops_and_writes_back() -> None:

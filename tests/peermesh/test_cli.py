@@ -435,13 +435,13 @@ def test_a_shared_secret_opens_the_mesh_and_nothing_else_does(tmp_path):
     ClusterSecret.generate().save(file)
     text = ClusterSecret.from_file(file).text()
     with node("--master", "table", PEERMESH_SECRET=text) as (_, address):
-        at = ("--peer", address, "--wait", "5")
+        at = ("--peer", address, "--wait", "30")
         assert run("store", "put", "table", "1", "2", *at, "--secret-file", str(file)).stdout
         assert run("store", "get", "table", "1", *at, PEERMESH_SECRET=text).stdout == "2\n"
         refused = run("store", "get", "table", "1", "--peer", address, "--wait", "0.5")
         assert refused.returncode == ExitCode.TIMEOUT
         stranger = ClusterSecret.generate().text()
-        refused = run("store", "get", "table", "1", "--peer", address, "--wait", "0.5",
+        refused = run("store", "get", "table", "1", "--peer", address, "--wait", "3",
                       PEERMESH_SECRET=stranger)  # fmt: skip
         assert refused.returncode == ExitCode.TIMEOUT
         assert "secret" in refused.stderr

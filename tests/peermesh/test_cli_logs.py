@@ -94,11 +94,18 @@ def test_every_command_explains_itself(command):
     assert len(shown.stdout.split("\n\n")) >= 3, "usage, what it does, and the options"
 
 
-@pytest.mark.parametrize("arguments", ["append ev 1", "read ev", "append ev 1 --producer p -p h:1"])
-def test_a_command_given_wrongly_says_what_to_give(arguments):
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        ("append ev 1", "--peer HOST:PORT"),
+        ("read ev", "--peer HOST:PORT"),
+        ("append ev 1 --producer p -p h:1", "--producer and --sequence belong together"),
+    ],
+)
+def test_a_command_given_wrongly_says_what_to_give(arguments, advice):
     failed = run(*arguments.split())
     assert failed.returncode == ExitCode.USAGE
-    assert "--" in failed.stderr
+    assert advice in failed.stderr
 
 
 @contextmanager

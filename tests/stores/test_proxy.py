@@ -11,7 +11,7 @@ from stores import commands
 from stores.effects import Deposed, MasterLost
 from stores.outcomes import Applied, Refused
 from wire.encoding import encode
-from wire.errors import ErrorCode
+from wire.errors import DecodeError, ErrorCode
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ def test_a_proxy_may_only_write_in_its_own_name(world: Any, trio_of: Any) -> Non
     master, clone, proxy = trio_of
     writer = clone.core.requests.writer
     greeting = commands.GreetingCommand(1, writer, 0)
-    with pytest.raises(Exception, match="in the name of"):
+    with pytest.raises(DecodeError, match="in the name of"):
         master.hear(greeting, sender=proxy.core.entity)
 
 

@@ -63,25 +63,26 @@ def check(data: bytes) -> None:
     stream = ScriptedStream(pieces_of(data[HEAD_SIZE:], data[1]))
     token = TOKEN if data[0] & 1 else None
     with blunders_raised("peermesh.gateways.webhdfs"):
-        run(lambda: _converse(stream, token))
+        files = NoFiles()
+        run(lambda: _converse(stream, token, files))
     assert stream.socket.is_closed
     assert stream.sent[:9] in (b"", b"HTTP/1.1 ")
     if token and TOKEN.encode() not in data:
         assert b"\r\nHTTP/1.1 20" not in stream.sent
         assert not stream.sent.startswith(b"HTTP/1.1 20")
+        assert not files.written
 
 
-async def _converse(stream: ScriptedStream, token: str | None) -> None:
+async def _converse(stream: ScriptedStream, token: str | None, files: NoFiles) -> None:
     store = SimpleNamespace(runner=None)
     access = Access("127.0.0.1", token, Protection.PLAIN)
     gateway = serving.WebHDFSGateway(store, access, Network(None, allow_plain=False))  # type: ignore[arg-type]  # nothing is stored
-    files = gateway._service = NoFiles()  # type: ignore[assignment]  # as good as a store's
+    gateway._service = files  # type: ignore[assignment]  # as good as a store's
     limit = trio.CapacityLimiter(1)
     place = object()
     await limit.acquire_on_behalf_of(place)
     await gateway._converse(stream, limit, place)  # type: ignore[arg-type]  # as good as a socket's
     assert gateway.statistics().connections == 0
-    assert files.written >= 0
 
 
 def seeds() -> Iterator[bytes]:

@@ -124,8 +124,9 @@ def test_a_field_is_a_name_before_it_is_a_path():
     assert key(b'{"id": {}}', "id.orig_h") == MISSING
 
 
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
 json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    st.none() | st.booleans() | st.integers() | FINITE | st.text(max_size=40),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
@@ -133,11 +134,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_no_json_value_is_taken_for_a_missing_one_or_a_bad_line(value):
-    line = json.dumps({"a": value}).encode()
-    try:
-        found = key(line)
-    except BadLine:
-        return
+    found = key(json.dumps({"a": value}).encode())
     assert found not in (MISSING, BAD)
     # The key says all of the value, and of which type it is.
     assert json.dumps(json.loads(found), sort_keys=True) == json.dumps(value, sort_keys=True)

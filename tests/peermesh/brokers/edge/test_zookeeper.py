@@ -36,6 +36,12 @@ async def expire(registry) -> None:
     await trio.to_thread.run_sync(twin.close)
 
 
+def claim_of(*hosts) -> str:
+    """Say by what claim the one broker serves that does; nothing if there are none or two."""
+    claims = [host.broker._reign._claim for host in hosts if host.broker.is_active]
+    return claims[0] if len(claims) == 1 else ""
+
+
 async def test_the_tree_is_as_documented_and_ends_with_the_broker(kit, registry_at):
     with trio.fail_after(60):
         async with registry_at() as own, registry_at() as registry:
@@ -108,6 +114,10 @@ async def test_a_lost_session_of_broker_or_client_heals(kit, registry_at):
                     assert [data for _, data in await kit.take(reader, 2)] == [1, 2]
 
 
+# Two of kazoo's clients take one session from each other, and leave a socket to the collector.
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
+)
 async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, registry_at):
     with trio.fail_after(90):
         async with registry_at() as one, registry_at() as two, registry_at() as registry:
@@ -126,7 +136,9 @@ async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, 
                     await publisher.send("a", 2)
                     assert await reader.get(kit.WAIT) == ("a", 2)
                     async with open_edge_broker(registry=one) as first:
-                        await expire(two)  # As if the second were cut off: then the first serves.
-                        await kit.until(lambda: first.broker.is_active != second.broker.is_active)
+                        await expire(two)  # As if it were cut off: then serves who comes first.
+                        with trio.fail_after(kit.WAIT):
+                            while await registry.read("/broker") != claim_of(first, second):
+                                await trio.lowlevel.checkpoint()
                         await publisher.send("b", 1)
                         assert await publisher.flush(kit.WAIT)

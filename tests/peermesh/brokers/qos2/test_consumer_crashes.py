@@ -8,7 +8,6 @@ import pytest
 
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.limits import Pace
-from peermesh.brokers.qos2.lines import LineDecoder
 from peermesh.brokers.qos2.receiver import Deal, Declined, Receiver, Released
 from peermesh.brokers.qos2.steps import (
     Bury,
@@ -21,14 +20,15 @@ from peermesh.brokers.qos2.steps import (
     Send,
     Wait,
 )  # fmt: skip
+from tests.peermesh.brokers.qos2.dialogues import Dialogue, Step, explore
 
 MESSAGES = 2
 PAYLOAD = b"the same\nEND\n"
 """Of all messages: the MD5 does not tell them apart."""
 
 
-class World:
-    """All there is, the disks included."""
+class Consuming(Dialogue):
+    """A consumer of a topic with two messages."""
 
     faults_left = 2
     refusals_left = 0
@@ -37,6 +37,8 @@ class World:
     commits_late = False
 
     def __init__(self) -> None:
+        self.dealing: tuple[int, bool] | None = None
+        super().__init__()
         self.cursor = 0  # on the broker's disk, with all until the empty line
         self.owner = 0
         self.mark: int | None = None
@@ -45,29 +47,19 @@ class World:
         self.handled: list[int] = []  # on the consumer's disk
 
         self.released = 0
-        self.connections = 0
         self.asked: list[tuple[int, str, object]] = []
         """What connections wait for: their number, what, and for which message."""
-        self._cut()
 
     def _cut(self) -> None:
-        self.receiver: Receiver | None = None
-        self.session: ConsumerSession | None = None
-        self.decoder = LineDecoder()
-        self.heard = LineDecoder()
-        self.to_broker: list[bytes] = []
-        self.to_consumer: list[bytes] = []
-        self.dealing: tuple[int, bool] | None = None
+        super()._cut()
+        self.dealing = None
 
     # What may happen.
 
-    def moves(self) -> Iterator[tuple[str, tuple[object, ...]]]:
-        if self.receiver is None and self.cursor < MESSAGES:
-            yield "connect", ()
-        if self.to_broker:
-            yield "broker_hears", ()
-        if self.to_consumer:
-            yield "consumer_hears", ()
+    def has_work(self) -> bool:
+        return self.cursor < MESSAGES
+
+    def doings(self) -> Iterator[Step]:
         if self.dealing is not None:
             yield "consumer_deals", ()
             if self.refusals_left and not self.dealing[1]:
@@ -76,47 +68,24 @@ class World:
             if what != "fetch" or self.cursor < MESSAGES:
                 yield "broker_does", (at,)
 
-    def faults(self) -> Iterator[tuple[str, tuple[object, ...]]]:
-        if self.faults_left and self.receiver is not None:
-            yield "link_breaks", ()  # and the consumer's crash: his disk holds all he needs
-            yield "broker_crashes", ()
-
     def connect(self) -> None:
         self.connections += 1
         last = {"orders": max([*self.handled, 0])}
-        self.receiver = Receiver("billing", ("orders",), last)
+        self.client = Receiver("billing", ("orders",), last)
         self.session = ConsumerSession(Pace(resends_max=0))
         self.session.start()
-        self._of_receiver(self.receiver.start())
+        self._of_client(self.client.start())
 
-    def link_breaks(self) -> None:
-        self.faults_left -= 1
+    def lose_link(self) -> None:
+        """What the broker has begun to write goes on."""
         self.asked = [each for each in self.asked if each[1] not in ("fetch", "resume")]
-        self._cut()  # what the broker has begun to write goes on
 
-    def broker_crashes(self) -> None:
-        self.faults_left -= 1
+    def lose_broker(self) -> None:
         self.asked = []
-        self._cut()
 
-    def broker_hears(self) -> None:
-        self.decoder.feed(self.to_broker.pop(0))
-        self._broker_reads()
-
-    def _broker_reads(self) -> None:
-        while self.session is not None and not self.session.is_busy:
-            line = self.decoder.take(None)
-            if line is None:
-                return
-            self._of_session(self.session.receive(line))
-
-    def consumer_hears(self) -> None:
-        self.heard.feed(self.to_consumer.pop(0))
-        self._consumer_reads()
-
-    def _consumer_reads(self) -> None:
-        while self.receiver is not None and not self.receiver.is_busy:
-            data = self.heard.take(self.receiver.body_size)
+    def _client_reads(self) -> None:
+        while self.client is not None and not self.client.is_busy:
+            data = self.heard.take(self.client.body_size)
             if data is None:
                 return
             if data.startswith(b"PUBREL"):
@@ -124,7 +93,7 @@ class World:
             elif data.startswith(b"BEGIN"):
                 number = int(data.split()[2].rpartition(b"/")[2])
                 assert number > self.released, "it came again after PUBREL"
-            self._of_receiver(self.receiver.receive(data))
+            self._of_client(self.client.receive(data))
 
     def consumer_deals(self) -> None:
         """Deal with it on disk first, and then say so: a crash may come between."""
@@ -134,14 +103,14 @@ class World:
             self.dealing = (number, True)
             return
         self.dealing = None
-        self._of_receiver(self.receiver.handled())
-        self._consumer_reads()
+        self._of_client(self.client.handled())
+        self._client_reads()
 
     def consumer_refuses(self) -> None:
         self.refusals_left -= 1
         self.dealing = None
-        self._of_receiver(self.receiver.failed("not today"))
-        self._consumer_reads()
+        self._of_client(self.client.failed("not today"))
+        self._client_reads()
 
     # What the broker's driver does, one write to disk at a time.
 
@@ -219,7 +188,7 @@ class World:
         for step in steps:
             match step:
                 case Send(data):
-                    self.to_consumer.append(data)
+                    self.to_client.append(data)
                 case Enter():
                     self._then(self.connections, "enter", None)
                 case Open():
@@ -240,7 +209,7 @@ class World:
                     self._cut()
                     return
 
-    def _of_receiver(self, steps) -> None:
+    def _of_client(self, steps) -> None:
         for step in steps:
             match step:
                 case Send(data):
@@ -266,25 +235,25 @@ class World:
         assert len(self.handled) + len(self.letters) == MESSAGES
 
 
-class Refusing(World):
+class Refusing(Consuming):
     """The consumer refuses a message, which is a dead letter then."""
 
     faults_left = 2
     refusals_left = 1
 
 
-@pytest.mark.parametrize("kind", [World, Refusing])
-def test_every_crash_leaves_each_message_dealt_with_once(explorer, kind):
-    result = explorer(kind())
+@pytest.mark.parametrize("kind", [Consuming, Refusing])
+def test_every_crash_leaves_each_message_dealt_with_once(kind):
+    result = explore(kind())
     assert result.states > 500
     assert result.ends > 0
 
 
 @pytest.mark.parametrize(
     ("kind", "mistake"),
-    [(World, "commits_late"), (World, "is_fenced"), (Refusing, "marks_burials")],
+    [(Consuming, "commits_late"), (Consuming, "is_fenced"), (Refusing, "marks_burials")],
 )
-def test_the_enumeration_sees_a_broker_that_does_wrong(explorer, monkeypatch, kind, mistake):
-    monkeypatch.setattr(World, mistake, not getattr(World, mistake))
+def test_the_enumeration_sees_a_broker_that_does_wrong(monkeypatch, kind, mistake):
+    monkeypatch.setattr(Consuming, mistake, not getattr(Consuming, mistake))
     with pytest.raises(AssertionError):
-        explorer(kind())
+        explore(kind())

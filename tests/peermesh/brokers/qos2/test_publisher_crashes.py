@@ -7,86 +7,51 @@ from collections.abc import Iterator
 import pytest
 
 from peermesh.brokers.qos2.limits import Pace
-from peermesh.brokers.qos2.lines import LineDecoder
 from peermesh.brokers.qos2.publisher_session import PublisherSession
 from peermesh.brokers.qos2.sender import Completed, Outgoing, Rejected, Sender
 from peermesh.brokers.qos2.steps import Close, Send, Store, Wait
+from tests.peermesh.brokers.qos2.dialogues import Dialogue, Step, explore
 
 MESSAGES = 2
 FAULTS = 3
 PAYLOADS = {1: b"same\nEND\n", 2: b"same\nEND\n"}
 
 
-class World:
-    """All there is, the disks included."""
+class Publishing(Dialogue):
+    """A publisher with two messages."""
 
+    faults_left = FAULTS
     recognises_repetitions = True
     completes_early = False
 
     def __init__(self) -> None:
+        super().__init__()
         self.next_id = 1  # on the publisher's disk
         self.log: list[int] = []  # on the broker's
-        self.faults_left = FAULTS
-        self.connections = 0
         self.stores: list[tuple[int, int]] = []  # asked: connection, id
         self.written: list[tuple[int, int]] = []  # on disk, and the session does not know yet
-        self._cut()
 
-    def _cut(self) -> None:
-        self.sender: Sender | None = None
-        self.session: PublisherSession | None = None
-        self.decoder = LineDecoder()
-        self.answers = LineDecoder()
-        self.to_broker: list[bytes] = []
-        self.to_sender: list[bytes] = []
+    def has_work(self) -> bool:
+        return self.next_id <= MESSAGES
 
-    def moves(self) -> Iterator[tuple[str, tuple[object, ...]]]:
-        if self.sender is None and self.next_id <= MESSAGES:
-            yield "connect", ()
-        if self.to_broker:
-            yield "broker_hears", ()
-        if self.to_sender:
-            yield "sender_hears", ()
+    def doings(self) -> Iterator[Step]:
         for at in range(len(self.stores)):
             yield "disk_writes", (at,)
         for at in range(len(self.written)):
             yield "disk_reports", (at,)
 
-    def faults(self) -> Iterator[tuple[str, tuple[object, ...]]]:
-        if self.faults_left and self.sender is not None:
-            yield "link_breaks", ()  # and the publisher's crash: his disk holds all he needs
-            yield "broker_crashes", ()
-
     def connect(self) -> None:
         self.connections += 1
-        self.sender, self.session = Sender("till"), PublisherSession(Pace())
+        self.client, self.session = Sender("till"), PublisherSession(Pace())
         self.session.start()
-        self._of_sender(self.sender.start())
+        self._of_client(self.client.start())
 
-    def link_breaks(self) -> None:
-        self.faults_left -= 1
-        self._cut()  # what the broker has begun to write goes on
-
-    def broker_crashes(self) -> None:
-        self.faults_left -= 1
+    def lose_broker(self) -> None:
         self.stores, self.written = [], []
-        self._cut()
 
-    def broker_hears(self) -> None:
-        self.decoder.feed(self.to_broker.pop(0))
-        self._broker_reads()
-
-    def _broker_reads(self) -> None:
-        while self.session is not None and not self.session.is_busy:
-            data = self.decoder.take(self.session.body_size)
-            if data is None:
-                return
-            self._of_session(self.session.receive(data))
-
-    def sender_hears(self) -> None:
-        self.answers.feed(self.to_sender.pop(0))
-        while self.sender is not None and (line := self.answers.take(None)) is not None:
-            self._of_sender(self.sender.receive(line))
+    def _client_reads(self) -> None:
+        while self.client is not None and (line := self.heard.take(None)) is not None:
+            self._of_client(self.client.receive(line))
 
     def disk_writes(self, at: int) -> None:
         connection, number = self.stores.pop(at)
@@ -104,7 +69,7 @@ class World:
         for step in steps:
             match step:
                 case Send(data):
-                    self.to_sender.append(data)
+                    self.to_client.append(data)
                 case Store(publisher, number, topics, payload):
                     assert (publisher, topics) == ("till", ("orders",))
                     assert payload == PAYLOADS[number]
@@ -116,7 +81,7 @@ class World:
                 case Close(reason):
                     raise AssertionError(reason)
 
-    def _of_sender(self, steps) -> None:
+    def _of_client(self, steps) -> None:
         for step in steps:
             match step:
                 case Send(data):
@@ -126,9 +91,9 @@ class World:
                     self.next_id = number + 1
                 case Rejected() | Close():
                     raise AssertionError(step)
-        if self.sender is not None and self.sender.is_idle and self.next_id <= MESSAGES:
+        if self.client is not None and self.client.is_idle and self.next_id <= MESSAGES:
             number = self.next_id
-            self._of_sender(self.sender.publish(Outgoing(number, ("orders",), PAYLOADS[number])))
+            self._of_client(self.client.publish(Outgoing(number, ("orders",), PAYLOADS[number])))
 
     def check(self) -> None:
         assert self.log == [1, 2][: len(self.log)], "lost, doubled, or in another order"
@@ -138,14 +103,14 @@ class World:
         assert self.next_id == MESSAGES + 1
 
 
-def test_every_crash_leaves_each_message_in_the_log_once(explorer):
-    result = explorer(World())
+def test_every_crash_leaves_each_message_in_the_log_once():
+    result = explore(Publishing())
     assert result.states > 1_000
     assert result.ends > 0
 
 
 @pytest.mark.parametrize("mistake", ["completes_early", "recognises_repetitions"])
-def test_the_enumeration_sees_a_broker_that_does_wrong(explorer, monkeypatch, mistake):
-    monkeypatch.setattr(World, mistake, not getattr(World, mistake))
+def test_the_enumeration_sees_a_broker_that_does_wrong(monkeypatch, mistake):
+    monkeypatch.setattr(Publishing, mistake, not getattr(Publishing, mistake))
     with pytest.raises(AssertionError):
-        explorer(World())
+        explore(Publishing())

@@ -62,7 +62,9 @@ def test_heads_beyond_measure_are_refused(gateway, client, said, status):
         with suppress(BrokenPipeError, ConnectionResetError):
             bad.sendall(said)
         answer = read_all(bad)
-        assert answer.startswith(f"HTTP/1.1 {status} ".encode()) or not answer
+        # What is long is not read to its end, and then the system may cut off the answer.
+        is_cut_off = not answer and len(said) > limits.HEAD_SIZE_MAX
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode()) or is_cut_off
     assert client.names("/") == []
 
 

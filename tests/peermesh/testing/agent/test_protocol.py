@@ -46,6 +46,8 @@ def test_what_is_no_message_is_refused():
         with pytest.raises(DecodeError, match="is no message between a cluster and its agents"):
             list(Inbox().feed(LENGTH.pack(len(encoded)) + encoded))
     whole = ("noted", bytes(16), 1, 1.5, "kind", "text", None, 0, (), ())
+    encoded = encode(whole)
+    assert len(list(Inbox().feed(LENGTH.pack(len(encoded)) + encoded))) == 1, "this one is"
     for value in (("reply", 1, 2, 3), ("reply", 1, 2, (4,)), ("reply", 1, 2, ((5, 6),)),
                   ("noted", 1), ("noted", 5, *whole[2:]), (*whole[:-1], 7)):  # fmt: skip
         encoded = encode(value)
