@@ -153,21 +153,23 @@ class Publication:
         """Publish many messages, in order, waiting for room between them."""
         group, append = self._group, list[bytes]().append
         open_topic, room = None, 0
-        for topic, data in batch:
-            # Between two awaits nobody else touches the group: its room can be counted here.
-            if topic == open_topic and type(data) is bytes:
-                room -= len(data) + PAYLOAD_CHARGE
-                if room > 0:
-                    append(data)
-                    continue
+        try:
+            for topic, data in batch:
+                # Between two awaits nobody else touches the group: its room can be counted here.
+                if topic == open_topic and type(data) is bytes:
+                    room -= len(data) + PAYLOAD_CHARGE
+                    if room > 0:
+                        append(data)
+                        continue
+                if open_topic is not None:
+                    group.room, open_topic = max(room, 0), None
+                if self.put(topic, data, None):
+                    await self.breathe()
+                group, append = self._group, self._group.payloads.append
+                open_topic, room = (None if group.is_sealed else self._bytes_topic), group.room
+        finally:  # A batch may break off where it is read from.
             if open_topic is not None:
                 group.room = max(room, 0)
-            if self.put(topic, data, None):
-                await self.breathe()
-            group, append = self._group, self._group.payloads.append
-            open_topic, room = (None if group.is_sealed else self._bytes_topic), group.room
-        if open_topic is not None:
-            group.room = max(room, 0)
 
     async def publish_values(self, topic: str, values: Iterable[Value]) -> None:
         """Publish many messages on one topic, in order, waiting for room between them."""
