@@ -420,7 +420,11 @@ class Endpoint:
         self.loop.publication.publish_nowait(topic, data, to)
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
-        """Publish many messages, in order, waiting for room between them."""
+        """Publish many messages, in order, waiting for room between them.
+
+        A batch is taken a thousand at a time. Of those among which one is refused, or after which
+        the batch raises, some or all are not published.
+        """
         self._check_open()
         await self.loop.publication.publish_batch(batch)
 

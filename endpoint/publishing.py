@@ -151,7 +151,11 @@ class Publication:
         self.put(topic, data, to)
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
-        """Publish many messages, in order, waiting for room between them."""
+        """Publish many messages, in order, waiting for room between them.
+
+        A batch is taken a thousand at a time. Of those among which one is refused, or after which
+        the batch raises, some or all are not published.
+        """
         source = iter(batch)
         while some := list(islice(source, BATCH_COUNT)):
             # Most batches are of one topic: that is found out at the speed of a comprehension.

@@ -70,14 +70,16 @@ class Judge:
                     f"partition {partition} ends at {self.staged_ends[partition]}: a consumer"
                     f" cannot be done with what is before {offset}"
                 )
-        count = len(self._cursors) + len(stage.cursors)
-        is_known = consumer in self._cursors or consumer in stage.cursors
-        if not is_known and count >= CONSUMERS_MAX:
-            raise InvalidData(f"a log has up to {CONSUMERS_MAX} consumers: forget some")
-        if not is_known and (count + 1) * len(self._partitions) > CURSORS_MAX:
-            raise InvalidData(f"a log has up to {CURSORS_MAX} cursors: forget some consumers")
+        if consumer not in self._cursors and consumer not in stage.cursors:
+            self._check_consumers(len(self._cursors.keys() | stage.cursors.keys()) + 1)
         stage.move_cursor(consumer, positions)
         return Applied(0)
+
+    def _check_consumers(self, count: int) -> None:
+        if count > CONSUMERS_MAX:
+            raise InvalidData(f"a log has up to {CONSUMERS_MAX} consumers: forget some")
+        if count * len(self._partitions) > CURSORS_MAX:
+            raise InvalidData(f"a log has up to {CURSORS_MAX} cursors: forget some consumers")
 
     def _trim(self, partition: int, offset: int, stage: LogStage) -> Applied:
         start = max(self._partitions[partition].start, min(offset, self.staged_ends[partition]))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from stores.log.limits import BLOCK_COUNT_MAX, BLOCK_SIZE_MAX, BLOCK_SPAN_NS
-from wire.errors import ErrorCode, InvalidData, NoSuchPartition
+from wire.errors import InvalidData, NoSuchPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +172,3 @@ def lag(cursor: Sequence[tuple[int, int]], spans: Sequence[Span]) -> int:
         span.end - min(max(committed.get(number, 0), span.start), span.end)
         for number, span in enumerate(spans)
     )
-
-
-def refusal_code(error: Exception) -> ErrorCode:
-    """Give the code that tells a writer what was wrong."""
-    code = getattr(error, "code", ErrorCode.UNSPECIFIED)
-    return code if isinstance(code, ErrorCode) else ErrorCode.UNSPECIFIED

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 import trio
 
 from endpoint import Endpoint, Outcome, StatusCode, Subscriber
+from endpoint.publishing import BATCH_COUNT
 from wire.errors import (
     LocalProtocolError,
 )
@@ -392,3 +394,22 @@ async def test_a_callback_is_told_of_the_end_even_if_it_had_no_time_to_wait(kit)
         await kit.until(lambda: told)
         assert not told[0]
         assert "shut down" in str(told[0])
+
+
+async def test_a_batch_that_breaks_off_harms_nothing_that_is_published_later(kit) -> None:
+    def batch(topic: str) -> Iterator[tuple[str, bytes]]:
+        for _ in range(BATCH_COUNT + 1_000):
+            yield topic, b"x"
+        raise KeyError("what the batch is read from broke")
+
+    async with kit.world() as world:
+        left, right = await world.add(), await world.add()
+        heard = right.subscribe("/")
+        await world.peer(left, right)
+        for _ in range(3):
+            with pytest.raises(KeyError):
+                await left.publish_batch(batch("/a"))
+        await left.publish("/b", 1)
+        assert await kit.gather(heard, 3 * BATCH_COUNT) == [("/a", b"x")] * 3 * BATCH_COUNT
+        assert await heard.get() == ("/b", 1)
+        assert left.peers()

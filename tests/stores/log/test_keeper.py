@@ -309,3 +309,18 @@ def test_a_keeper_gives_way_to_a_later_one_and_acknowledges_nothing_any_more(
     world.keepers = [later]
     world.settle()
     assert later.read() == {0: "kept"}
+
+
+def test_consumers_that_move_are_counted_once(world, monkeypatch):
+    monkeypatch.setattr("stores.log.judge.CONSUMERS_MAX", 4)
+    keeper = world.keeper()
+    move = keeper.core.requests.move_cursor
+    for name in "abc":
+        move(name, ((0, 0),))
+    world.settle()
+    for name in "abc":
+        move(name, ((0, 0),))
+    fourth, fifth = move("d", ((0, 0),)), move("e", ((0, 0),))
+    world.settle()
+    assert isinstance(keeper.outcomes[fourth], Applied)
+    assert "up to 4 consumers: forget some" in keeper.outcomes[fifth].text
