@@ -14,6 +14,7 @@ from endpoint.status import StatusCode, StatusEvent
 from endpoint.transport import Transport
 from handshake.directory import Standing
 from handshake.effects import Established, Failed, Redundant
+from wire.addresses import join_address
 from wire.errors import (
     ErrorCode,
     MeshError,
@@ -158,20 +159,19 @@ class Dialer:
         return Outcome(reached=False, reason=str(error), error=error)
 
     def _unavailable(self, error: BaseException) -> PeerUnavailable:
-        host, port = self.address
         detail = str(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
         return PeerUnavailable(
-            f"nobody answers at {host}:{port} ({detail}): check the address, and that the other "
-            "endpoint listens"
+            f"nobody answers at {join_address(*self.address)} ({detail}): check the address,"
+            " and that the other endpoint listens"
         )
 
     def _refusal(self, code: ErrorCode, reason: str) -> MeshError:
-        host, port = self.address
+        where = join_address(*self.address)
         if code in _INCOMPATIBLE:
-            return PeerIncompatible(f"{host}:{port}: {reason}")
+            return PeerIncompatible(f"{where}: {reason}")
         if code is ErrorCode.NOT_AUTHORIZED:
-            return PeerNotTrusted(f"{host}:{port}: {reason}")
-        error = PeerUnavailable(f"no peering with {host}:{port}: {reason}")
+            return PeerNotTrusted(f"{where}: {reason}")
+        error = PeerUnavailable(f"no peering with {where}: {reason}")
         error.code = code
         return error
 

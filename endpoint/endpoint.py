@@ -38,6 +38,7 @@ from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.ticket import JoinTicket
+from wire.addresses import join_address
 from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.topics import check_topic
@@ -341,7 +342,7 @@ class Endpoint:
             dialer.stop()
             del self._dialers[key]
         if peering is None and dialer is None:
-            reason = f"cannot unpeer from {address}:{port}: it is no peer; see peers()"
+            reason = f"cannot unpeer from {join_address(*key)}: it is no peer; see peers()"
             event = StatusEvent(
                 StatusCode.CANNOT_REMOVE_PEER, None, key, ErrorCode.PEER_INVALID, reason
             )
@@ -351,7 +352,7 @@ class Endpoint:
             with trio.move_on_after(GRACE_SECONDS):
                 await self.loop.drain(peering)
             self._part(peering, "unpeered")
-        return Outcome(reached=True, reason=f"no longer peered with {address}:{port}")
+        return Outcome(reached=True, reason=f"no longer peered with {join_address(*key)}")
 
     def _find(self, key: tuple[str, int], dialer: Dialer | None) -> Peering | None:
         if dialer is not None and dialer.peer is not None:

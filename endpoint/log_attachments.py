@@ -5,6 +5,7 @@ Imported when the first log is attached: an endpoint without logs does without t
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -77,7 +78,7 @@ def take_retention(options: dict[str, object]) -> Retention:
         seconds = seconds.total_seconds()
     limits = (seconds, options.pop("keep_count", None), options.pop("keep_bytes", None))
     for limit in limits:
-        if limit is not None and (not isinstance(limit, int | float) or limit <= 0):
+        if limit is not None and not (isinstance(limit, int | float) and 0 < limit < math.inf):
             raise InvalidData(f"{limit!r} is no limit: give a positive number, or None for none")
     age, count, size = cast("tuple[float | None, ...]", limits)
     return Retention(

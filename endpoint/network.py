@@ -17,7 +17,7 @@ from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
-from wire.addresses import PORT_MAX
+from wire.addresses import PORT_MAX, join_address
 from wire.errors import AddressInUse, CredentialsError, PeerNotTrusted, PeerUnavailable
 
 BACKLOG: Final = 128
@@ -128,7 +128,7 @@ class Network:
             is_taken = any(getattr(cause, "errno", None) in _TAKEN for cause in causes)
             advice = "choose another port, or 0 for a free one" if is_taken else "check the address"
             detail = getattr(error, "strerror", None) or error
-            text = f"cannot listen at {address}:{port} ({detail}): {advice}"
+            text = f"cannot listen at {join_address(address, port)} ({detail}): {advice}"
             raise AddressInUse(text) from error
 
     async def connect(self, address: str, port: int) -> Transport:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from wire.addresses import join_address
 from wire.errors import CredentialsError, ErrorCode
 from wire.identifiers import EndpointId
 
@@ -70,7 +71,7 @@ class StatusEvent:
     def __str__(self) -> str:
         """Write one line for a log."""
         who = str(self.endpoint) if self.endpoint is not None else "unknown endpoint"
-        where = f" at {self.address[0]}:{self.address[1]}" if self.address is not None else ""
+        where = f" at {join_address(*self.address)}" if self.address is not None else ""
         # A peer's words stay in their line, and write nothing but text.
         reason = "".join(each if each.isprintable() else "?" for each in self.reason)
         return f"{self.status}: {who}{where}: {reason}"

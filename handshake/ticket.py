@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from handshake.secret import ClusterSecret
-from wire.addresses import PORT_MAX, split_address
+from wire.addresses import PORT_MAX, join_address, split_address
 from wire.errors import CredentialsError
 
 TICKET_PREFIX: Final = "peermesh://"
@@ -50,8 +50,8 @@ class JoinTicket:
 
     def text(self) -> str:
         """Write it as one line, to be kept as safe as a password."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{TICKET_PREFIX}{host}:{self.port}/{self.secret.text()}"
+        where = join_address(self.host, self.port)
+        return f"{TICKET_PREFIX}{where}/{self.secret.text()}"
 
 
 def is_ticket(text: str) -> bool:

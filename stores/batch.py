@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import timedelta
 from typing import Final, Self
 
@@ -21,6 +22,8 @@ def span_ns(expiry: float | timedelta | None) -> int | None:
         return (expiry.days * 86_400 + expiry.seconds) * _NANOSECONDS + expiry.microseconds * 1_000
     if not isinstance(expiry, (int, float)):
         raise InvalidData(f"an expiry is seconds or a timedelta, not {type(expiry).__name__}")
+    if not math.isfinite(expiry):
+        raise InvalidData(f"an expiry of {expiry} seconds: give a number, or None for no end")
     return round(expiry * _NANOSECONDS)
 
 

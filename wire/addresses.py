@@ -25,3 +25,8 @@ def split_address(text: str) -> tuple[str, int] | None:
     if not host or port is None:
         return None
     return host.removeprefix("[").removesuffix("]"), port
+
+
+def join_address(host: str, port: int) -> str:
+    """Write what ``split_address`` reads."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

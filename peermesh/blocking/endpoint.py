@@ -35,6 +35,7 @@ from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.status import StatusSubscriber
 from peermesh.blocking.store import Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
+from wire.addresses import join_address
 from wire.errors import EndpointClosed
 from wire.identifiers import EndpointId
 from wire.topics import check_topic
@@ -151,7 +152,7 @@ class Endpoint:
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             return await self._core.peer(address, port, retry)
         # A ticket is not to be seen.
-        where = "the address of the ticket" if port is None else f"{address}:{port}"
+        where = "the address of the ticket" if port is None else join_address(address, port)
         return Outcome(reached=False, reason=f"no peering with {where} within {timeout} s yet")
 
     def unpeer(self, address: str, port: int) -> Outcome:

@@ -20,6 +20,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds
 from peermesh.cli.qos2 import qos2
 from peermesh.cli.running import Stopped
+from wire.addresses import join_address
 from wire.errors import MeshError
 
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
@@ -110,7 +111,8 @@ class _Bus:
     def _join(self, stack: ExitStack, mesh: Mesh) -> blocking.Endpoint:
         endpoint = stack.enter_context(mesh.blocking_endpoint())
         for host, port in mesh.listen:
-            click.echo(f"listening on {host}:{endpoint.listen(host, port)}", err=True)
+            bound = endpoint.listen(host, port)
+            click.echo(f"listening on {join_address(host, bound)}", err=True)
         for host, port in mesh.peers:
             outcome = endpoint.peer(host, port, timeout=mesh.wait)
             if not outcome:

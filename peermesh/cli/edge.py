@@ -31,7 +31,7 @@ from peermesh.cli.messages import read_argument, read_values, reading_options, w
 from peermesh.cli.numbers import Seconds
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType
-from wire.addresses import PORT_MAX, read_port
+from wire.addresses import PORT_MAX, join_address, read_port
 
 REGISTRY_PORT: Final = 4050
 """Where the embedded registry listens, unless something else is said."""
@@ -209,7 +209,7 @@ class _Teller:
     async def tell(self, host: Host) -> None:
         """Write until cancelled."""
         address = host.registry_address
-        where = f"{address[0]}:{address[1]}" if address is not None else None
+        where = join_address(*address) if address is not None else None
         if where is not None:
             self._say({"event": "registry", "address": where}, f"registry at {where}")
         async with trio.open_nursery() as nursery:

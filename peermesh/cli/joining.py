@@ -12,6 +12,7 @@ import click
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
 from peermesh.cli.trust import Address, AddressType, Trust
+from wire.addresses import join_address
 
 _SECRET_FILE: Final = click.option(
     "--secret-file", type=click.Path(path_type=Path), metavar="FILE",
@@ -88,5 +89,5 @@ def show_ticket(text: str, *, as_json: bool) -> None:
     found = JoinTicket.parse(sys.stdin.readline() if text == "-" else text)
     fingerprint = found.secret.fingerprint()
     shown = {"host": found.host, "port": found.port, "fingerprint": fingerprint}
-    where = f"{found.host}:{found.port}"
+    where = join_address(found.host, found.port)
     _say(shown, f"{where}, secret with the fingerprint {fingerprint}", as_json=as_json)

@@ -34,6 +34,7 @@ from peermesh.testing.links import (
     open_link,
 )
 from peermesh.testing.links.words import WORDS_HELP, Apply, Heal, Help, Status, parse_order
+from wire.addresses import join_address
 
 LINK_HELP = f"""\
 Lead TCP connections from LISTEN to TARGET, through faults.
@@ -162,11 +163,12 @@ class _Operator:
                 )
                 link = await stack.enter_async_context(opening)
             except OSError as error:
-                text = f"cannot listen on {listen[0]}:{listen[1]}: {error.strerror or error}"
+                text = f"cannot listen on {join_address(*listen)}: {error.strerror or error}"
                 raise CommandFailed(text) from error
             for fault, direction in faults:
                 await link.apply(fault, direction=direction)
-            text = f"listening on {link.host}:{link.port}, leading to {target[0]}:{target[1]}"
+            here = join_address(link.host, link.port)
+            text = f"listening on {here}, leading to {join_address(*target)}"
             self._say("listening", text, host=link.host, port=link.port, target=list(target))
             async for line in read_stdin():
                 await self._obey(link, line.decode("utf-8", "replace"))

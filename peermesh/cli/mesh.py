@@ -27,6 +27,7 @@ from peermesh.cli.trust import (
     PeerType,
     Trust,
 )
+from wire.addresses import join_address
 
 if TYPE_CHECKING:
     from endpoint.store_handle import StoreHandle
@@ -127,7 +128,7 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
     """Listen, and peer with everybody; raises ``CommandFailed`` for who does not answer in time."""
     for host, port in mesh.listen:
         bound = await endpoint.listen(host, port)
-        click.echo(f"listening on {host}:{bound}", err=True)
+        click.echo(f"listening on {join_address(host, bound)}", err=True)
     with endpoint.subscribe_status() as status:
         waiting = dict.fromkeys(mesh.peers)
 
@@ -141,7 +142,7 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
                     nursery.start_soon(peer, address)
         for host, port in waiting:
             raise CommandFailed(
-                f"no peering with {host}:{port} within {mesh.wait:g} s:"
+                f"no peering with {join_address(host, port)} within {mesh.wait:g} s:"
                 f" {_last_reason(status, (host, port))}",
                 ExitCode.TIMEOUT,
             )

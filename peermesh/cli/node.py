@@ -13,6 +13,7 @@ from peermesh import Backend, Endpoint, StatusEvent
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.running import run
+from wire.addresses import join_address
 
 Say = Callable[..., None]
 
@@ -100,7 +101,9 @@ class _Node:
     async def _listen(self, endpoint: Endpoint) -> None:
         for host, port in self._mesh.listen:
             bound = await endpoint.listen(host, port)
-            self._say("listening", f"listening on {host}:{bound}", host=host, port=bound)
+            self._say(
+                "listening", f"listening on {join_address(host, bound)}", host=host, port=bound
+            )
 
     def _on_status(self, event: StatusEvent) -> None:
         self._say(

@@ -17,6 +17,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
 from peermesh.cli.running import run
 from peermesh.cli.trust import Address, AddressType, tls_option
+from wire.addresses import join_address
 
 
 @click.group()
@@ -127,7 +128,9 @@ class _Server:
     async def _join(self, endpoint: Endpoint, nursery: trio.Nursery) -> None:
         for host, port in self._mesh.listen:
             bound = await endpoint.listen(host, port)
-            self._say("listening", f"listening on {host}:{bound}", host=host, port=bound)
+            self._say(
+                "listening", f"listening on {join_address(host, bound)}", host=host, port=bound
+            )
         for host, port in self._mesh.peers:
             nursery.start_soon(endpoint.peer, host, port)
 

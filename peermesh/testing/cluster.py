@@ -28,6 +28,7 @@ from peermesh.testing.shapes import UnknownShape
 from peermesh.testing.view import View, missing
 from peermesh.testing.worlds import world_class
 from peermesh.testing.worlds.world import LinkControl, World
+from wire.addresses import join_address
 from wire.errors import MeshError
 from wire.identifiers import EndpointId
 from wire.values import Count
@@ -150,7 +151,7 @@ class Cluster:
         asked = (self._world.address(name), 0)
         host, address = await self._world.start(name, directory, asked, self._settings)
         node = self._nodes[name] = Node(name, host, address, self)
-        self._note("start", f"at {address[0]}:{address[1]}", node)
+        self._note("start", f"at {join_address(*address)}", node)
         for other in dials:
             await self.connect(name, other)
         return node

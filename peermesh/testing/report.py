@@ -10,6 +10,7 @@ from endpoint.flight import Record
 from peermesh.testing.faults import Direction, LinkFault
 from peermesh.testing.recorder import Event, merge
 from peermesh.testing.view import View
+from wire.addresses import join_address
 from wire.identifiers import EndpointId
 
 EVENTS_MAX: Final = 60
@@ -93,7 +94,7 @@ def _topology(snapshot: Snapshot, names: dict[EndpointId, str]) -> Iterator[str]
         peers = ", ".join(sorted(names.get(link, str(link)) for link in links)) or "nobody"
         seen = f"peers with {peers}" if node.view is not None else "did not answer"
         host, port = node.address
-        yield f"  {node.name}  {node.state}, {host}:{port}, {seen}"
+        yield f"  {node.name}  {node.state}, {join_address(host, port)}, {seen}"
     for dials, listens, faults in snapshot.links:
         standing = ", ".join(f"{fault} {direction.value}" for fault, direction in faults)
         yield f"  {dials} dials {listens}" + (f"; faults: {standing}" if standing else "")

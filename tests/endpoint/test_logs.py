@@ -266,8 +266,9 @@ async def test_partitions_stay_as_they_were(kit, tmp_path):
             assert await log.partition_count() == 4
         with pytest.raises(InvalidData, match="a log of 4 partitions, not 2"):
             await endpoint.attach_log("log", partitions=2, backend=Backend.SQLite, path=path)
-        with pytest.raises(InvalidData, match="no limit"):
-            await endpoint.attach_log("log", keep_count=0)
+        for limit in (0, math.nan, math.inf, "1"):
+            with pytest.raises(InvalidData, match="no limit"):
+                await endpoint.attach_log("log", keep_seconds=limit)
 
 
 async def test_retention_runs_by_itself(kit):

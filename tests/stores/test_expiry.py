@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from hypothesis import given, strategies as st
 
+from stores.batch import span_ns
 from stores.expiry import SLACK_COUNT, ExpiryQueue
+from wire.errors import InvalidData
 
 
 def test_keys_come_when_their_time_has_come_earliest_first():
@@ -52,3 +57,9 @@ def test_the_queue_agrees_with_looking_at_every_key(appointments):
         assert sorted(due) == sorted(key for key, at_ns in expiries.items() if at_ns <= now_ns)
         for key in due:
             del expiries[key]
+
+
+@pytest.mark.parametrize("expiry", [math.nan, math.inf, "1"])
+def test_what_is_no_number_of_seconds_is_no_expiry(expiry):
+    with pytest.raises(InvalidData, match="expiry"):
+        span_ns(expiry)

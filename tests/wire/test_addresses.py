@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wire.addresses import PORT_MAX, read_port, split_address
+from wire.addresses import PORT_MAX, join_address, read_port, split_address
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,7 @@ from wire.addresses import PORT_MAX, read_port, split_address
 )
 def test_host_and_port_come_apart(text, address):
     assert split_address(text) == address
+    assert join_address(*address) == text
 
 
 @pytest.mark.parametrize("port", ["", "-1", "65536", "²", "٣", "1_0", " 1", "9" * 5_000])

@@ -27,6 +27,7 @@ from peermesh.brokers.edge.messages import (
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.watching import Watchers
+from wire.addresses import join_address
 from wire.errors import MeshError
 from wire.framing import NodeFrame
 
@@ -87,7 +88,7 @@ class RemoteRegistry(Opened):
             try:
                 line = Line(await self._network.connect(host, port))
             except (OSError, MeshError, trio.BrokenResourceError) as error:
-                self.last_error = f"{host}:{port}: {error}"
+                self.last_error = f"{join_address(host, port)}: {error}"
                 await trio.sleep(AGAIN_SECONDS)
                 continue
             line.tell(Hello(self._id, HERE))

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from peermesh.brokers.edge.errors import RegistryError
-from wire.addresses import split_address
+from wire.addresses import join_address, split_address
 from wire.topics import check_topic
 
 ROOT: Final = "/topics"
@@ -39,7 +39,7 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         """Write ``IP_ADDRESS:PORT_NUMBER``; IPv6 in brackets."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_address(*self)
 
 
 class Addresses(NamedTuple):

@@ -26,6 +26,7 @@ from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
 from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.nurseries import open_serving_nursery
+from wire.addresses import join_address
 from wire.errors import PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger("peermesh.gateways.webhdfs")
@@ -73,8 +74,7 @@ class WebHDFSGateway:
     @property
     def address(self) -> str:
         """Give host and port, as in ``webhdfs://{address}/path``."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{host}:{self.port}"
+        return join_address(self.host, self.port)
 
     def is_active(self) -> bool:
         """Tell whether the store's master is here; otherwise everything is refused as standby."""
