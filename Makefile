@@ -8,8 +8,8 @@ VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 ARGS ?=
-# One more than there are cores, because tests of processes wait for most of their time.
-WORKERS ?= $(shell expr $$(nproc) + 1)
+# Two more than there are cores, because tests of processes wait for most of their time.
+WORKERS ?= $(shell expr $$(nproc) + 2)
 AUDIT ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.

@@ -51,7 +51,10 @@ def cli_commands() -> str:
 
 def _commands(name: str, command: click.Command) -> Iterator[tuple[str, str]]:
     if isinstance(command, click.Group):
-        for word, below in sorted(command.commands.items()):
+        context = click.Context(command)
+        for word in sorted(command.list_commands(context)):
+            below = command.get_command(context, word)
+            assert below is not None, word
             yield from _commands(f"{name} {word}", below)
     else:
         yield code(name), reading.words(command.get_short_help_str(limit=200))

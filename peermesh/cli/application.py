@@ -4,27 +4,33 @@ from __future__ import annotations
 
 import logging
 import os
-from importlib import metadata
+from importlib import import_module, metadata
 from typing import Final
 
 import click
 
-from peermesh.cli.broker import broker
-from peermesh.cli.certs import certs
-from peermesh.cli.check import check
-from peermesh.cli.demo import demo
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
-from peermesh.cli.joining import secret, ticket
-from peermesh.cli.link import link
-from peermesh.cli.logs import log
-from peermesh.cli.messages import pub, sub
-from peermesh.cli.node import node
-from peermesh.cli.qos2 import dlq
 from peermesh.cli.running import Stopped
-from peermesh.cli.serve import serve
-from peermesh.cli.spark import spark
-from peermesh.cli.stores import store
 from wire.errors import MeshError
+
+MODULES: Final = {
+    "broker": "broker",
+    "certs": "certs",
+    "check": "check",
+    "demo": "demo",
+    "dlq": "qos2",
+    "link": "link",
+    "log": "logs",
+    "node": "node",
+    "pub": "messages",
+    "secret": "joining",
+    "serve": "serve",
+    "spark": "spark",
+    "store": "stores",
+    "sub": "messages",
+    "ticket": "joining",
+}
+"""The module of each command, below ``peermesh.cli``."""
 
 GROUP_HELP = f"""\
 A brokerless mesh: publish and subscribe, and keep replicated stores.
@@ -50,35 +56,30 @@ def _version() -> str:
         return "(not installed)"
 
 
+class Commands(click.Group):
+    """Imports a command when it is asked for: who wants one of them need not wait for all."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name all of them."""
+        return list(MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Give the one of this name, if there is one."""
+        if cmd_name not in MODULES:
+            return None
+        command = getattr(import_module(f"peermesh.cli.{MODULES[cmd_name]}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+
 @click.group(
+    cls=Commands,
     help=GROUP_HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(_version())
 def application() -> None:
     """Gather the commands."""
-
-
-COMMANDS: Final = (
-    broker,
-    certs,
-    check,
-    demo,
-    dlq,
-    link,
-    log,
-    node,
-    pub,
-    secret,
-    serve,
-    spark,
-    store,
-    sub,
-    ticket,
-)
-
-for command in COMMANDS:
-    application.add_command(command)
 
 
 def _what_the_system_says(error: OSError) -> str:

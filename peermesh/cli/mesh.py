@@ -15,7 +15,7 @@ import trio
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
 from handshake.ticket import JoinTicket
-from peermesh import Endpoint, Store, blocking
+from peermesh import Endpoint, Store
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import Seconds
 from peermesh.cli.rights import RIGHTS_OPTIONS, take_rights
@@ -32,6 +32,7 @@ from wire.addresses import join_address
 if TYPE_CHECKING:
     from endpoint.store_handle import StoreHandle
     from endpoint.store_proxy import StoreProxy
+    from peermesh import blocking
 
 WAIT_SECONDS: Final = 10.0
 """How long commands wait for peers and masters where no other time is given."""
@@ -58,6 +59,8 @@ class Mesh:
 
     def blocking_endpoint(self) -> blocking.Endpoint:
         """Make the endpoint for threads; raises as ``endpoint`` does."""
+        from peermesh import blocking  # which commands without threads need not wait for
+
         trust = self.trust
         credentials, given = trust.credentials(), {**trust.given, **self.rights}
         return blocking.Endpoint(credentials=credentials, settings_file=trust.config, **given)
