@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Final
-
-import click
 
 from drawing import reading
 from drawing.markdown import code, table
 from drawing.reading import attributes
 from endpoint import Settings
 from endpoint.settings import PREFIX
-from peermesh.cli.application import application
+from peermesh.cli.application import application, commands_below
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 PACKAGES: Final = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
@@ -46,18 +43,9 @@ def make_targets() -> str:
 
 def cli_commands() -> str:
     """Draw the commands of the command line, in their own words."""
-    return table(("command", "does"), _commands("peermesh", application))
-
-
-def _commands(name: str, command: click.Command) -> Iterator[tuple[str, str]]:
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for word in sorted(command.list_commands(context)):
-            below = command.get_command(context, word)
-            assert below is not None, word
-            yield from _commands(f"{name} {word}", below)
-    else:
-        yield code(name), reading.words(command.get_short_help_str(limit=200))
+    found = commands_below(application, "peermesh")
+    rows = [(code(name), reading.words(each.get_short_help_str(limit=200))) for name, each in found]
+    return table(("command", "does"), rows)
 
 
 def cores() -> tuple[str, ...]:

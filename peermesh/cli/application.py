@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from importlib import import_module, metadata
 from typing import Final
 
@@ -80,6 +81,18 @@ class Commands(click.Group):
 @click.version_option(_version())
 def application() -> None:
     """Gather the commands."""
+
+
+def commands_below(command: click.Command, path: str) -> Iterator[tuple[str, click.Command]]:
+    """Give each command that does something, with the words that call it; for documents."""
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    context = click.Context(command)
+    for name in sorted(command.list_commands(context)):
+        below = command.get_command(context, name)
+        assert below is not None, name
+        yield from commands_below(below, f"{path} {name}")
 
 
 def _what_the_system_says(error: OSError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from peermesh.cli.application import application
+from peermesh.cli.application import application, commands_below
 from peermesh.cli.numbers import Seconds, Whole
 from wire.scalars import INTEGER_MAX
 
@@ -28,17 +28,10 @@ def test_a_number_that_the_mesh_cannot_carry_is_refused(text):
         Whole().convert(text, None, None)
 
 
-def types(command: click.Command) -> list[click.ParamType]:
-    found = [option.type for option in command.params]
-    for each in getattr(command, "commands", {}).values():
-        found += types(each)
-    return found
-
-
 def test_no_option_takes_a_number_without_end():
-    numbers = [
-        each for each in types(application) if isinstance(each, click.FloatRange | click.IntRange)
-    ]
+    options = [o for _, command in commands_below(application, "") for o in command.params]
+    types = [option.type for option in options]
+    numbers = [each for each in types if isinstance(each, click.FloatRange | click.IntRange)]
     assert len(numbers) > 60
     for each in numbers:
         assert isinstance(each, Seconds | Whole) or each.max is not None

@@ -10,10 +10,9 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-import click
 import pytest
 
-from peermesh.cli.application import application
+from peermesh.cli.application import application, commands_below
 
 PACKAGES = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
 ROOT = Path(__file__).parents[2]
@@ -89,18 +88,7 @@ def test_a_dataclass_shows_no_field_that_is_a_secret():
     assert not unknown, f"say field(repr=False), or in HARMLESS_FIELDS what they are: {unknown}"
 
 
-def commands(group: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None, name
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{path}{name} ")
-        else:
-            yield f"{path}{name}", command
-
-
-@pytest.mark.parametrize(("name", "command"), list(commands(application)))
+@pytest.mark.parametrize(("name", "command"), list(commands_below(application, "peermesh")))
 def test_no_command_takes_a_secret_as_an_argument(name, command):
     for parameter in command.params:
         for option in parameter.opts:
@@ -113,7 +101,7 @@ def test_every_file_of_secrets_and_every_variable_is_in_the_table():
     planted = (ROOT / "tests/secrecy/conftest.py").read_text()
     options = {
         option
-        for _, command in commands(application)
+        for _, command in commands_below(application, "peermesh")
         for parameter in command.params
         for option in parameter.opts
         if option.startswith("--")
