@@ -3,15 +3,21 @@
 All of it is plain Python, and needs nothing installed there but what Spark's own Python sources
 need, which is pyarrow. ``cbor2`` in it is our stand-in; TLS wants the compiled ``cryptography``,
 and with it ``spark.archives``.
+
+Beside each module is its bytecode for the Python that makes the zip, because Python keeps none for
+modules in zips: each process of an executor would compile all of them. Another Python passes over
+what is not for it, and reads the module.
 """
 
 from __future__ import annotations
 
 import argparse
+import py_compile
 import zipfile
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 PACKAGES: Final = (
@@ -28,11 +34,23 @@ OLDEST: Final = (1980, 1, 1, 0, 0, 0)
 
 def build(target: Path) -> None:
     """Write the zip; raises ``ModuleNotFoundError`` for a package that is not here."""
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+    with (
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive,
+        TemporaryDirectory() as folder,
+    ):
         for name, path in sorted(_files()):
-            archive.writestr(zipfile.ZipInfo(name, OLDEST), path.read_bytes())
-            if name == STAND_IN:
-                archive.writestr(zipfile.ZipInfo("cbor2.py", OLDEST), path.read_bytes())
+            for each in [name, "cbor2.py"] if name == STAND_IN else [name]:
+                compiled = _compile(each, path, Path(folder))
+                archive.writestr(zipfile.ZipInfo(each, OLDEST), path.read_bytes())
+                archive.writestr(zipfile.ZipInfo(f"{each}c", OLDEST), compiled)
+
+
+def _compile(name: str, path: Path, folder: Path) -> bytes:
+    """Give the bytecode of a module, which holds without a look at the module's date."""
+    result = folder / "compiled.pyc"
+    mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    py_compile.compile(str(path), str(result), name, doraise=True, invalidation_mode=mode)
+    return result.read_bytes()
 
 
 def _files() -> Iterator[tuple[str, Path]]:

@@ -75,9 +75,27 @@ def package(tmp_path_factory):
 def test_the_zip_holds_only_plain_python(package):
     with zipfile.ZipFile(package) as archive:
         names = archive.namelist()
-    assert all(name.endswith(".py") for name in names)
-    assert "cbor2.py" in names
+    assert all(name.endswith((".py", ".pyc")) for name in names)
+    assert {"cbor2.py", "cbor2.pyc"} <= set(names)
     assert not [name for name in names if name.startswith("peermesh/testing/")]
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_bytecode_is_for_the_python_that_made_it_and_others_read_the_source(
+    package, tmp_path, is_ours
+):
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(package) as archive, zipfile.ZipFile(other, "w") as made:
+        for name in archive.namelist():
+            data = archive.read(name)
+            is_foreign = name.endswith("c") and not is_ours
+            made.writestr(name, b"\0\0\0\0" + data[4:] if is_foreign else data)
+    script = "import wire.limits; print(wire.limits.__file__)"
+    found = subprocess.run(
+        [sys.executable, "-S", "-c", script],
+        capture_output=True, text=True, check=True, env={"PYTHONPATH": str(other)}, cwd=tmp_path,
+    )  # fmt: skip
+    assert found.stdout.strip().endswith("wire/limits.pyc" if is_ours else "wire/limits.py")
 
 
 SCRIPT = """
