@@ -195,7 +195,7 @@ def by_archive(package, folder):
     path = folder / "deps.tar.gz"
     with tarfile.open(path, "w:gz") as archive, zipfile.ZipFile(package) as zipped:
         names = {name.partition("/")[0] for name in zipped.namelist()}
-        for name in names - {"cbor2.py"} | {"cbor2"}:
+        for name in names - {"cbor2.py", "cbor2.pyc"} | {"cbor2"}:
             archive.add(Path(importlib.import_module(name).__file__).parent, name)
     arrow = Path(importlib.import_module("pyarrow").__file__).parent.parent
     settings = {"spark.archives": f"{path}#deps", "spark.executorEnv.PYTHONPATH": f"deps:{arrow}"}
