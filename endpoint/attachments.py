@@ -33,9 +33,9 @@ from stores.persistence import StoreBackend
 from stores.proxy import Proxy
 from wire.errors import (
     BackendFailure,
+    EndpointClosed,
     InvalidData,
     MasterExists,
-    MeshError,
     NoSuchMaster,
     StoreError,
 )
@@ -83,10 +83,16 @@ async def closed_on_failure(close: Callable[[], None]) -> AsyncIterator[None]:
     """Let go of a backend if nobody becomes its owner within the block."""
     try:
         yield
-    except MeshError:
+    except BaseException:
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(close)
         raise
+
+
+def check_open(loop: EndpointLoop) -> None:
+    """Raise ``EndpointClosed`` if the endpoint was closed while a file was read."""
+    if not loop.is_open:
+        raise EndpointClosed("the endpoint was closed before the store or log was attached")
 
 
 def check_replicas(replicas: int) -> None:
@@ -150,9 +156,9 @@ class Attachments:
         self._check(name, hears, speaks)
         keeper = make_backend(backend, name, dict(options), self._around.open_file)
         epoch_min = started_at(self._around.now_ns())
-        loaded = await trio.to_thread.run_sync(keeper.load, epoch_min)
-        durable, now_ns = keeper.is_durable, self._around.now_ns()
         async with closed_on_failure(keeper.close):
+            loaded = await trio.to_thread.run_sync(keeper.load, epoch_min)
+            durable, now_ns = keeper.is_durable, self._around.now_ns()
             self._check(name, hears, speaks)
             core = Master(
                 self._entity(), loaded, is_durable=durable, replicas=replicas, now_ns=now_ns
@@ -236,6 +242,7 @@ class Attachments:
         return Store(runner, close)
 
     def _start(self, runner: StoreRunner) -> None:
+        check_open(self._loop)
         runner.guarding = self._guarding(runner.name)
         self._loop.add_store(runner.hears, runner)
         self._loop.start_task(runner.flush_forever)

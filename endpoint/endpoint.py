@@ -124,7 +124,6 @@ class Endpoint:
         self._listening: list[trio.CancelScope] = []
         self._dialers: dict[tuple[str, int], Dialer] = {}
         self._arriving = 0
-        self._is_open = False
         self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
 
@@ -148,7 +147,7 @@ class Endpoint:
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self.loop.nursery = self._nursery
-        self._is_open = self.loop.publication.is_open = True
+        self.loop.is_open = self.loop.publication.is_open = True
         self.loop.start_task(self.loop.tick_forever)
         if self._network.is_refreshable:
             self.loop.start_task(self._network.refresh_forever)
@@ -181,8 +180,8 @@ class Endpoint:
         Waits for ``grace`` seconds at most for stores, and as long for peers that do not answer.
         May be called twice.
         """
-        if self._is_open:
-            self._is_open = False
+        if self.loop.is_open:
+            self.loop.is_open = False
             try:
                 await self._leave(grace)
             finally:
@@ -218,7 +217,7 @@ class Endpoint:
         self.loop.start_task(function, *arguments)
 
     def _check_open(self) -> None:
-        if not self._is_open:
+        if not self.loop.is_open:
             raise EndpointClosed(
                 "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"
             )
@@ -241,7 +240,7 @@ class Endpoint:
         """
         self._check_open()
         listeners = await self._network.listen(address, port)
-        if not self._is_open:
+        if not self.loop.is_open:
             for listener in listeners:
                 listener.socket.close()
         serve = partial(
@@ -261,7 +260,7 @@ class Endpoint:
         handshakes_max = min(limits.handshakes_max, files)
         is_full = self._arriving >= handshakes_max
         is_full |= len(self.loop.peerings) >= min(limits.connections_max, 2 * files)
-        if is_full or not self._is_open:
+        if is_full or not self.loop.is_open:
             stream.socket.close()
             return
         if len(self.loop.greeter) >= handshakes_max:
@@ -276,7 +275,7 @@ class Endpoint:
             return
         finally:
             self._arriving -= 1
-        if not self._is_open:
+        if not self.loop.is_open:
             transport.close()
             return
         await self.loop.serve(transport, address)
@@ -398,11 +397,11 @@ class Endpoint:
 
     async def _await_peer(self, node_id: EndpointId, timeout: float) -> Outcome:
         with trio.move_on_after(timeout):
-            while not self._core.is_reachable(node_id) and self._is_open:
+            while not self._core.is_reachable(node_id) and self.loop.is_open:
                 await self.loop.changed.park()
         if self._core.is_reachable(node_id):
             return Outcome(reached=True, reason=f"endpoint {node_id} is known here")
-        if not self._is_open:
+        if not self.loop.is_open:
             return Outcome(reached=False, reason="the endpoint was shut down")
         reason = self._core.explain_unreachable(node_id)
         self.loop.note("barrier", f"await_peer gave up after {timeout} s: {reason}", node_id)

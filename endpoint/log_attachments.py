@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import trio
 
 from endpoint.attaching import PATIENCE_SECONDS, Backend
-from endpoint.attachments import check_replicas, closed_on_failure
+from endpoint.attachments import check_open, check_replicas, closed_on_failure
 from endpoint.guarding import Guarding
 from endpoint.log import Log
 from endpoint.log_collector import collect
@@ -192,6 +192,7 @@ class LogAttachments:
     def _run(
         self, core: LogCore, name: str, backend: LogBackend | None, patience: Patience
     ) -> LogRunner:
+        check_open(self._loop)
         runner = LogRunner(
             self._loop,
             core,

@@ -100,6 +100,7 @@ class EndpointLoop:
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
+        self.is_open = False
         """Where the endpoint's tasks live while it is open."""
         self._context = copy_context()
         self._policy = settings.overflow_policy

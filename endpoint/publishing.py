@@ -192,14 +192,14 @@ class Publication:
         charge = PAYLOAD_CHARGE + (lengths[0] if is_even else max(lengths, default=0))
         at = 0
         while at < len(payloads):
-            if self._put(topic, kind, to, payloads[at]):
+            is_time = self._put(topic, kind, to, payloads[at])
+            # As many more as fit into the group for sure, at once; and before anybody else can
+            # open another one, who publishes while we breathe.
+            begin, group = at + 1, self._group
+            at = min(begin + max(0, group.room - 1) // charge, len(payloads))
+            group.add_run(payloads[begin:at], lengths[begin:at])
+            if is_time:
                 await self.breathe()
-            at += 1
-            # As many more as fit into the open group for sure, at once.
-            group = self._group
-            end = at + max(0, group.room - 1) // charge
-            group.add_run(payloads[at:end], lengths[at:end])
-            at = max(at, min(end, len(payloads)))
 
     def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
         """Add a message to the open group, or open another; true if it is time to ``breathe``."""
@@ -223,7 +223,8 @@ class Publication:
 
     def _begin(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
         group = self._group
-        if not group.is_sealed:
+        was_open = not group.is_sealed
+        if was_open:
             group.seal()
         self._counted += group.count
         way = self._last_way
@@ -245,7 +246,8 @@ class Publication:
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)
-        return group.is_sealed
+        # Whoever changes the topic with each message fills outboxes with a frame for each.
+        return was_open or group.is_sealed
 
     def command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's commands: never waits, and what finds no room is dropped.
@@ -267,13 +269,14 @@ class Publication:
 
     async def breathe(self) -> None:
         """Wait until no outbox of the last message's way is full; let other tasks run at times."""
-        self._since_yield += self._group.count
+        hops = self._hops  # Others publish meanwhile.
+        self._since_yield += self._group.count or 1
         if self._since_yield >= YIELD_COUNT:
             self._since_yield = 0
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
-        for connection in self._hops:
+        for connection in hops:
             outbox = connection.outbox
             while outbox.is_full and connection.is_open and not outbox.is_lossy:
                 await connection.room.park()

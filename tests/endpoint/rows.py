@@ -1,9 +1,9 @@
-"""Endpoints in a row, for tests of what goes on between those that are not peers."""
+"""Endpoints in a row or a star, for tests of what goes on between those that are not peers."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import pairwise
 
 import trio
@@ -11,12 +11,22 @@ import trio
 from endpoint import Endpoint
 
 LIMIT = 30.0
-"""Seconds: far more than anything takes that is done with a row."""
+"""Seconds: far more than anything takes that is done with them."""
+
+
+def line(count: int) -> AbstractAsyncContextManager[list[Endpoint]]:
+    """Give endpoints that are peers of their neighbours, and know all others."""
+    return linked(count, pairwise(range(count)))
+
+
+def star(leaf_count: int) -> AbstractAsyncContextManager[list[Endpoint]]:
+    """Give endpoints that are all peers of the first one, and know all others."""
+    return linked(1 + leaf_count, ((0, leaf) for leaf in range(1, 1 + leaf_count)))
 
 
 @asynccontextmanager
-async def line(count: int) -> AsyncIterator[list[Endpoint]]:
-    """Give endpoints that are peers of their neighbours, and know all others."""
+async def linked(count: int, links: Iterable[tuple[int, int]]) -> AsyncIterator[list[Endpoint]]:
+    """Give endpoints with these links, of which each knows all others."""
     async with trio.open_nursery() as nursery:
         closing = trio.Event()
 
@@ -27,8 +37,9 @@ async def line(count: int) -> AsyncIterator[list[Endpoint]]:
 
         with trio.fail_after(LIMIT):
             endpoints = [await nursery.start(live) for _ in range(count)]
-            for left, right in pairwise(endpoints):
-                assert await right.peer("127.0.0.1", await left.listen(), retry=0)
+            for left, right in links:
+                port = await endpoints[left].listen()
+                assert await endpoints[right].peer("127.0.0.1", port, retry=0)
             for here in endpoints:
                 for there in endpoints:
                     assert here is there or await here.await_peer(there.node_id())

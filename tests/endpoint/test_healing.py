@@ -301,7 +301,7 @@ async def test_leaving_the_block_while_somebody_shuts_down_loses_nothing(kit) ->
             for _ in range(200):
                 await endpoint.publish("/t", bytes(100_000))
             nursery.start_soon(endpoint.shutdown)
-            await kit.until(lambda: not endpoint._is_open)
+            await kit.until(lambda: not endpoint.loop.is_open)
         assert endpoint.peers() == []
 
 

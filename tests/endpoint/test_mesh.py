@@ -225,14 +225,19 @@ async def test_batches_of_any_mixture_arrive_in_order_and_are_read_as_batches(ki
         with right.subscribe("/a") as subscriber:
             await world.known()
             values = [bytes([n]) * n * 40 if n % 5 else n for n in range(200)] * 10
-            await left.publisher("/a").publish_batch(iter(values))
             pairs = [("/a" if n % 7 < 4 else "/a/b", value) for n, value in enumerate(values)]
-            await left.publish_batch(iter(pairs))
-            read = []
-            while len(read) < 2 * len(values):
-                batch = await subscriber.get_batch()
-                assert batch
-                read += batch
+
+            async def publish() -> None:
+                await left.publisher("/a").publish_batch(iter(values))
+                await left.publish_batch(iter(pairs))
+
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(publish)
+                read = []
+                while len(read) < 2 * len(values):
+                    batch = await subscriber.get_batch()
+                    assert batch
+                    read += batch
             assert read == [*(("/a", value) for value in values), *pairs]
             with pytest.raises(TimeoutError, match="no message within"):
                 await subscriber.get_batch(timeout=0)
@@ -413,3 +418,46 @@ async def test_a_batch_that_breaks_off_harms_nothing_that_is_published_later(kit
         assert await kit.gather(heard, 3 * BATCH_COUNT) == [("/a", b"x")] * 3 * BATCH_COUNT
         assert await heard.get() == ("/b", 1)
         assert left.peers()
+
+
+@pytest.mark.parametrize("is_batch", [True, False])
+async def test_who_changes_the_topic_with_each_message_waits_for_room_too(kit, is_batch) -> None:
+    count, published = 20_000, 0
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/", queue_size=10) as slow:
+            await world.known()
+            (peering,) = left.loop.peerings.values()
+            async with trio.open_nursery() as nursery:
+
+                async def publish() -> None:
+                    nonlocal published
+                    for published in range(count):
+                        topic, data = f"/{published % 2}", published.to_bytes(1_000)
+                        if is_batch:
+                            await left.publish_batch([(topic, data)])
+                        else:
+                            await left.publish(topic, data)
+
+                nursery.start_soon(publish)
+                await kit.until(lambda: peering.connection.outbox.is_full)
+                assert published < count - 1
+                for number in range(count):
+                    assert await slow.get() == (f"/{number % 2}", number.to_bytes(1_000))
+
+
+async def test_what_tasks_publish_at_once_stays_on_its_topic(kit) -> None:
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/") as subscriber:
+            await world.known()
+            topics = {f"/{name}": name.encode() * 50 for name in "abc"}
+            async with trio.open_nursery() as nursery:
+                for topic, data in topics.items():
+                    for _ in range(5):
+                        batch = [data] * 1_500
+                        nursery.start_soon(left.publisher(topic).publish_batch, batch)
+                read: Counter[tuple[str, bytes]] = Counter()
+                while read.total() < 3 * 5 * 1_500:
+                    read.update(await subscriber.get_batch())
+            assert read == dict.fromkeys(topics.items(), 5 * 1500)

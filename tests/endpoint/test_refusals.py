@@ -120,7 +120,7 @@ async def test_a_port_that_cannot_be_is_refused_and_harms_nobody(kit, port: int)
         assert isinstance(outcome.error, PeerUnavailable)
         with pytest.raises(AddressInUse):
             await endpoint.listen(port=port)
-        assert endpoint._is_open
+        assert endpoint.loop.is_open
 
 
 async def test_one_attempt_at_a_closed_port_is_false_with_an_event(kit) -> None:

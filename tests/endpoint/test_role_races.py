@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +12,10 @@ import trio
 from endpoint import Endpoint
 from endpoint.attaching import Backend
 from endpoint.log import Log
-from wire.errors import BackendFailure, PromotionRefused, StoreError
-
-LIMIT = 20.0
+from endpoint.surroundings import surroundings
+from stores.backends.sqlite import SQLiteBackend
+from tests.endpoint.rows import LIMIT, star
+from wire.errors import BackendFailure, EndpointClosed, PromotionRefused, StoreError
 
 
 class Gate:
@@ -43,33 +43,6 @@ class Gate:
 def gate(log: Log, method: str, failure: BackendFailure | None = None) -> Gate:
     log.runner.backend = found = Gate(log.runner.backend, method, failure)
     return found
-
-
-@asynccontextmanager
-async def star(leaf_count: int) -> AsyncIterator[tuple[Endpoint, ...]]:
-    """Give endpoints that are all peers of the first one."""
-    with trio.fail_after(LIMIT):
-        async with trio.open_nursery() as nursery:
-            closing = trio.Event()
-
-            async def live(endpoint: Endpoint, task_status: trio.TaskStatus) -> None:
-                async with endpoint:
-                    task_status.started()
-                    await closing.wait()
-
-            endpoints = tuple(Endpoint() for _ in range(1 + leaf_count))
-            for endpoint in endpoints:
-                await nursery.start(live, endpoint)
-            port = await endpoints[0].listen()
-            for leaf in endpoints[1:]:
-                assert await leaf.peer("127.0.0.1", port, retry=0)
-            for one in endpoints:
-                for other in endpoints:
-                    assert one is other or await one.await_peer(other.node_id())
-            try:
-                yield endpoints
-            finally:
-                closing.set()
 
 
 async def test_of_two_promotions_at_once_one_is_refused() -> None:
@@ -183,3 +156,30 @@ async def test_a_deposed_keeper_collects_no_longer_nor_when_it_is_started_again(
         assert not old.is_keeper()
         assert await right.peer(*hub)
         await check()
+
+
+async def test_a_store_that_is_read_while_its_endpoint_ends_lets_go_of_its_file(
+    kit, tmp_path
+) -> None:
+    gates: list[Gate] = []
+
+    def open_slowly(path: str, options: dict[str, object]) -> Any:
+        gates.append(Gate(SQLiteBackend(path, **options), "load"))
+        return gates[-1]
+
+    async def attach(endpoint: Endpoint) -> None:
+        with pytest.raises(EndpointClosed, match="closed before the store or log was attached"):
+            await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
+
+    token = surroundings.set(replace(surroundings.get(), open_file=open_slowly))
+    endpoint = Endpoint()
+    surroundings.reset(token)
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery, endpoint:
+            nursery.start_soon(attach, endpoint)
+            await kit.until(lambda: gates and gates[0].is_reached.is_set())
+            await endpoint.shutdown()
+            gates[0].open()
+        async with Endpoint() as other:
+            store = await other.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
+            assert await (await store.put("a", 1)).applied()

@@ -528,6 +528,23 @@ ENDPOINT = [
         "        if False:\n",
         ("tests/endpoint/test_flow.py",),
     ),
+    Safeguard(
+        "a batch keeps to its own group",
+        "what one task publishes comes on the topic of another",
+        "endpoint/publishing.py",
+        "            begin, group = at + 1, self._group\n",
+        "            if is_time:\n                await self.breathe()\n            is_time = False\n"
+        "            begin, group = at + 1, self._group\n",
+        ("tests/endpoint/test_mesh.py",),
+    ),
+    Safeguard(
+        "a frame for each message waits as well",
+        "who changes the topic with each message fills the outbox without end",
+        "endpoint/publishing.py",
+        "        return was_open or group.is_sealed\n",
+        "        return group.is_sealed\n",
+        ("tests/endpoint/test_mesh.py",),
+    ),
 ]  # fmt: skip
 
 FACE = [
