@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 JAVA_VERSION_MIN = 17
+SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("checkpoints", "sink", "source")}
 IS_CI = os.environ.get("CI") == "true"
 
 # No deadline and no check for slowness: a slow machine is not a failing property.
@@ -51,6 +52,21 @@ def problem_of(item: pytest.Item) -> str | None:
     if is_zookeeper or item.get_closest_marker("spark") is not None:
         return java_problem()
     return None
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give a file to one worker, and all files that share a session of Spark as well."""
+    if config.getoption("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class OneSession(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            return "Spark" if file in SHARE_SPARK else file
+
+    return OneSession(config, log)
 
 
 @pytest.hookimpl(trylast=True)

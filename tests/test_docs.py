@@ -26,7 +26,6 @@ ROOT = Path(__file__).parent.parent
 LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid"}
 RUN_SECONDS_MAX = 280  # below the limit of such a test, so that the document is named
 SPARK_MARKS = [pytest.mark.spark, pytest.mark.timeout(300)]
-JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts in half the time
 EXAMPLE_LINES_MAX = 60
 
 FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\s`]*)")
@@ -92,11 +91,15 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the Python of a document with an empty folder as its own."""
     script = [(path.name, block.line, block.text) for block in of_language(path, "python")]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PEERMESH_")}
+    if any("pyspark" in text for _, _, text in script):
+        local = importlib.import_module("peermesh.spark.local")
+        clean["SPARK_HOME"] = str(local.link_home(folder.parent / "spark-home"))
+        clean["SPARK_SUBMIT_OPTS"] = " ".join(local.JVM_OPTIONS)
     return subprocess.run(
         [sys.executable, "-c", RUNNER],
         input=json.dumps(script),
         cwd=folder,
-        env={**clean, "PYTHONPATH": str(ROOT), "SPARK_SUBMIT_OPTS": JVM_OPTIONS},
+        env={**clean, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         timeout=RUN_SECONDS_MAX,

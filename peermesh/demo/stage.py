@@ -71,6 +71,7 @@ class Stage:
         self._killed = (Victim.KEEPER, 0.0)
         self._processed = self._shown = self._late = 0
         self._is_done = False
+        self._is_told = trio.Event()
         self._members = (
             Actor("store-a", self._assign_to(0), self._hear_of(0), module="member"),
             Actor("store-b", self._assign_to(1), self._hear_of(1), module="member"),
@@ -85,12 +86,13 @@ class Stage:
         self._play.directory.joinpath("spark").mkdir()
         below = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._play_all, (*self._members, self._keeper), below)
+            copies = (*self._members, self._keeper, self._viewer)
+            nursery.start_soon(self._play_all, copies, below)
             try:
                 async with trio.open_nursery() as others:
                     others.start_soon(self._watch)
                     others.start_soon(self._play_all, (self._sensor, self._driver), None)
-                    await self._viewer.play()
+                    await self._is_told.wait()
                     seconds = self._now()
                     others.cancel_scope.cancel()
             finally:
@@ -180,6 +182,8 @@ class Stage:
         self._on_any(self._viewer, report)
         if report["event"] == "progress":
             self._shown = report["lines"]
+        elif report["event"] == "table":
+            self._is_told.set()
 
     def _on_driver(self, report: Message) -> None:
         self._on_any(self._driver, report)

@@ -70,7 +70,7 @@ class Viewer:
             self.finishing.set()
 
     async def run(self) -> None:
-        """Show the table until it is finished, and hand it over."""
+        """Show the table until it is finished, hand it over, and keep it."""
         while not self.finishing.is_set():
             began = trio.current_time()
             await self._look()
@@ -86,6 +86,8 @@ class Viewer:
                 pass
         await self._look()
         await self._hand_over()
+        # The master waits for our copy, too, with all that the driver may still have to say.
+        await trio.sleep_forever()
 
     async def _look(self) -> None:
         try:
@@ -113,7 +115,7 @@ class Viewer:
 
 
 async def run(assignment: Assignment) -> None:
-    """Be the viewer until the table is finished, or the supervisor ends it."""
+    """Be the viewer until the supervisor ends it."""
     reports = Reports(assignment.reports)
     token = trio.lowlevel.current_trio_token()
     async with Endpoint(forwarding=False) as endpoint, trio.open_nursery() as nursery:
@@ -130,7 +132,6 @@ async def run(assignment: Assignment) -> None:
             ).start()
             reports.send("showing")
             await viewer.run()
-        nursery.cancel_scope.cancel()
 
 
 if __name__ == "__main__":

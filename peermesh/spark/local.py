@@ -33,7 +33,6 @@ FOREIGN: Final = (
     "PYSPARK_GATEWAY_PORT",
     "PYSPARK_SUBMIT_ARGS",
     "SPARK_CONF_DIR",
-    "SPARK_HOME",
     "SPARK_LOCAL_DIRS",
     "SPARK_REMOTE",
 )
@@ -58,8 +57,8 @@ class LocalSpark:
     ) -> None:
         """Start it; its temporary files go to ``directory``. ``settings`` come on top of ours.
 
-        It changes the environment of this process, which is how Spark's JVM and its Python workers
-        are told: one a process.
+        Until it is stopped the environment of this process is another, which is how Spark's JVM
+        and its Python workers are told: one a process.
         """
         logging = directory / "log4j2.properties"
         logging.write_text(LOGGING)
@@ -68,15 +67,15 @@ class LocalSpark:
             f"-Djava.io.tmpdir={directory}",
             f"-Dlog4j2.configurationFile={logging.as_uri()}",
         )
-        for variable in FOREIGN:
-            os.environ.pop(variable, None)
-        if (settings or {}).get("spark.master", "").startswith("local-cluster"):
-            os.environ["SPARK_HOME"] = str(link_home(directory / "home"))
-        os.environ.update(
-            PYSPARK_PYTHON=sys.executable,
-            SPARK_LOCAL_IP="127.0.0.1",
-            SPARK_SUBMIT_OPTS=" ".join(options),
-            TMPDIR=str(directory),
+        self._before = _swap_environment(
+            {
+                **dict.fromkeys(FOREIGN),
+                "SPARK_HOME": str(link_home(directory / "home")),
+                "PYSPARK_PYTHON": sys.executable,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+                "SPARK_SUBMIT_OPTS": " ".join(options),
+                "TMPDIR": str(directory),
+            }
         )
         configuration = _configuration(name, directory).setAll(list((settings or {}).items()))
         self._context = SparkContext(conf=configuration)
@@ -90,6 +89,7 @@ class LocalSpark:
     def stop(self) -> None:
         """End it, and its processes."""
         self._context.stop()
+        _swap_environment(self._before)
 
     def __enter__(self) -> Self:
         """Use it within the block."""
@@ -106,11 +106,25 @@ class LocalSpark:
 
 
 def link_home(directory: Path) -> Path:
-    """Make a home of links to the real one, since workers of a local cluster write into it."""
-    directory.mkdir()
+    """Make a home for Spark, of links to the real one but without its Python.
+
+    That is the same Python as ours in a zip, for which no bytecode is kept: each process that Spark
+    starts would spend most of a second compiling it. And workers of a local cluster write into
+    their home. It may be there already, from somebody who was killed.
+    """
+    directory.mkdir(exist_ok=True)
     for path in Path(pyspark.__file__).parent.iterdir():
-        (directory / path.name).symlink_to(path)
+        link = directory / path.name
+        if path.name != "python" and not link.is_symlink():
+            link.symlink_to(path)
     return directory
+
+
+def _swap_environment(variables: Mapping[str, str | None]) -> dict[str, str | None]:
+    """Set variables, or remove those that are ``None``; give what they were."""
+    before = {name: os.environ.pop(name, None) for name in variables}
+    os.environ.update({name: value for name, value in variables.items() if value is not None})
+    return before
 
 
 def _configuration(name: str, directory: Path) -> SparkConf:

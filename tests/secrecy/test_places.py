@@ -354,7 +354,7 @@ def reports_of_failing_tests(planted, tmp_path):
 def the_demo(planted, tmp_path):
     events = tmp_path / "events.jsonl"
     events.write_text("".join(f'{{"k": "{number % 5}"}}\n' for number in range(500)))
-    options = ("--json", "--kill", "none", "--input", events, "--key", "k")
+    options = ("--json", "--kill", "none", "--pace", "1", "--input", events, "--key", "k")
     return run('"is_exact": true', "demo", *options, **planted.environment)
 
 

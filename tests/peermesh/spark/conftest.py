@@ -1,4 +1,4 @@
-"""What the tests with Spark share: one session for a module, quick to start and quiet."""
+"""What the tests with Spark share: one session for all, quick to start and quiet."""
 
 from __future__ import annotations
 
@@ -15,26 +15,8 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 SETTINGS = {
     "spark.master": "local[2,4]",  # tasks are tried again, as in a cluster
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": "512m",
     "spark.sql.shuffle.partitions": "1",
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
-    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
-    ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
-
-LOGGING = """\
-rootLogger.level = error
-rootLogger.appenderRef.stderr.ref = stderr
-appender.stderr.type = Console
-appender.stderr.name = stderr
-appender.stderr.target = SYSTEM_ERR
-appender.stderr.layout.type = PatternLayout
-appender.stderr.layout.pattern = %d{HH:mm:ss.SSS} %p %c: %m%n%ex
-"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -46,37 +28,22 @@ def _leaves_the_mesh():
         joining.leave()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def spark(tmp_path_factory):
     """Give a session of which the workers import this tree."""
     pytest.importorskip("pyspark")
     pytest.importorskip("pyarrow")
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")  # Spark's own, about pandas and numpy
-        from pyspark.sql import SparkSession
-
         from peermesh.spark import register
+        from peermesh.spark.local import LocalSpark
 
-        folder = tmp_path_factory.mktemp("spark")
-        logging = folder / "log4j2.properties"
-        logging.write_text(LOGGING)
         path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-        options = (
-            "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -Xlog:disable"
-            f" -Djava.io.tmpdir={folder} -Dlog4j2.configurationFile={logging.as_uri()}"
-        )
-        for name, value in {
-            "PYTHONPATH": os.pathsep.join(path),
-            "PYSPARK_PYTHON": sys.executable,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "SPARK_SUBMIT_OPTS": options,
-        }.items():
-            patch.setenv(name, value)
-        builder = SparkSession.builder.appName("peermesh tests").config(map=SETTINGS)
-        session = builder.config("spark.local.dir", str(folder)).getOrCreate()
-        register(session)
-        yield session
-        session.stop()
+        patch.setenv("PYTHONPATH", os.pathsep.join(path))
+        with LocalSpark("peermesh tests", tmp_path_factory.mktemp("spark"), SETTINGS) as local:
+            session = local.session()
+            register(session)
+            yield session
 
 
 @pytest.fixture

@@ -24,7 +24,6 @@ from py4j.protocol import Py4JJavaError  # noqa: E402 - only where there is Spar
 
 from peermesh.spark import trial  # noqa: E402 - only where there is Spark, the line above says
 from peermesh.spark.configuration import spark_conf  # noqa: E402 - only where there is Spark, the line above says
-from peermesh.spark.local import LocalSpark  # noqa: E402 - only where there is Spark, the line above says
 from peermesh.spark.trial import Kind  # noqa: E402 - only where there is Spark, the line above says
 
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
@@ -96,16 +95,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory, gateway, pair):
-    before = dict(os.environ)
-    settings = spark_conf(gateway) | spark_conf(*(server.address for server in pair))
-    folder = tmp_path_factory.mktemp("spark")
-    try:
-        with LocalSpark("checkpoints", folder, settings) as local:
-            yield local.session()
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
+def spark(spark, gateway, pair):
+    """A session of its own, since kinds of jobs are set in it; it knows the gateways."""
+    known = spark.sparkContext._jsc.hadoopConfiguration()
+    for setting in (spark_conf(gateway), spark_conf(*(server.address for server in pair))):
+        for name, value in setting.items():
+            known.set(name.removeprefix("spark.hadoop."), value)
+    return spark.newSession()
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,7 @@ def forget_last_commit(folder):
     commits = folder / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     commits.joinpath(str(last)).unlink()
+    commits.joinpath(f".{last}.crc").unlink()
     return last
 
 
