@@ -98,7 +98,7 @@ def test_no_command_takes_a_secret_as_an_argument(name, command):
 
 def test_every_file_of_secrets_and_every_variable_is_in_the_table():
     table = (ROOT / "tests/secrecy/test_places.py").read_text()
-    planted = (ROOT / "tests/secrecy/conftest.py").read_text()
+    planted = (ROOT / "tests/secrecy/planted.py").read_text()
     options = {
         option
         for _, command in commands_below(application, "peermesh")

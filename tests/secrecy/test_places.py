@@ -1,7 +1,8 @@
 """No secret appears anywhere but where it was put: one table of places, each searched for all.
 
 To add a place, write a function that gives the text that somebody may see there, and put ``@place``
-before it. ``test_complete.py`` says what else has to be there.
+before it. ``test_complete.py`` says what else has to be there. The demo, with Spark in it, is
+searched where a whole run of it is tested.
 """
 
 from __future__ import annotations
@@ -350,24 +351,10 @@ def reports_of_failing_tests(planted, tmp_path):
     return "\n".join([done.stdout, done.stderr, *pages])
 
 
-@place
-def the_demo(planted, tmp_path):
-    events = tmp_path / "events.jsonl"
-    events.write_text("".join(f'{{"k": "{number % 5}"}}\n' for number in range(500)))
-    options = ("--json", "--kill", "none", "--pace", "1", "--input", events, "--key", "k")
-    return run('"is_exact": true', "demo", *options, **planted.environment)
-
-
 # -- the search ----------------------------------------------------------------------------------
 
-SPARK = {"the_demo"}
-"""Places that need Java."""
 
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=pytest.mark.spark if name in SPARK else ()) for name in PLACES],
-)
+@pytest.mark.parametrize("name", PLACES)
 async def test_no_secret_is_to_be_seen(name, planted, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
     given = {"planted": planted, "tmp_path": tmp_path, "caplog": caplog}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,10 +20,12 @@ class Run:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
+        self.said: list[str] = []
 
     def messages(self) -> Iterator[dict[str, object]]:
         """Read what it says with ``--json``."""
         for line in self.process.stdout:
+            self.said.append(line)
             yield json.loads(line)
 
     def verdict(self) -> dict[str, object]:
@@ -36,10 +39,10 @@ class Run:
 
 @pytest.fixture
 def demo(tmp_path):
-    """Give what starts a demo with an input, a key and options, for the length of a block."""
+    """Give what starts a demo with an input, a key, options and variables, for a block's length."""
 
     @contextmanager
-    def start(events: Path, key: str, *options: str) -> Iterator[Run]:
+    def start(events: Path, key: str, *options: str, **variables: str) -> Iterator[Run]:
         command = [sys.executable, "-m", "peermesh.cli", "demo", "--input", str(events)]
         picture = str(tmp_path / "run.svg")
         process = subprocess.Popen(
@@ -48,6 +51,7 @@ def demo(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
+            env={**os.environ, **variables},
             start_new_session=True,
         )
         with process:

@@ -23,6 +23,7 @@ from peermesh.demo.sessions import PROCESSES, session_members
 from peermesh.demo.tally import Tally, compare
 from peermesh.demo.times import window_of
 from peermesh.demo.viewer import read_table
+from tests.secrecy.planted import plant
 
 GONE_SECONDS_MAX = 60
 ROLES = {"store-a", "store-b", "keeper", "sensor", "driver", "viewer"}
@@ -91,14 +92,18 @@ def command_of(process: int) -> bytes:
     return b""
 
 
-def test_counts_are_exact_whichever_other_process_is_killed(demo, events):
+def test_counts_are_exact_and_no_secret_told_whichever_other_process_is_killed(
+    demo, events, tmp_path
+):
     """Those that the demo spares, a store's clone before its master, and one of Spark's own."""
+    planted, work = plant(tmp_path), tmp_path / "work"
+    options = ("--json", "--pace", "2", "--kill", "master", "--directory", str(work))
     victims = {"ready": "sensor", "following": "store-b", "counting": "viewer", "batch": "driver"}
     pids: dict[str, int] = {}
     killed: dict[str, int] = {}
     seen = set()
     verdict = {}
-    with demo(events, "k.x", "--json", "--pace", "2", "--kill", "master") as run:
+    with demo(events, "k.x", *options, **planted.environment) as run:
         for message in run.messages():
             event = message["event"]
             seen.add(event)
@@ -118,6 +123,9 @@ def test_counts_are_exact_whichever_other_process_is_killed(demo, events):
     assert (verdict["lost"], verdict["double"], verdict["killed"]) == (0, 0, ["master"])
     assert verdict["events_on_clone"] == EVENTS
     assert verdict["bad"] == len(BAD)
+    logs = [path.read_text() for path in work.glob("*.log")]
+    assert len(logs) == len(ROLES)
+    assert planted.find_in("".join([*run.said, errors, *logs])) == []
 
 
 def roles_at_work(run, event: str) -> list[int]:

@@ -15,6 +15,7 @@ ROOT = Path(__file__).parent.parent.parent.parent
 
 SETTINGS = {
     "spark.master": "local[2,4]",  # tasks are tried again, as in a cluster
+    "spark.sql.session.timeZone": "UTC",  # as the demo, which has tests here
     "spark.sql.shuffle.partitions": "1",
 }
 

@@ -146,7 +146,7 @@ from peermesh.spark import register
 peers, checkpoint, place, flag, executors, delivery = sys.argv[1:]
 spark = SparkSession.builder.config(map={
     **json.loads(delivery), "spark.master": f"local-cluster[{executors},1,600]",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"],
     "spark.executor.memory": "600m", "spark.executor.cores": "1", "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "1",
@@ -213,7 +213,7 @@ def test_a_cluster_gets_the_mesh_with_the_job_and_loses_an_executor_without_harm
     """The executor is killed by a task of the second batch; state and result are exact."""
     pytest.importorskip("pyspark")
     pytest.importorskip("pyarrow")
-    from peermesh.spark.local import link_home
+    from peermesh.spark.local import JVM_OPTIONS, link_home
 
     place, delivery = deliver(package, tmp_path)
     endpoint, peers = mesh
@@ -225,7 +225,7 @@ def test_a_cluster_gets_the_mesh_with_the_job_and_loses_an_executor_without_harm
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_SUBMIT_OPTS": " ".join(JVM_OPTIONS),
     }
     flag = tmp_path / "killed"
     told = str(flag) if is_killed else ""

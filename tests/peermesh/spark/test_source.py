@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
 import socket
 import subprocess
 import sys
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from peermesh.blocking import Backend, Endpoint
+from peermesh.demo.events import COLUMNS, EventReader
+from peermesh.demo.reading import read_lines
+from peermesh.demo.recount import recount
+from peermesh.demo.tally import compare
+from peermesh.demo.viewer import read_table
 from peermesh.spark.progress import Progress, overview
+from tests.recorded import recorded
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -255,17 +257,31 @@ def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_a_follower_
     assert seen.values == [str(number) for number in range(6)]
 
 
-def test_a_recorded_day_is_counted_as_it_is(spark, orders):
-    folder = os.environ.get("ZEEK_LOGS")
-    path = Path(folder or "", "zeek-dns.json.gz")
-    if folder is None or not path.is_file():
-        pytest.skip("ZEEK_LOGS names no folder with zeek-dns.json.gz")
-    with gzip.open(path, "rt") as file:
-        lines = [line.rstrip("\n") for line in islice(file, 3_000)]
-    log, options = orders
-    for at in range(0, len(lines), 1_000):
-        log.append_batch(lines[at : at + 1_000], partition=at // 1_000 % 2).result(timeout=30)
-    frame = spark.read.format("peermesh").options(**options, valueSchema="qtype_name STRING")
-    counted = frame.load().groupBy("value.qtype_name").count().collect()
-    recount = Counter(json.loads(line).get("qtype_name") for line in lines)
-    assert {row.qtype_name: row["count"] for row in counted} == dict(recount)
+def test_a_recorded_day_twice_is_counted_by_windows_though_spark_is_stopped(spark, mesh, tmp_path):
+    """The query of the demo, with Spark and the mesh in one process."""
+    from peermesh.spark.ledger import upsert_batch
+    from peermesh.spark.windowed import WindowedCounts
+
+    path, windows = recorded("zeek-weird.json.gz"), 60
+    tally = recount(path, "name", "ts", windows)
+    endpoint, peers = mesh
+    log, store = endpoint.attach_log("events"), endpoint.attach_master("counts")
+    reader, shift = EventReader("name", "ts"), tally.lateness.span_seconds(windows)
+    events = [reader.read(number, line) for number, line in read_lines(path)]
+    counts = WindowedCounts(
+        peers=peers, log="events", schema=COLUMNS, rows_max=10_000, poll_seconds=0.2,
+        window_seconds=windows, watermark_ms=tally.lateness.watermark_ms(),
+        checkpoint=str(tmp_path / "checkpoint"),
+    )  # fmt: skip
+    cells = Counter()
+    for copy in range(2):
+        values = [event.to_value(copy, shift) for event in events]
+        for at in range(0, len(values), 1_000):
+            log.append_batch(values[at : at + 1_000]).result(timeout=30)
+        query = counts.start(spark, upsert_batch(store, "window", "key", value_column="count"))
+        query.processAllAvailable()
+        query.stop()
+        for (window, key), count in tally.cells.items():
+            cells[window + copy * shift, key] += count
+        assert not compare(cells, read_table(store.items()))
+    assert cells.total() == 2 * 24_202
