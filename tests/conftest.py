@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 JAVA_VERSION_MIN = 17
-SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("checkpoints", "sink", "source")}
+SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("sink", "source")}
 IS_CI = os.environ.get("CI") == "true"
 
 # No deadline and no check for slowness: a slow machine is not a failing property.

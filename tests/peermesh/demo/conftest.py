@@ -20,12 +20,10 @@ class Run:
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
-        self.said: list[str] = []
 
     def messages(self) -> Iterator[dict[str, object]]:
         """Read what it says with ``--json``."""
         for line in self.process.stdout:
-            self.said.append(line)
             yield json.loads(line)
 
     def verdict(self) -> dict[str, object]:
