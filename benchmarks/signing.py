@@ -49,7 +49,7 @@ KINDS: Final = {
 
 BENCHMARK: Final = Benchmark(
     "signing",
-    "Unsigned and signed: a signature for each frame, a verification of it at each endpoint, relays too",
+    "Unsigned and signed: a signature for each frame, checked at each endpoint, relays too",
     tuple(variant for name, kind in KINDS.items() for variant in _pair(name, *kind)),
     tuple(Goal(f"{name}, signed", f"{name}, unsigned") for name in KINDS),
 )

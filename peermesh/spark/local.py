@@ -80,7 +80,11 @@ class LocalSpark:
             }
         )
         configuration = _configuration(name, directory).setAll(list((settings or {}).items()))
-        self._context = SparkContext(conf=configuration)
+        try:
+            self._context = SparkContext(conf=configuration)
+        except BaseException:
+            _swap_environment(self._before)
+            raise
 
     def session(self) -> SparkSession:
         """Give a session of it, for tables and streams."""
@@ -90,8 +94,10 @@ class LocalSpark:
 
     def stop(self) -> None:
         """End it, and its processes."""
-        self._context.stop()
-        _swap_environment(self._before)
+        try:
+            self._context.stop()
+        finally:
+            _swap_environment(self._before)
 
     def __enter__(self) -> Self:
         """Use it within the block."""

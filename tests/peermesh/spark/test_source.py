@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -285,3 +286,14 @@ def test_a_recorded_day_twice_is_counted_by_windows_though_spark_is_stopped(spar
             cells[window + copy * shift, key] += count
         assert not compare(cells, read_table(store.items()))
     assert cells.total() == 2 * 24_202
+
+
+def test_a_spark_that_does_not_start_leaves_the_environment_as_it_was(spark, tmp_path):
+    from peermesh.spark.local import LocalSpark
+
+    before = dict(os.environ)
+    with pytest.raises(ValueError, match="multiple SparkContexts"):
+        LocalSpark("second", tmp_path)
+    assert dict(os.environ) == before
+    assert (tmp_path / "home" / "jars").is_dir()
+    assert not (tmp_path / "home" / "python").exists(), "it has its Python in a zip"
