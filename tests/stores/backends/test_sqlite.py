@@ -288,11 +288,22 @@ def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
         backend.commit(Changes(1))
 
 
-def test_a_commit_that_fails_keeps_nothing_of_it(open_backend):
+def fill_disk(connection):
+    connection.execute("PRAGMA max_page_count = 10")  # after which SQLite undoes all by itself
+
+
+def refuse_large(connection):
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 10_000)  # which undoes nothing
+
+
+@pytest.mark.parametrize(
+    ("harm", "reason"), [(fill_disk, "the disk is full"), (refuse_large, "too big")]
+)
+def test_a_commit_that_fails_keeps_nothing_of_it(open_backend, harm, reason):
     backend, _ = open_backend()
-    backend._connection.execute("PRAGMA max_page_count = 10")
+    harm(backend._connection)
     rows = entries((b"a", b"1", 1, None), (b"b", bytes(100_000), 2, None))
-    with pytest.raises(BackendFailure, match="the disk is full"):
+    with pytest.raises(BackendFailure, match=reason):
         backend.commit(Changes(2, rows=rows))
     _, loaded = open_backend()
     assert loaded.revision == 0
