@@ -138,6 +138,14 @@ class Members(RuleBasedStateMachine):
 TestMembers = Members.TestCase
 
 
+def test_whoever_dies_while_being_promoted_ends_the_demo():
+    leading = Leading()
+    leading.on_following(1)
+    assert leading.on_death(0) == Promote(1)
+    with pytest.raises(DemoError, match="within a second"):
+        leading.on_death(1)
+
+
 # What roles are told.
 
 
