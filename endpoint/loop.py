@@ -100,8 +100,9 @@ class EndpointLoop:
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.nursery: trio.Nursery | None = None
-        self.is_open = False
         """Where the endpoint's tasks live while it is open."""
+        self.is_open = False
+        """Whether peers, stores and logs may come: false before it begins, and once it leaves."""
         self._context = copy_context()
         self._policy = settings.overflow_policy
         self._frame_size_max = settings.frame_size_max

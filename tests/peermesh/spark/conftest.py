@@ -41,10 +41,12 @@ def spark(tmp_path_factory):
 
         path = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
         patch.setenv("PYTHONPATH", os.pathsep.join(path))
+        before = {name: os.environ.get(name) for name in ("SPARK_HOME", "TMPDIR")}
         with LocalSpark("peermesh tests", tmp_path_factory.mktemp("spark"), SETTINGS) as local:
             session = local.session()
             register(session)
             yield session
+        assert {name: os.environ.get(name) for name in before} == before, "it is as it was"
 
 
 @pytest.fixture
