@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from peermesh.testing.faults import Direction, LinkFault, Reset, Unsupported
@@ -228,14 +228,18 @@ class Network:
             self._worsened.pop((near.name, far.name), None)
         for way in self._directions(ends, Direction.BOTH):
             way.conditions = self._usual(way.source is way.target)
-        self._resume(now, self._between(ends))
+        between = list(self._between(ends))
+        self._resume(now, between)
+        for connection in between:
+            connection.client.outgoing.hurry(now)
+            connection.server.outgoing.hurry(now)
 
     def worsened(self) -> list[tuple[str, str]]:
         """Name the links that somebody applied a fault to, and nobody healed since."""
         return list(self._worsened)
 
-    def _resume(self, now: float, connections: Iterator[Connection]) -> None:
-        for connection in list(connections):
+    def _resume(self, now: float, connections: Iterable[Connection]) -> None:
+        for connection in connections:
             connection.client.outgoing.heal(now)
             connection.server.outgoing.heal(now)
 
@@ -270,7 +274,7 @@ class Network:
         if not stack.has_power:
             self.tell(now, "power on", stack.name)
             stack.has_power = True
-            self._resume(now, iter(self._connections))
+            self._resume(now, self._connections)
 
     # Listening and dialling.
 

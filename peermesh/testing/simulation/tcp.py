@@ -11,11 +11,17 @@ import math
 from collections import deque
 from collections.abc import Callable
 from enum import Enum, unique
-from typing import TYPE_CHECKING, Final, Protocol
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from zlib import crc32
 
 from peermesh.testing.simulation.agenda import Agenda
-from peermesh.testing.simulation.conditions import Conditions, next_repetition, on_grid
+from peermesh.testing.simulation.conditions import (
+    RETRANSMISSION_SECONDS_MIN,
+    Conditions,
+    next_repetition,
+    on_grid,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -80,6 +86,14 @@ class Surface(Protocol):
         """Something happened that a trace should show."""
 
 
+class Segment(NamedTuple):
+    """Bytes or a mark on the way, and when they are there."""
+
+    sent: float
+    arrival: float
+    payload: bytes | Mark
+
+
 class Lane:
     """One direction of a connection."""
 
@@ -99,7 +113,7 @@ class Lane:
         self.is_done = False
         """Whether everything that will ever arrive has arrived."""
         self._surface = surface
-        self._segments: deque[tuple[float, bytes | Mark]] = deque()
+        self._segments: deque[Segment] = deque()
         self._last_arrival = 0.0
         self._answers: deque[tuple[float, int]] = deque()
         self._stalled_at: float | None = None
@@ -124,7 +138,7 @@ class Lane:
             arrival += conditions.close_delay
         arrival = max(on_grid(arrival), self._last_arrival)
         self._last_arrival = arrival
-        self._segments.append((arrival, payload))
+        self._segments.append(Segment(now, arrival, payload))
         if self.path.is_cut:
             self._stall(now)
         elif len(self._segments) == 1:
@@ -137,12 +151,12 @@ class Lane:
             self._stall(now)
             return
         segments = self._segments
-        while segments and segments[0][0] <= now and not self.is_over:
-            payload = segments.popleft()[1]
+        while segments and segments[0].arrival <= now and not self.is_over:
+            payload = segments.popleft().payload
             self.is_done |= payload is Mark.FIN
             self.receiver.take_in(now, payload)
         if segments and not self.is_over:
-            self._surface.agenda.add(segments[0][0], self._arrive)
+            self._surface.agenda.add(segments[0].arrival, self._arrive)
         if self.back.is_cut and self._stalled_at is None:
             self._wait_for_answer(now)
 
@@ -174,10 +188,30 @@ class Lane:
         again = next_repetition(self._stalled_at, now)
         self._stalled_at = None
         base = on_grid(again + self.path.conditions.delay(self._surface.chance))
-        self._segments = deque((max(at, base), payload) for at, payload in self._segments)
         self._last_arrival = max(self._last_arrival, base)
+        self._move([max(segment.arrival, base) for segment in self._segments])
+
+    def hurry(self, now: float) -> None:
+        """Whatever made bytes late is over: they come when TCP repeats them, if that is sooner.
+
+        The oldest are repeated when their time comes, and the others soon after these have arrived,
+        since every answer lets the pauses begin anew.
+        """
+        if self.is_over or self._stalled_at is not None or not self._segments:
+            return
+        oldest = self._segments[0]
+        delay = self.path.conditions.delay(self._surface.chance)
+        first = min(oldest.arrival, on_grid(next_repetition(oldest.sent, now) + delay))
+        rest = on_grid(first + RETRANSMISSION_SECONDS_MIN)
+        self._last_arrival = min(self._last_arrival, rest)
+        self._move([first, *(min(each.arrival, rest) for each in islice(self._segments, 1, None))])
+
+    def _move(self, arrivals: list[float]) -> None:
+        """Have the segments arrive at these times."""
+        moved = zip(arrivals, self._segments, strict=True)
+        self._segments = deque(segment._replace(arrival=at) for at, segment in moved)
         if self._segments:
-            self._surface.agenda.add(self._segments[0][0], self._arrive)
+            self._surface.agenda.add(self._segments[0].arrival, self._arrive)
 
     def _hear_answers(self, now: float) -> None:
         if not self.path.is_cut:

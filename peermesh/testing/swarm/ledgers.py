@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from wire.decoding import decode
 from wire.encoding import encode
 from wire.values import Value
 
@@ -255,12 +254,6 @@ def own_key(asked: Asked) -> Value:
 def brief_key(asked: Asked) -> Value:
     """Give the key that this mutation sets for a moment."""
     return f"{BRIEF}{asked.number}"
-
-
-def is_brief(key: bytes) -> bool:
-    """Tell whether a key expires."""
-    name = decode(key)
-    return isinstance(name, str) and name.startswith(BRIEF)
 
 
 def _own_key(asked: Asked) -> bytes:

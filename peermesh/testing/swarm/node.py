@@ -29,6 +29,7 @@ from peermesh.testing.swarm.ledgers import (
 from peermesh.testing.swarm.plan import PUBLISHED, Plan
 from stores.batch import Batch
 from stores.effects import Changed
+from wire.decoding import decode
 from wire.errors import (
     BackendFailure,
     InvalidData,
@@ -39,6 +40,7 @@ from wire.errors import (
     TypeClash,
 )
 from wire.identifiers import EndpointId
+from wire.values import Value
 
 if TYPE_CHECKING:
     from peermesh.testing.swarm.records import Records
@@ -76,6 +78,8 @@ class Node:
         self.index = index
         self.host = host
         self.life = 0
+        self.ids: list[EndpointId] = []
+        """The ids of all its lives."""
         self.endpoint: Endpoint | None = None
         self.subscriber: Subscriber | None = None
         self.store: Store | None = None
@@ -127,6 +131,7 @@ class Node:
         async with Endpoint(ttl=self._plan.ttl) as endpoint, trio.open_nursery() as nursery:
             await endpoint.listen(self.host.address, PORT)
             self.endpoint = endpoint
+            self.ids.append(endpoint.node_id())
             for other in self.dialled():
                 nursery.start_soon(self.dial, other)
             if self._member.topics:
@@ -274,6 +279,22 @@ class Node:
         found = {key: core.get(key) for key in keys}
         table = {key: value for key, value in found.items() if value is not None}
         return core.revision, table
+
+    def passing_key(self, seconds: float) -> Value:
+        """Give a key that expires within this time, if there is one; ``None`` if all stay.
+
+        Keys that were set while the master's clock was wrong may stay much longer.
+        """
+        store = self.store
+        if store is None or store.runner.error is not None:
+            return None
+        core, deadline = store.runner.core, store.runner.now_ns() + round(seconds * 1e9)
+        for key in core.keys():  # noqa: SIM118 - it is no dict
+            entry = core.entry(key)
+            expires_at_ns = None if entry is None else entry.expires_at_ns
+            if expires_at_ns is not None and expires_at_ns <= deadline:
+                return decode(key)
+        return None
 
 
 def _pair(number: int) -> Batch:

@@ -6,7 +6,15 @@ import pytest
 import trio
 
 from peermesh import Backend, Endpoint
-from peermesh.testing.faults import Delay, Direction, Partition, RateLimit, SlowClose
+from peermesh.testing.faults import (
+    Delay,
+    Direction,
+    LinkFault,
+    Loss,
+    Partition,
+    RateLimit,
+    SlowClose,
+)
 from peermesh.testing.simulation import (
     Host,
     HostDown,
@@ -279,6 +287,47 @@ def test_a_one_way_partition_lets_the_other_direction_through():
 
     for seed in range(5):
         simulate(main, seed=seed)
+
+
+@pytest.mark.parametrize("fault", [Loss(0.9), Delay(60.0), RateLimit(10)])
+def test_what_is_on_its_way_when_a_link_heals_comes_when_tcp_repeats_it(fault: LinkFault):
+    async def main(simulation: Simulation) -> None:
+        server = simulation.host("server")
+        await serve_echo(server)
+        stream = await dial(server)
+        link = simulation.link("main", "server")
+        await link.apply(fault, Direction.FORTH)
+        for number in range(20):
+            await stream.send_all(bytes([number]) * 10)
+            await trio.sleep(0.1)
+        await link.heal()
+        healed = simulation.now
+        await stream.send_all(bytes([20]))
+        received = b""
+        while len(received) < 201:
+            received += await stream.receive_some(201)
+        assert received == b"".join(bytes([number]) * 10 for number in range(20)) + bytes([20])
+        # Whatever was first is less than two seconds old, and its pauses double: 1.6 s at the most.
+        assert simulation.now - healed < 1.9
+
+    for seed in range(10):
+        simulate(main, seed=seed)
+
+
+def test_power_hurries_nothing_on_a_slow_link():
+    async def main(simulation: Simulation) -> float:
+        server, third = simulation.host("server"), simulation.host("third")
+        await serve_echo(server)
+        stream = await dial(server)
+        await simulation.link("main", "server").apply(Delay(5.0), Direction.FORTH)
+        began = trio.current_time()
+        await stream.send_all(b"x")
+        await third.cut_power()
+        await third.restart()
+        assert await stream.receive_some(1) == b"x"
+        return trio.current_time() - began
+
+    assert simulate(main, seed=1) == pytest.approx(5, abs=0.01)
 
 
 def test_a_limited_rate_takes_its_time():

@@ -16,7 +16,9 @@ from endpoint.store_runner import StoreRunner
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.swarm import draw, run_plan, run_seed
 from peermesh.testing.swarm.__main__ import main
-from peermesh.testing.swarm.plan import Kill, Plan
+from peermesh.testing.swarm.node import Node
+from peermesh.testing.swarm.plan import ClockSkew, Edge, Fault, Kill, Member, Plan, PowerCut
+from peermesh.testing.swarm.running import Swarm
 from peermesh.testing.swarm.shrinking import keep, smallest
 from peermesh.testing.swarm.sweep import Totals, sweep
 from stores.master import Master
@@ -86,6 +88,37 @@ def test_a_master_that_lets_everybody_win_is_found(monkeypatch):
 def test_a_master_that_forgets_to_expire_is_found(monkeypatch):
     monkeypatch.setattr(Master, "_expire", lambda self: None)
     assert "has 'brief/" in first_failure(range(SEEDS))
+
+
+@pytest.mark.parametrize("seconds", [-3_600.0, 2.0, 86_400.0])
+def test_what_expires_is_asked_for_though_a_clock_was_wrong(monkeypatch, seconds):
+    plan = next(plan for plan in map(plan_of, range(100)) if plan.master is not None)
+    wrong = replace(plan, faults=(Fault(0.2, 2.0, ClockSkew(plan.master, seconds)),))
+    assert not run_plan(wrong).failure
+    monkeypatch.setattr(Master, "_expire", lambda self: None)
+    assert "has 'brief/" in run_plan(wrong).failure
+
+
+def test_several_lives_of_a_neighbour_that_ended_in_silence_may_be_peers_still(monkeypatch):
+    members, edges = (Member(("",), publish_seconds=0.1),) * 3, (Edge(1, 0), Edge(1, 2))
+    cuts = (Fault(1.2, 2.7, PowerCut(1)), Fault(3.2, 5.2, PowerCut(1)))
+    plan = Plan(1, members, edges, 16, None, is_durable=False, trouble_seconds=6.0, faults=cuts)
+    counts = []
+    look = Swarm._look_at
+
+    def count_peers(swarm: Swarm, node: Node) -> None:
+        assert node.endpoint is not None
+        counts.append(len(node.endpoint.peers()))
+        look(swarm, node)
+
+    monkeypatch.setattr(Swarm, "_look_at", count_peers)
+    assert not run_plan(plan).failure
+    assert max(counts) == 3
+
+
+def test_a_peer_that_is_no_neighbour_is_found(monkeypatch):
+    monkeypatch.setattr(Swarm, "_neighbours", lambda self, index: iter(()))
+    assert "peers that are none of its neighbours" in run_seed(0).failure
 
 
 def test_a_master_that_does_not_step_down_is_found(monkeypatch):
