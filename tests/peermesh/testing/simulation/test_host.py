@@ -299,7 +299,7 @@ def test_what_is_on_its_way_when_a_link_heals_comes_when_tcp_repeats_it(fault: L
         await link.apply(fault, Direction.FORTH)
         for number in range(20):
             await stream.send_all(bytes([number]) * 10)
-            await trio.sleep(0.1)
+            await elapse(0.1)
         await link.heal()
         healed = simulation.now
         await stream.send_all(bytes([20]))
