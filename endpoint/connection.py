@@ -60,6 +60,9 @@ class Host(Protocol):
         Gives the seconds for which nothing more should be read.
         """
 
+    def rest(self) -> None:
+        """Nothing more has come for now."""
+
     def release(self, target: object) -> None:
         """A full outbox has room again."""
 
@@ -132,6 +135,7 @@ class Connection:
         finally:
             self.is_open = False
             self.transport.close()
+            self._host.rest()
             self.room.unpark_all()
             self.ended.set()
 
@@ -149,7 +153,7 @@ class Connection:
 
     async def _read(self) -> None:
         host, decoder = self._host, self.decoder
-        while chunk := await self.transport.receive():
+        while chunk := await self._receive():
             host.turn += 1
             self.bytes_received += len(chunk)
             decoder.feed(chunk)
@@ -165,7 +169,18 @@ class Connection:
             if not self.is_open:
                 return
             if pause:
+                host.rest()
                 await trio.sleep(pause)
+
+    async def _receive(self) -> bytes:
+        transport = self.transport
+        if transport.has_more:
+            await trio.lowlevel.checkpoint()
+            chunk = transport.receive_now()
+            if chunk is not None:
+                return chunk
+            self._host.rest()
+        return await transport.receive()
 
     async def _write_all(self) -> None:
         """Write until that fails: why, the reader finds out, who hears the other's last words."""

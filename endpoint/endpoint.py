@@ -579,7 +579,7 @@ class Endpoint:
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""
         peers = tuple(self.peers())
-        mailboxes = self.loop.mailboxes
+        mailboxes = list(self.loop.readers)
         return EndpointStatistics(
             peers=peers,
             endpoints_known=len(self._core.topology.reachable()),

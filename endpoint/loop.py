@@ -23,6 +23,7 @@ from endpoint.mailbox import Mailbox, Reader
 from endpoint.outbox import ESCAPE_SIZE_MAX, Group, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
+from endpoint.readers import Readers
 from endpoint.routes import Route
 from endpoint.scrutiny import Scrutiny
 from endpoint.settings import Settings
@@ -86,7 +87,7 @@ class EndpointLoop:
         self.core = core
         self.turn = 0
         self.peerings: dict[EndpointId, Peering] = {}
-        self.mailboxes: dict[Mailbox, Reader] = {}
+        self.readers = Readers()
         self.stores: dict[str, StoreRunner] = {}
         self._discovered: list[EndpointId] = []
         self.status = StatusHub()
@@ -236,7 +237,7 @@ class EndpointLoop:
     def add_reader(self, mailbox: Mailbox, reader: Reader, topics: Iterable[str]) -> None:
         """Somebody reads a mailbox from now on."""
         self.add_topics(mailbox, topics)
-        self.mailboxes[mailbox] = reader
+        self.readers.add(mailbox, reader)
 
     def add_topics(self, mailbox: Mailbox, topics: Iterable[str]) -> None:
         """A subscriber wants more; raises ``NotAllowed`` for what it would never get."""
@@ -248,7 +249,7 @@ class EndpointLoop:
         """A subscriber wants less; ``None`` is nothing any more."""
         self.apply(self.core.unsubscribe(mailbox, topics))
         if topics is None:
-            self.mailboxes.pop(mailbox, None)
+            self.readers.remove(mailbox)
             self.release(mailbox)
 
     # Stores.
@@ -346,9 +347,7 @@ class EndpointLoop:
             payloads.pop()
         for receiver in route.receivers:
             if type(receiver) is Mailbox:
-                is_full = receiver.put(header.topic, header.type, payloads, frame.size)
-                self.mailboxes[receiver].wake()
-                if is_full:
+                if self.readers.put(receiver, header.topic, header.type, payloads, frame.size):
                     receiver.is_holding = True
                     self._holding.hold(connection, receiver)
             else:
@@ -376,6 +375,7 @@ class EndpointLoop:
 
     def settle(self, connection: Connection) -> float:
         """Everything that had come was taken in: let the stores answer, and grant credit."""
+        self.readers.tell(more_follows=connection.transport.has_more)
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
@@ -387,6 +387,10 @@ class EndpointLoop:
         if connection.peer is None:
             self.greeter.weigh(connection)
         return pause
+
+    def rest(self) -> None:
+        """Nothing more has come for now."""
+        self.readers.tell(more_follows=False)
 
     def release(self, target: object) -> None:
         """A mailbox or an outbox has room again: who was held up by it goes on."""
@@ -493,10 +497,9 @@ class EndpointLoop:
             self._watch_peer(peering, now)
         for event in self.scrutiny.events():
             self.emit(event)
-        for mailbox, reader in list(self.mailboxes.items()):
-            if mailbox.check(now, reader.ready_count()):
-                logger.warning("a subscriber is not read: it drops its oldest messages")
-                self.release(mailbox)
+        for mailbox in self.readers.stalled(now):
+            logger.warning("a subscriber is not read: it drops its oldest messages")
+            self.release(mailbox)
 
     def _watch_peer(self, peering: Peering, now: float) -> None:
         connection, outbox = peering.connection, peering.connection.outbox
@@ -594,5 +597,4 @@ class EndpointLoop:
         """Tell everybody who waits that nothing comes any more."""
         self.status.end()
         self.changed.unpark_all()
-        for reader in list(self.mailboxes.values()):
-            reader.end()
+        self.readers.end()

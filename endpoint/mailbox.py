@@ -65,8 +65,8 @@ def _decode_within(shape: Shape, payload: bytes) -> Value:
 class Reader(Protocol):
     """Who reads a mailbox."""
 
-    def wake(self) -> None:
-        """There is something to read."""
+    def wake(self, *, more_follows: bool) -> None:
+        """There is something to read. If ``more_follows`` at once, this is said again soon."""
 
     def ready_count(self) -> int:
         """Count what was taken from the mailbox and not handed out yet."""

@@ -42,8 +42,6 @@ class Subscriber(Closing):
         self._ready: deque[Message] = deque()
         self._bell = Bell()
         self._is_closed = False
-        self.wake = self._bell.ring
-        """For the loop: there is something to read."""
 
     async def get(self, timeout: float | None = None) -> Message:
         """Wait for the next message, for ``timeout`` seconds at most.
@@ -132,6 +130,10 @@ class Subscriber(Closing):
             self._host.release(mailbox)
 
     # For the loop.
+
+    def wake(self, *, more_follows: bool) -> None:
+        """There is something to read."""
+        self._bell.ring()
 
     def ready_count(self) -> int:
         """Count what was taken from the mailbox and not handed out yet."""

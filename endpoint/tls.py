@@ -171,6 +171,8 @@ class TLSStream(trio.abc.Stream):
 class TLSTransport:
     """What a connection of the mesh needs of the network, over a stream that has shaken hands."""
 
+    has_more = False
+
     def __init__(self, stream: TLSStream) -> None:
         """Take the stream over; it is of no use to anybody else from now on."""
         self._session = stream.session
@@ -197,6 +199,10 @@ class TLSTransport:
                     self._inner.send_now(self._session.take_outgoing())
                 refusal = peer_not_trusted(error)
                 raise trio.BrokenResourceError(str(refusal)) from refusal
+
+    def receive_now(self) -> bytes | None:
+        """Give nothing: records are read one by one."""
+        return None
 
     def send_now(self, data: bytes) -> int:
         """Send what goes without waiting; give the number of bytes that went.

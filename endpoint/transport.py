@@ -46,6 +46,8 @@ class Transport(Protocol):
 
     sends_now: bool
     """Whether ``send_now`` ever sends anything."""
+    has_more: bool
+    """Whether more is there to read, most likely: the last read took all that it had room for."""
     peer_name: str | None
     """What the other side's verified certificate calls it; ``None`` without TLS."""
 
@@ -55,6 +57,9 @@ class Transport(Protocol):
 
     async def receive(self) -> bytes:
         """Wait for bytes, and let other tasks run; ``b""`` at the end."""
+
+    def receive_now(self) -> bytes | None:
+        """Give what is there without waiting; ``None`` if that is nothing."""
 
     def send_now(self, data: bytes) -> int:
         """Send what goes without waiting; give the number of bytes that went."""
@@ -92,25 +97,31 @@ class SocketTransport:
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
-        self._is_drained = True
+        self.has_more = False
         self.bytes_sent = 0
 
     async def receive(self) -> bytes:
-        """Wait for bytes; a full read is followed by another without asking the system first."""
-        if not self._is_drained:
-            await trio.lowlevel.checkpoint()
+        """Wait for bytes."""
         while True:
             try:
-                if self._is_drained:
-                    await self._readiness.wait_readable(self._socket)
-                chunk = self._socket.recv(RECEIVE_SIZE)
-            except BlockingIOError:
-                self._is_drained = True
+                await self._readiness.wait_readable(self._socket)
             except (trio.ClosedResourceError, OSError, ValueError) as error:
                 raise trio.BrokenResourceError(f"the connection was lost: {error}") from error
-            else:
-                self._is_drained = len(chunk) < RECEIVE_SIZE
+            chunk = self.receive_now()
+            if chunk is not None:
                 return chunk
+
+    def receive_now(self) -> bytes | None:
+        """Give what is there; a full read is worth another one without asking the system first."""
+        try:
+            chunk = self._socket.recv(RECEIVE_SIZE)
+        except BlockingIOError:
+            self.has_more = False
+            return None
+        except (OSError, ValueError) as error:
+            raise trio.BrokenResourceError(f"the connection was lost: {error}") from error
+        self.has_more = len(chunk) == RECEIVE_SIZE
+        return chunk
 
     def send_now(self, data: bytes) -> int:
         """Send what the system takes at once."""
@@ -164,6 +175,7 @@ class StreamTransport:
     """Any trio stream: a network that is simulated."""
 
     sends_now = False
+    has_more = False
     peer_name: str | None = None
 
     def __init__(self, stream: trio.abc.Stream) -> None:
@@ -177,6 +189,10 @@ class StreamTransport:
             return bytes(await self._stream.receive_some(RECEIVE_SIZE))
         except trio.ClosedResourceError as error:
             raise trio.BrokenResourceError("the connection was closed here") from error
+
+    def receive_now(self) -> bytes | None:
+        """Give nothing: a stream can only be awaited."""
+        return None
 
     def send_now(self, data: bytes) -> int:
         """Send nothing: a stream can only be awaited."""

@@ -60,8 +60,10 @@ class Outbound:
         self._work = trio.lowlevel.ParkingLot()
         self._last_way = _NOWHERE
         """Where bytes went last: a message that is alike needs no look-up."""
-        self._large_put = 0
-        self._large_taken = 0
+        self._counting = threading.Lock()
+        self._large_bytes = 0
+        """What waits of large messages; changed under the lock, with the next."""
+        self._is_crowded = False
         self._is_idle = True
         self.is_closed = False
 
@@ -70,14 +72,16 @@ class Outbound:
     def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
         """Publish, waiting for room while too much waits already."""
         way = self._last_way
-        if type(data) is bytes and topic == way[0] and to is None and len(data) < SMALL_SIZE:
-            # The straight way for one more small message like the last one.
+        if type(data) is bytes and topic == way[0] and to is None:
+            # The straight way for one more message like the last one.
+            if len(data) >= SMALL_SIZE:
+                self._count(len(data))
             pending = self._pending
             pending.extend((way, data))
             if not self._is_armed:
                 self._is_armed = True
                 self._portal.soon(self._wake)
-            if len(pending) > PENDING_MAX * 2:
+            if len(pending) > PENDING_MAX * 2 or self._is_crowded:
                 self._wait_for_room()
             return
         self._put(topic, data, to)
@@ -103,18 +107,23 @@ class Outbound:
             payload = data
         else:
             way, payload = self._way(topic, data, to)
-        size = len(payload)
-        if size > PAYLOAD_SIZE_MAX:
-            raise EncodeError(
-                f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
-            )
-        if size >= SMALL_SIZE:
-            with self._room:
-                self._large_put += size
+        if len(payload) >= SMALL_SIZE:
+            self._count(len(payload))
         self._pending.extend((way, payload))
         if not self._is_armed:
             self._is_armed = True
             self._portal.soon(self._wake)
+
+    def _count(self, size: int) -> None:
+        """Count a large message that is about to be put in; raises ``EncodeError``."""
+        if size > PAYLOAD_SIZE_MAX:
+            raise EncodeError(
+                f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
+            )
+        with self._counting:
+            large = self._large_bytes = self._large_bytes + size
+            if large > LARGE_BYTES_MAX:
+                self._is_crowded = True
 
     def _way(self, topic: str, data: Value, to: EndpointId | None) -> tuple[Way, bytes]:
         if type(data) is bytes:
@@ -136,8 +145,7 @@ class Outbound:
         return way
 
     def _is_full(self) -> bool:
-        large_bytes = self._large_put - self._large_taken
-        return len(self._pending) > PENDING_MAX * 2 or large_bytes > LARGE_BYTES_MAX
+        return len(self._pending) > PENDING_MAX * 2 or self._is_crowded
 
     def _wait_for_room(self) -> None:
         with self._room:
@@ -185,17 +193,18 @@ class Outbound:
 
     def _make_room(self) -> None:
         """Wake who waits, once it is worth it: they fill up what is being handed over."""
-        if self._waiters and len(self._pending) < PENDING_MAX:
+        if self._waiters and len(self._pending) < PENDING_MAX and not self._is_crowded:
             with self._room:
                 self._room.notify_all()
 
     async def _hand_over(self, way: Way, payloads: Sequence[bytes]) -> None:
         topic, kind, to = way
         await self._publication.publish_run(topic, kind, to, payloads)
-        if self._large_put != self._large_taken:  # Else there is no need to look at each of them.
-            large = sum(len(payload) for payload in payloads if len(payload) >= SMALL_SIZE)
-            with self._room:
-                self._large_taken += large
+        if self._large_bytes:  # Else there is no need to look at each of them.
+            large = sum([size for size in map(len, payloads) if size >= SMALL_SIZE])
+            with self._counting:
+                self._large_bytes -= large
+                self._is_crowded = self._large_bytes > LARGE_BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything that was published has left for the peers' outboxes."""

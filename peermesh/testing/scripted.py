@@ -18,6 +18,7 @@ class ScriptedTransport:
     """
 
     sends_now = False
+    has_more = False
     peer_name: str | None = None
 
     def __init__(self, pieces: Iterable[bytes], seconds: float = 0.0) -> None:
@@ -32,6 +33,10 @@ class ScriptedTransport:
         """Give the next piece when its time has come; ``b""`` behind the last."""
         await trio.sleep(self._seconds)
         return next(self._pieces, b"")
+
+    def receive_now(self) -> bytes | None:
+        """Give nothing before its time."""
+        return None
 
     def send_now(self, data: bytes) -> int:
         """Send nothing: it can only be awaited."""

@@ -140,7 +140,7 @@ async def test_a_deposed_keeper_collects_no_longer_nor_when_it_is_started_again(
         async def check() -> None:
             """Publish twice: what is there in between would be a repetition."""
             assert await old.await_idle()
-            await kit.until(lambda: not left.loop.mailboxes)
+            await kit.until(lambda: not list(left.loop.readers))
             known = third.loop.core.topology.announcements
             await kit.until(lambda: known[right.node_id()].subscriptions == ("news/",))
             for value in ("one", "two"):

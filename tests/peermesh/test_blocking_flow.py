@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -10,6 +11,7 @@ import pytest
 
 from peermesh import blocking as broker
 from wire.errors import EndpointClosed, OutboxFull
+from wire.messages import PackedType
 
 WAIT = 20.0  # Far more than anything here takes.
 LARGE = bytes(1024 * 1024)
@@ -53,3 +55,38 @@ def test_who_waits_for_room_is_told_when_the_endpoint_ends(publisher: broker.End
             outbound._room.wait(0.01)
     publisher.shutdown(grace=0)
     assert ended.wait(WAIT)
+
+
+@pytest.mark.parametrize(("size", "more_follows"), [(1, False), (1_000_000, True)])
+def test_who_waits_is_woken_for_much_or_for_the_last(size: int, *, more_follows: bool) -> None:
+    with broker.Endpoint() as endpoint, endpoint.subscribe("/t") as subscriber:
+        got: queue.SimpleQueue[object] = queue.SimpleQueue()
+        threading.Thread(target=lambda: got.put(subscriber.get()), daemon=True).start()
+        while not subscriber._is_waiting:
+            threading.Event().wait(0.001)
+        mailbox = subscriber._mailbox
+        mailbox.put("/t", PackedType.BYTES, [b"x"], 1)
+        subscriber.wake(more_follows=True)
+        assert subscriber._is_waiting
+        mailbox.put("/t", PackedType.BYTES, [b"y"], size)
+        subscriber.wake(more_follows=more_follows)
+        assert got.get(timeout=WAIT) == ("/t", b"x")
+
+
+def test_room_is_counted_by_bytes_and_given_back() -> None:
+    with broker.Endpoint() as left, broker.Endpoint() as right:
+        reader = right.subscribe("/t")
+        assert right.peer("127.0.0.1", left.listen(), retry=0)
+        assert left.await_peer(right.node_id())
+
+        def publish() -> None:
+            for _ in range(TOO_MANY):
+                left.publish("/t", LARGE)
+                left.publish("/t", b"small")
+
+        threading.Thread(target=publish, daemon=True).start()
+        assert [len(reader.get(WAIT)[1]) for _ in range(2 * TOO_MANY)] == [len(LARGE), 5] * TOO_MANY
+        outbound = left._outbound
+        left.shutdown()
+        assert not outbound._large_bytes
+        assert not outbound._is_crowded

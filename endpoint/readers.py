@@ -1,0 +1,58 @@
+"""Who reads at an endpoint: mailboxes with their readers, and which of them have to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from endpoint.mailbox import Mailbox, Reader
+from wire.messages import PackedType
+
+
+class Readers:
+    """All readers. They are told once for all that came with one read from the network."""
+
+    def __init__(self) -> None:
+        """Begin with nobody."""
+        self._readers: dict[Mailbox, Reader] = {}
+        self._untold: dict[Mailbox, None] = {}
+
+    def __iter__(self) -> Iterator[Mailbox]:
+        """Go through the mailboxes."""
+        return iter(self._readers)
+
+    def add(self, mailbox: Mailbox, reader: Reader) -> None:
+        """Somebody reads a mailbox from now on."""
+        self._readers[mailbox] = reader
+
+    def remove(self, mailbox: Mailbox) -> None:
+        """Nobody reads it any more."""
+        self._readers.pop(mailbox, None)
+
+    def put(
+        self, mailbox: Mailbox, topic: str, kind: PackedType, payloads: list[bytes], size: int
+    ) -> bool:
+        """Put a group into a mailbox; tell whether its publishers should wait now."""
+        self._untold[mailbox] = None
+        return mailbox.put(topic, kind, payloads, size)
+
+    def tell(self, *, more_follows: bool) -> None:
+        """Wake the readers of what was put in; some wait for more, if ``more_follows`` at once."""
+        untold = self._untold
+        if untold:
+            if not more_follows:
+                self._untold = {}
+            for mailbox in untold:
+                reader = self._readers.get(mailbox)
+                if reader is not None:
+                    reader.wake(more_follows=more_follows)
+
+    def stalled(self, now: float) -> Iterator[Mailbox]:
+        """Give the mailboxes that nobody reads, once each, when the stall time is over."""
+        for mailbox, reader in list(self._readers.items()):
+            if mailbox.check(now, reader.ready_count()):
+                yield mailbox
+
+    def end(self) -> None:
+        """The endpoint ends."""
+        for reader in list(self._readers.values()):
+            reader.end()

@@ -1,0 +1,89 @@
+"""Readers are told of what came once for each read from the network, and of the last of it."""
+
+from __future__ import annotations
+
+import trio
+
+from endpoint.mailbox import Mailbox
+from endpoint.readers import Readers
+from endpoint.transport import RECEIVE_SIZE
+from peermesh import Endpoint
+from peermesh.testing.simulation import Simulation, elapse, simulate
+from wire.codec import encode_header
+from wire.framing import encode_single
+from wire.messages import NodeHeader, PackedType
+
+
+class Listener:
+    """A reader that writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+
+    def wake(self, *, more_follows: bool) -> None:
+        self.told.append(more_follows)
+
+    def ready_count(self) -> int:
+        return 0
+
+    def end(self) -> None:
+        pass
+
+
+def put(readers: Readers, mailbox: Mailbox) -> None:
+    readers.put(mailbox, "t", PackedType.BYTES, [b"x"], 1)
+
+
+def test_a_reader_is_told_once_of_all_that_came_with_one_read():
+    readers, mailbox, reader, other = Readers(), Mailbox(), Listener(), Listener()
+    readers.add(mailbox, reader)
+    readers.add(Mailbox(), other)
+    put(readers, mailbox)
+    put(readers, mailbox)
+    readers.tell(more_follows=False)
+    readers.tell(more_follows=False)
+    assert reader.told == [False]
+    assert not other.told
+
+
+def test_a_reader_that_was_told_of_more_is_told_when_no_more_comes():
+    readers, mailbox, reader = Readers(), Mailbox(), Listener()
+    readers.add(mailbox, reader)
+    put(readers, mailbox)
+    readers.tell(more_follows=True)
+    readers.tell(more_follows=True)
+    readers.tell(more_follows=False)
+    assert reader.told == [True, True, False]
+
+
+def test_who_left_is_not_told():
+    readers, mailbox, reader = Readers(), Mailbox(), Listener()
+    readers.add(mailbox, reader)
+    put(readers, mailbox)
+    readers.remove(mailbox)
+    readers.tell(more_follows=False)
+    assert not reader.told
+
+
+def test_a_reader_hears_the_end_of_a_read_that_was_just_full():
+    async def main(simulation: Simulation) -> list[bool]:
+        near, far = simulation.host("near"), simulation.host("far")
+        with near:
+            left = Endpoint()
+        with far:
+            right = Endpoint()
+        async with left, right:
+            mailbox, reader = Mailbox(), Listener()
+            left.loop.add_reader(mailbox, reader, ["t"])
+            assert await right.peer(near.address, await left.listen(near.address))
+            header = encode_header(NodeHeader(PackedType.BYTES, right.node_id(), None, "t"))
+            rest = len(encode_single(header, 1, 0, b""))
+            await right.publish("t", bytes(RECEIVE_SIZE - rest))
+            with trio.fail_after(1):  # The next ping would end the wait, too.
+                while not reader.told or reader.told[-1]:
+                    await elapse(0.01)
+        return reader.told
+
+    stories = [simulate(main, seed=seed) for seed in range(20)]
+    assert [True, False] in stories
+    assert all(story[-1] is False for story in stories)
