@@ -152,8 +152,8 @@ class Connection:
         self.wake()
 
     async def _read(self) -> None:
-        host, decoder = self._host, self.decoder
-        while chunk := await self._receive():
+        host, decoder, transport = self._host, self.decoder, self.transport
+        while chunk := await (self._receive_more() if transport.has_more else transport.receive()):
             host.turn += 1
             self.bytes_received += len(chunk)
             decoder.feed(chunk)
@@ -172,15 +172,14 @@ class Connection:
                 host.rest()
                 await trio.sleep(pause)
 
-    async def _receive(self) -> bytes:
-        transport = self.transport
-        if transport.has_more:
-            await trio.lowlevel.checkpoint()
-            chunk = transport.receive_now()
-            if chunk is not None:
-                return chunk
+    async def _receive_more(self) -> bytes:
+        """Receive what is there already, most likely; let others run before."""
+        await trio.lowlevel.checkpoint()
+        chunk = self.transport.receive_now()
+        if chunk is None:
             self._host.rest()
-        return await transport.receive()
+            chunk = await self.transport.receive()
+        return chunk
 
     async def _write_all(self) -> None:
         """Write until that fails: why, the reader finds out, who hears the other's last words."""

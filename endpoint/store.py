@@ -15,6 +15,8 @@ from endpoint.store_handle import StoreHandle
 from endpoint.store_runner import StoreRunner
 from endpoint.verifying import Verification
 from endpoint.watching import Watch, selection_of
+from wire.decoding import decode
+from wire.encoding import encode
 from wire.values import Value
 
 VERIFY_SECONDS: Final = 10.0
@@ -35,6 +37,16 @@ class Store(StoreHandle, Reader):
         StoreHandle.__init__(self, runner, close)
 
     # Reads, besides those of every reader.
+
+    async def get(self, key: Value, default: Value = None) -> Value:
+        """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
+
+        At a clone in touch with its master there is nothing to wait for, which is seen at a glance.
+        """
+        if not self.runner.is_in_touch:
+            await self._readable()
+        encoded = self.runner.core.get(encode(key))
+        return default if encoded is None else decode(encoded)
 
     def not_before(self, since: Receipt | int) -> Reader:
         """Read what is not older than a write: ``await store.not_before(receipt).get(key)``.

@@ -42,8 +42,13 @@ class StoreHandle(AsyncClosing):
 
     async def put(self, key: Value, value: Value, expiry: Expiry = None) -> Receipt:
         """Set a key. Without an expiry it stays for ever, whatever it had before."""
-        request = self._requests.put(encode(key), encode(value), span_ns(expiry))
-        return await self._ask(request)
+        expiry_ns = None if expiry is None else span_ns(expiry)
+        request = self._requests.put(encode(key), encode(value), expiry_ns)
+        # ``_ask``, written out: nothing is asked as often as this.
+        receipt = self._take(request)
+        if self._since_yield >= YIELD_COUNT:
+            await self._breathe()
+        return receipt
 
     async def put_unique(self, key: Value, value: Value, expiry: Expiry = None) -> bool:
         """Set a key if it is missing; tell whether it was. One of all who try succeeds."""
@@ -118,17 +123,25 @@ class StoreHandle(AsyncClosing):
         return await self._ask(request)
 
     async def _ask(self, request: int) -> Receipt:
+        receipt = self._take(request)
+        if self._since_yield >= YIELD_COUNT:
+            await self._breathe()
+        return receipt
+
+    def _take(self, request: int) -> Receipt:
         runner = self.runner
         if runner.error is not None:
             raise runner.error
-        receipt = runner.ask(request)
         self._since_yield += 1
-        if self._since_yield >= YIELD_COUNT:
-            self._since_yield = 0
-            await trio.lowlevel.checkpoint()
-            while not runner.core.has_room() and runner.error is None:
-                await runner.changed.park()
-        return receipt
+        return runner.ask(request)
+
+    async def _breathe(self) -> None:
+        """Let others run, and wait until the core has room."""
+        runner = self.runner
+        self._since_yield = 0
+        await trio.lowlevel.checkpoint()
+        while not runner.core.has_room() and runner.error is None:
+            await runner.changed.park()
 
     # The barrier, and the end.
 

@@ -193,6 +193,8 @@ class StoreRunner:
         """True while it is being promoted or deposed."""
         self.is_synced = backend is not None
         """Whether the store has a state to read: a master always, a clone after its snapshot."""
+        self.is_in_touch = False
+        """Whether this is a clone that has a state and hears its master: so it can be read."""
         self.why_not_idle = ""
         """What was missing when somebody last gave up waiting for idleness."""
         self.resolved_request = 0
@@ -206,7 +208,6 @@ class StoreRunner:
         self._observers: dict[Observer, None] = {}
         self._host = host
         self.now_ns = now_ns
-        """Gives the time of day."""
         self._use_topics()
         self.open_file: BackendOpener | None = None
         """Makes backends that keep a store in a file; ``None`` is SQLite."""
@@ -452,9 +453,10 @@ class StoreRunner:
     def _on_master(self, effect: MasterFound | MasterLost | SecondMaster) -> None:
         where = effect.master
         if isinstance(effect, MasterFound):
-            self.is_synced = True
+            self.is_synced = self.is_in_touch = True
             self._emit(StatusCode.STORE_MASTER_FOUND, where, f"in touch with its master {where}")
         elif isinstance(effect, MasterLost):
+            self.is_in_touch = False
             self._emit(StatusCode.STORE_MASTER_LOST, where, f"out of touch: {effect.reason}")
         else:
             self._emit(StatusCode.STORE_SECOND_MASTER, where, f"{where} is a second master")
@@ -474,6 +476,7 @@ class StoreRunner:
         before, hears = self._backend, self.hears
         self.core, self._backend = core, backend
         self.is_master = self.is_synced = backend is not None
+        self.is_in_touch = False
         self._use_topics()
         self._host.move_store(self, hears)
         core.observe(is_observed=bool(self._observers))
@@ -512,6 +515,7 @@ class StoreRunner:
 
     def _on_closed(self, error: StoreError) -> None:
         self.error = error
+        self.is_in_touch = False
         self._host.note("store", f"{self.name}: closed: {error}")
         self.changed.unpark_all()
         self.moved.ring()

@@ -49,7 +49,7 @@ class Subscriber(Closing):
         Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the subscriber is closed.
         """
         if not self._ready:
-            await self._wait(timeout)
+            await (self._refill() if timeout is None else self._wait(timeout))
         return self._ready.popleft()
 
     async def get_batch(self, timeout: float | None = None) -> list[Message]:
@@ -58,7 +58,7 @@ class Subscriber(Closing):
         The counterpart of ``publish_batch``: the least that a message can cost its reader.
         """
         if not self._ready:
-            await self._wait(timeout)
+            await (self._refill() if timeout is None else self._wait(timeout))
         return self.poll()
 
     def poll(self) -> list[Message]:
@@ -100,11 +100,8 @@ class Subscriber(Closing):
             self._host.remove_topics(self._mailbox, None)
             self._bell.ring()
 
-    async def _wait(self, timeout: float | None) -> None:
+    async def _wait(self, timeout: float) -> None:
         """Wait until something is ready; raises ``TimeoutError``."""
-        if timeout is None:
-            await self._refill()
-            return
         with trio.move_on_after(timeout):
             await self._refill()
         if not self._ready:

@@ -90,9 +90,16 @@ def encode(value: Value) -> bytes:
     passes ``VALUE_DEPTH_MAX``, the encoding ``PAYLOAD_SIZE_MAX``, or what it holds
     ``VALUE_ENTRIES_MAX``.
     """
-    parts: Parts = []
-    kind = type(value)
     try:
+        # Short text and bytes, as keys and payloads often are, at half the cost.
+        if type(value) is str and len(value) < HEADS_COUNT:
+            text = value.encode()
+            if len(text) < HEADS_COUNT:
+                return TEXT_HEADS[len(text)] + text
+        elif type(value) is bytes and len(value) < HEADS_COUNT:
+            return BYTES_HEADS[len(value)] + value
+        kind = type(value)
+        parts: Parts = []
         (_WRITERS.get(kind) or _find_writer(kind))(value, parts, VALUE_DEPTH_MAX)
     except _LimitPassed:
         raise
