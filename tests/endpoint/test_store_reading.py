@@ -56,6 +56,24 @@ async def test_a_read_at_the_master_sees_what_anybody_was_told() -> None:
         assert await master.at_master().get("k") == 99
 
 
+async def test_a_closed_clone_is_not_read() -> None:
+    async with pair() as (_, _, master, clone):
+        await (await master.put("k", 1)).applied()
+        assert await clone.await_idle()
+        assert await clone.get("k") == 1
+        await clone.close()
+        with pytest.raises(StoreClosed):
+            await clone.get("k")
+
+
+async def test_a_clone_that_was_promoted_sees_its_own_writes_at_once(tmp_path: Path) -> None:
+    async with pair() as (_, _, _, clone):
+        await clone.promote(Backend.SQLite, path=tmp_path / "s.db", force=True)
+        for number in range(100):
+            await clone.put("k", number)
+            assert await clone.get("k") == number
+
+
 async def test_a_read_that_cannot_be_as_fresh_as_it_has_to_says_so(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
