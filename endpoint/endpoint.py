@@ -65,7 +65,8 @@ class Endpoint:
     """One participant of the mesh: ``async with Endpoint() as endpoint``.
 
     It listens, peers with others, publishes, subscribes, and holds stores. Leaving the block waits
-    until the peers have what was published before, for some seconds at most.
+    until the peers have what was published before, for some seconds at most. Until then it works,
+    even when the block is cancelled: what is shielded can use it to put things in order.
     """
 
     def __init__(
@@ -146,7 +147,7 @@ class Endpoint:
         """Start the endpoint's tasks."""
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
-        self.loop.nursery = self._nursery
+        self.loop.tasks.begin(self._nursery)
         self.loop.is_open = self.loop.publication.is_open = True
         self.loop.start_task(self.loop.tick_forever)
         if self._network.is_refreshable:
@@ -165,6 +166,7 @@ class Endpoint:
         try:
             await self.shutdown()
         finally:
+            self.loop.tasks.end()
             self._nursery.cancel_scope.cancel()
             try:
                 suppressed = await self._manager.__aexit__(kind, value, traceback)
@@ -243,9 +245,8 @@ class Endpoint:
         if not self.loop.is_open:
             for listener in listeners:
                 listener.socket.close()
-        serve = partial(
-            trio.serve_listeners, self._accept, listeners, handler_nursery=self._nursery
-        )
+        accept = partial(self.loop.tasks.run, self._accept)
+        serve = partial(trio.serve_listeners, accept, listeners, handler_nursery=self._nursery)
         self._start(self._listen, serve, scope := trio.CancelScope())
         self._listening.append(scope)
         bound: int = listeners[0].socket.getsockname()[1]

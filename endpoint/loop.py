@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from contextvars import copy_context
 from typing import TYPE_CHECKING, Final, assert_never
 
 import trio
@@ -29,6 +28,7 @@ from endpoint.scrutiny import Scrutiny
 from endpoint.settings import Settings
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
+from endpoint.tasks import Tasks
 from endpoint.throttle import Throttle
 from endpoint.transport import RECEIVE_SIZE, Transport
 from endpoint.vigil import PeerStalled, Progress
@@ -36,7 +36,7 @@ from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
 from wire.codec import decode_control
-from wire.errors import EndpointClosed, ErrorCode, MeshError, RemoteProtocolError
+from wire.errors import ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import ControlFrame, Frame, NodeFrame, Sign
 from wire.identifiers import EndpointId
 from wire.messages import (
@@ -100,11 +100,10 @@ class EndpointLoop:
         self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
-        self.nursery: trio.Nursery | None = None
-        """Where the endpoint's tasks live while it is open."""
+        self.tasks = Tasks()
+        self.start_task = self.tasks.start
         self.is_open = False
         """Whether peers, stores and logs may come: false before it begins, and once it leaves."""
-        self._context = copy_context()
         self._policy = settings.overflow_policy
         self._frame_size_max = settings.frame_size_max
         self._holding = Holding()
@@ -282,15 +281,6 @@ class EndpointLoop:
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's command."""
         self.publication.command(topic, to, payload)
-
-    def start_task(self, function: Callable[..., object], *arguments: object) -> None:
-        """Start a task that lives as long as the endpoint, in the context that it was made in.
-
-        Whoever calls may be of another world, and gone long before.
-        """
-        if self.nursery is None:
-            raise EndpointClosed("the endpoint is not open: use it inside of 'async with'")
-        self._context.run(self.nursery.start_soon, function, *arguments)  # type: ignore[arg-type]  # trio's types are stricter than its use
 
     def _tell_stores(self, event: StatusEvent) -> None:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
+from endpoint.tasks import Tasks
 from endpoint.tls import TLSStream
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
@@ -62,3 +63,56 @@ async def test_who_is_in_tls_handshake_when_the_endpoint_shuts_down_hears_nothin
             assert await tls.receive_some() == b""
             assert not endpoint.loop.greeter
             tls.close()
+
+
+async def test_who_is_cancelled_can_still_put_things_in_order() -> None:
+    """The block's tasks are cancelled, and the endpoint works on until the block is left."""
+    with trio.fail_after(LIMIT):
+        async with Endpoint() as other, other.attach_master("s") as master:
+            subscriber = other.subscribe("farewell")
+            port = await other.listen()
+            with trio.CancelScope() as scope:
+                async with Endpoint() as endpoint, endpoint.attach_clone("s") as clone:
+                    assert await endpoint.peer("127.0.0.1", port)
+                    assert await endpoint.await_peer(other.node_id())
+                    try:
+                        await clone.put("mine", 1)
+                        assert await clone.await_idle()
+                        scope.cancel()
+                        await trio.sleep_forever()
+                    finally:
+                        with trio.CancelScope(shield=True):
+                            for key in ("mine", "others"):
+                                await (await clone.erase(key)).applied()
+                            await endpoint.publish("farewell", "bye")
+            assert scope.cancelled_caught
+            assert await subscriber.get() == ("farewell", "bye")
+            assert not await master.keys()
+
+
+async def test_an_accepted_connection_outlives_the_cancelled_block_too() -> None:
+    with trio.fail_after(LIMIT):
+        async with Endpoint() as other:
+            subscriber = other.subscribe("farewell")
+            with trio.CancelScope() as scope:
+                async with Endpoint() as endpoint:
+                    assert await other.peer("127.0.0.1", await endpoint.listen())
+                    assert await endpoint.await_peer(other.node_id())
+                    scope.cancel()
+                    try:
+                        await trio.lowlevel.checkpoint()
+                    finally:
+                        with trio.CancelScope(shield=True):
+                            for number in range(10_000):
+                                await endpoint.publish("farewell", number)
+            assert [(await subscriber.get())[1] for _ in range(10_000)] == list(range(10_000))
+
+
+async def test_a_task_that_is_started_when_the_endpoint_has_ended_ends_too() -> None:
+    with trio.fail_after(LIMIT):
+        async with trio.open_nursery() as nursery:
+            tasks = Tasks()
+            tasks.begin(nursery)
+            tasks.start(trio.sleep_forever)
+            tasks.end()
+            tasks.start(trio.sleep_forever)
