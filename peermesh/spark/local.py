@@ -72,7 +72,7 @@ class LocalSpark:
         self._before = _swap_environment(
             {
                 **dict.fromkeys(FOREIGN),
-                "SPARK_HOME": str(link_home(directory / "home")),
+                **({"SPARK_HOME": str(link_home(directory / "home"))} if _is_from_pip() else {}),
                 "PYSPARK_PYTHON": sys.executable,
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_SUBMIT_OPTS": " ".join(options),
@@ -113,13 +113,24 @@ class LocalSpark:
         self.stop()
 
 
+def _is_from_pip() -> bool:
+    """Whether PySpark has its Spark beside it; that of a distribution finds it by itself."""
+    return (Path(pyspark.__file__).parent / "jars").is_dir()
+
+
 def link_home(directory: Path) -> Path:
     """Make a home for Spark, of links to the real one but without its Python.
 
     That is the same Python as ours in a zip, for which no bytecode is kept: each process that Spark
     starts would spend most of a second compiling it. And workers of a local cluster write into
-    their home. It may be there already, from somebody who was killed.
+    their home. It may be there already, from somebody who was killed. Raises ``FileNotFoundError``
+    where PySpark is not installed with pip.
     """
+    if not _is_from_pip():
+        raise FileNotFoundError(
+            f"{Path(pyspark.__file__).parent} has no jars: a home of links is for PySpark as pip "
+            "installs it; let SPARK_HOME name the distribution that this one belongs to"
+        )
     directory.mkdir(exist_ok=True)
     for path in Path(pyspark.__file__).parent.iterdir():
         link = directory / path.name

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyspark
 import pytest
 
 from peermesh.spark.configuration import InvalidGateways, spark_conf
+from peermesh.spark.local import link_home
 
 
 def hadoop(settings):
@@ -39,3 +41,17 @@ def test_what_is_no_address_is_refused(gateways):
         spark_conf(*gateways)
     with pytest.raises(InvalidGateways, match="letters"):
         spark_conf("node1:9870", name="a/b")
+
+
+def test_a_home_of_links_leaves_out_sparks_python(tmp_path):
+    home = link_home(tmp_path / "home")
+    assert (home / "jars").is_dir()
+    assert not (home / "python").exists()
+    assert link_home(home) == home, "somebody may have been killed, and come again"
+
+
+def test_a_home_of_links_is_refused_where_spark_is_elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setattr(pyspark, "__file__", str(tmp_path / "pyspark" / "__init__.py"))
+    with pytest.raises(FileNotFoundError, match="SPARK_HOME name the distribution"):
+        link_home(tmp_path / "home")
+    assert not (tmp_path / "home").exists()
