@@ -62,7 +62,7 @@ class Network:
         self._stakes = stakes
         self._on_refresh = on_refresh
         self._trust = Trust(credentials)
-        self._is_used = False
+        self._uses = 0
 
     def adopt(self, secret: ClusterSecret) -> None:
         """Get into the mesh of a secret, unless this is in another one already.
@@ -70,7 +70,7 @@ class Network:
         Raises ``CredentialsError``.
         """
         fresh = Credentials.from_secret(secret)
-        if self.credentials is None and not self._is_used:
+        if self.credentials is None and not self._uses:
             self._trust = Trust(fresh)
         elif self.credentials is None or self.credentials.authority != fresh.authority:
             raise CredentialsError(
@@ -120,10 +120,11 @@ class Network:
         self.check(address)
         if not 0 <= port <= PORT_MAX:
             raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
-        self._is_used = True
+        self._uses += 1  # From now on: a ticket must not come in between.
         try:
             return await self._open_listeners(port, host=address, backlog=backlog)
         except (OSError, ValueError, OverflowError) as error:
+            self._uses -= 1
             causes = [error, *getattr(error, "exceptions", ())]
             is_taken = any(getattr(cause, "errno", None) in _TAKEN for cause in causes)
             advice = "choose another port, or 0 for a free one" if is_taken else "check the address"
@@ -144,7 +145,7 @@ class Network:
         self.check(address)
         if not 0 < port <= PORT_MAX:  # The system would take the rest of a division.
             raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
-        self._is_used = True
+        self._uses += 1
         stream = await self._open_stream(address, port)
         self.refresh()
         return await self._shake(stream, self._trust.client, server_side=False)

@@ -19,7 +19,7 @@ from handshake.credentials import Credentials
 from handshake.issuing import AUTHORITY, Issued, OwnAuthority
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
-from wire.errors import CredentialsError, ErrorCode, MeshError
+from wire.errors import AddressInUse, CredentialsError, ErrorCode, MeshError
 
 TLS_ALERT = b"\x15"
 """The first byte of a record that says what is wrong."""
@@ -416,6 +416,17 @@ async def test_a_ticket_lets_an_endpoint_in_that_has_nothing_else(kit) -> None:
             for endpoint in (guest, member):
                 assert await endpoint.peer(ticket, retry=0)
             assert await guest.unpeer(kit.host, world.ports[hub])
+
+
+async def test_a_ticket_is_taken_after_a_port_that_was_in_use(kit) -> None:
+    secret = ClusterSecret.generate()
+    async with kit.world() as world:
+        hub = await world.add(secret=secret)
+        ticket = JoinTicket(kit.host, world.ports[hub], secret).text()
+        async with Endpoint() as endpoint:
+            with pytest.raises(AddressInUse):
+                await endpoint.listen(kit.host, world.ports[hub])
+            assert await endpoint.peer(ticket, retry=0)
 
 
 async def test_a_ticket_of_another_mesh_or_too_late_is_refused(kit) -> None:
