@@ -46,8 +46,14 @@ PATH_DEPTH_MAX: Final = 16
 """Names in a path: four times those of the deepest node of the tree. Each makes a node of its own,
 so that a path of slashes alone would be thousands of them."""
 
+NODES_MAX: Final = 32_768
+"""Nodes of the tree beyond which no client makes another: four for each topic there may be."""
+
 WATCHES_MAX: Final = 16_384
 """Nodes that one client may watch: two for each topic there may be."""
+
+_MAKING: Final = ("write", "register", "claim")
+"""Operations that may make nodes."""
 
 HERE: Final = "registry"
 """What a client's ``Hello`` asks for at this port, where others name a topic; no path has it."""
@@ -128,10 +134,18 @@ class Desk:
         async for ask in self._asks:
             self._asks_size -= _size(ask)
             try:
-                _check(ask)
+                await self._check(ask)
                 self._line.tell(Answer(ask.number, "", await self._do(ask, nursery)))
             except MeshError as error:  # which may be the size of the answer
                 self._line.tell(Answer(ask.number, str(error), ""))
+
+    async def _check(self, ask: Ask) -> None:
+        if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
+            raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
+        if ask.path.count("/") > PATH_DEPTH_MAX:
+            raise RegistryError(f"a path has up to {PATH_DEPTH_MAX} names")
+        if ask.operation in _MAKING and await self._session.size_with(ask.path) > NODES_MAX:
+            raise RegistryError(f"the tree has {NODES_MAX} nodes already: remove some")
 
     async def _do(self, ask: Ask, nursery: trio.Nursery) -> str:
         session, path, data = self._session, ask.path, ask.data
@@ -180,13 +194,6 @@ class Desk:
     def _unfollow(self, path: str) -> None:
         if path in self._watches:
             self._watches.pop(path)[1].cancel()
-
-
-def _check(ask: Ask) -> None:
-    if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
-        raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
-    if ask.path.count("/") > PATH_DEPTH_MAX:
-        raise RegistryError(f"a path has up to {PATH_DEPTH_MAX} names")
 
 
 def _size(ask: Ask) -> int:

@@ -192,6 +192,11 @@ class Session:
         below = (str(key).removeprefix(start) for key in keys if str(key).startswith(start))
         return sorted({name.partition("/")[0] for name in below})
 
+    async def size_with(self, path: str) -> int:
+        """Count the nodes that there are with a path and all above it."""
+        keys = set(await self._tree.ask(lambda store: store.keys()))
+        return len(keys.union([path, *parents(path)]))
+
     async def write(self, path: str, data: str) -> None:
         """Set a node's data, making it and those above it."""
         for above in parents(path):

@@ -216,6 +216,27 @@ async def test_long_names_are_refused_by_the_registry_and_not_tried_for_ever(kit
         await world.check()
 
 
+@pytest.mark.parametrize("operation", ["write", "register", "claim"])
+async def test_nodes_without_end_are_refused_and_known_ones_are_not(
+    kit, monkeypatch, operation: str
+) -> None:
+    async with besieged(kit) as world:
+        nodes = await world.registry.children("/topics")
+        async with intruder(world.host.registry_address[1], desk.HERE) as bad:
+            monkeypatch.setattr(desk, "NODES_MAX", 60)
+            answers = []
+            for number in range(60):
+                await bad.send(messages.write(Ask(number, operation, f"/topics/x{number}", "")))
+                answers.append((await bad.hear(Answer)).error)
+            assert not answers[0]
+            assert "60 nodes already" in answers[-1]
+            await bad.send(messages.write(Ask(60, operation, "/topics/x0", "more")))
+            assert not (await bad.hear(Answer)).error
+        assert len(await world.registry.children("/topics")) < 60 + len(nodes)
+        monkeypatch.undo()
+        await world.check()
+
+
 async def test_a_path_of_slashes_makes_no_thousand_nodes(kit) -> None:
     async with besieged(kit) as world:
         async with intruder(world.host.registry_address[1], desk.HERE) as bad:
