@@ -16,7 +16,7 @@ from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.messages import read_argument
 from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import run
-from peermesh.cli.values import format_value, to_json
+from peermesh.cli.values import format_value, on_a_line, to_json
 
 JSON_HELP = 'Write {"partition": …, "offset": …, "key": …, "value": …, "timestamp_ns": …} on lines.'
 
@@ -244,7 +244,7 @@ def consumers(name: str, mesh: Mesh, *, as_json: bool) -> None:
         click.echo(json.dumps(found, ensure_ascii=False))
         return
     for consumer, state in found.items():
-        click.echo(f"{state['lag']} {consumer}")
+        click.echo(f"{state['lag']} {on_a_line(consumer)}")
 
 
 async def _consumers(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:

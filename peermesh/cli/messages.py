@@ -13,7 +13,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, join, mesh_options
 from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.running import read_stdin, run
-from peermesh.cli.values import NoValue, format_value, parse_value, to_json
+from peermesh.cli.values import NoValue, format_value, on_a_line, parse_value, to_json
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -129,13 +129,8 @@ async def write_next(subscriber: Reader, timeout: float | None, *, as_json: bool
     if as_json:
         click.echo(json.dumps({"topic": topic, "value": to_json(value)}, ensure_ascii=False))
     else:
-        click.echo(f"{_on_a_line(topic)} {format_value(value)}")
+        click.echo(f"{on_a_line(topic)} {format_value(value)}")
     return 1
-
-
-def _on_a_line(topic: str) -> str:
-    """Write a topic as it is, or as JSON if it would disturb the line, or the terminal."""
-    return topic if topic.isprintable() else json.dumps(topic)
 
 
 def read_argument(text: str, *, raw: bool) -> Value:

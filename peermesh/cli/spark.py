@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import click
 
@@ -11,6 +11,7 @@ from peermesh import Missed
 from peermesh.cli.mesh import Mesh, join, mesh_options, open_clone
 from peermesh.cli.numbers import Whole
 from peermesh.cli.running import run
+from peermesh.cli.values import on_a_line
 from peermesh.spark.progress import TOPIC, JobOverview, Overview, Progress, overview
 from peermesh.spark.records import RESERVED
 
@@ -41,7 +42,7 @@ def jobs(store: str, mesh: Mesh, *, as_json: bool) -> None:
     for name, job in sorted(found.jobs.items()):
         _write_job(name, job)
     for query, batch in sorted(found.sinks.items()):
-        click.echo(f"sink {query}: batch {batch} is published")
+        click.echo(f"sink {on_a_line(query)}: batch {batch} is published")
 
 
 async def _jobs(mesh: Mesh, name: str) -> Overview:
@@ -51,14 +52,19 @@ async def _jobs(mesh: Mesh, name: str) -> Overview:
 
 def _write_job(name: str, job: JobOverview) -> None:
     began = "" if job.began is None else f", latest run since {job.began:%Y-%m-%d %H:%M:%S %Z}"
-    click.echo(f"job {name}{began}")
+    click.echo(f"job {on_a_line(name)}{began}")
     for query, batch in sorted(job.batches.items()):
-        click.echo(f"  query {query}: batch {batch} is done")
+        click.echo(f"  query {on_a_line(query)}: batch {batch} is done")
     for fingerprint, count in sorted(job.units.items()):
-        click.echo(f"  work {fingerprint}: {count:,} units are done")
+        click.echo(f"  work {on_a_line(fingerprint)}: {count:,} units are done")
     for query, progress in sorted(job.progress.items()):
         lag = "?" if progress.lag is None else f"{progress.lag:,}"
-        click.echo(f"  progress of {query}: batch {progress.batch}, lag {lag}")
+        click.echo(f"  progress of {on_a_line(query)}: batch {progress.batch}, lag {lag}")
+
+
+def _printable(progress: Progress) -> Progress:
+    job, query, reason = map(on_a_line, (progress.job, progress.query, progress.reason))
+    return replace(progress, job=job, query=query, reason=reason)
 
 
 @spark.command()
@@ -92,5 +98,5 @@ async def _watch(
                 if progress is None or job not in ("", progress.job):
                     continue  # a job whose name begins alike, or no progress at all
                 as_text = json.dumps(asdict(progress), ensure_ascii=False)
-                click.echo(as_text if as_json else progress.line())
+                click.echo(as_text if as_json else _printable(progress).line())
                 written += 1

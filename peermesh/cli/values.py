@@ -81,6 +81,11 @@ def format_value(value: Value) -> str:
     return json.dumps(to_json(value), ensure_ascii=False)
 
 
+def on_a_line(name: str) -> str:
+    """Write a name as it is, or as JSON if it would disturb the line, or the terminal."""
+    return name if name.isprintable() else json.dumps(name)
+
+
 def to_json(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out
     """Turn a value into what ``json`` can write."""
     match value:

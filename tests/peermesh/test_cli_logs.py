@@ -72,6 +72,8 @@ def test_a_log_on_the_command_line(log):
     assert log("consumers").stdout == "1 c\n"
     found = json.loads(log("consumers", "--json").stdout)
     assert found == {"c": {"lag": 1, "cursors": {"0": 0, "1": 1}}}
+    log("watch", "--consumer", "c\x1b[2J", "--earliest", "--count", "1")
+    assert log("consumers").stdout.splitlines() == ["1 c", '1 "c\\u001b[2J"']
     assert log("offsets").stdout == "0 0 0\n1 0 2\n"
     assert json.loads(log("offsets", "--json").stdout) == {"0": [0, 0], "1": [0, 2]}
 

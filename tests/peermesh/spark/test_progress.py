@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -63,6 +63,7 @@ def store(mesh):
             Ledger(master, "score").work("f").done(unit)
         publish_in_store(master, "id", 2, [("a", 1)], Writing.UPSERT, 30)
         master.put(progress_key("count", "q"), report().to_value()).result(30)
+        publish_in_store(master, "\x1b[2J", 1, [("b", 1)], Writing.UPSERT, 30)
         yield master
 
 
@@ -79,7 +80,7 @@ def test_jobs_are_listed_with_batches_units_and_lags(store, mesh):
     found = overview(store.entries())
     assert found.jobs["count"].batches == {"q": 7}
     assert found.jobs["score"].units == {"f": 3}
-    assert found.sinks == {"id": 2}
+    assert found.sinks == {"id": 2, "\x1b[2J": 1}
     text = command("jobs", "jobs", peers=mesh[1])
     lines = [line.partition(",")[0].strip() for line in text.splitlines()]
     assert lines == [
@@ -88,6 +89,7 @@ def test_jobs_are_listed_with_batches_units_and_lags(store, mesh):
         "progress of q: batch 4",
         "job score",
         "work f: 3 units are done",
+        'sink "\\u001b[2J": batch 1 is published',
         "sink id: batch 2 is published",
     ]
     assert "lag 4" in text
@@ -114,9 +116,10 @@ def test_progress_is_watched_live(mesh):
         try:
             assert process.stderr.readline() == "watching count\n"
             endpoint.await_peer(endpoint.peers()[0].node_id)
-            endpoint.publish(TOPIC + "counting", report().to_value())
-            endpoint.publish(TOPIC + "count", report().to_value())
+            endpoint.publish(TOPIC + "counting", replace(report(), job="counting").to_value())
+            named = replace(report(), query="q\x1b[31m")
+            endpoint.publish(TOPIC + "count", named.to_value())
             output, _ = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert output == report().line() + "\n"
+    assert output == replace(report(), query='"q\\u001b[31m"').line() + "\n"
