@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_hostile import HOSTILE
+from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_rights import RIGHTS
@@ -649,6 +650,7 @@ SAFEGUARDS = [
     *SUCCESSION,
     *LOG_SUCCESSION,
     *ENDPOINT,
+    *LIFE,
     *FACE,
     *BROKERS,
     *GATEWAYS,

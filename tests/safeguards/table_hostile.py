@@ -132,6 +132,14 @@ HOSTILE = [
         (EDGE,),
     ),
     Safeguard(
+        "edge: nodes of the tree are limited",
+        "a client fills the registry, and all memory, with nodes",
+        "peermesh/brokers/edge/desk.py",
+        "        if ask.operation in _MAKING and await self._session.size_with(ask.path) > NODES_MAX:\n",
+        "        if False:\n",
+        (EDGE + "::test_nodes_without_end_are_refused_and_known_ones_are_not",),
+    ),
+    Safeguard(
         "WebHDFS: silent clients make room",
         "a thousand silent clients keep everybody else out",
         "peermesh/gateways/webhdfs/serving.py",
