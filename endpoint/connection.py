@@ -167,6 +167,7 @@ class Connection:
                 host.accuse(self, error)
             pause = host.settle(self)
             if not self.is_open:
+                host.rest()
                 return
             if pause:
                 host.rest()

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from endpoint.mailbox import Mailbox, Reader
 from wire.messages import PackedType
+
+FULL_READS_MAX: Final = 8
+"""Full reads in a row, of 128 KiB each, after which every reader hears that he need not wait for
+more: what one reads may be rare, while a link is busy with what others do."""
 
 
 class Readers:
@@ -15,6 +20,7 @@ class Readers:
         """Begin with nobody."""
         self._readers: dict[Mailbox, Reader] = {}
         self._untold: dict[Mailbox, None] = {}
+        self._full_reads = 0
 
     def __iter__(self) -> Iterator[Mailbox]:
         """Go through the mailboxes."""
@@ -39,6 +45,9 @@ class Readers:
         """Wake the readers of what was put in; some wait for more, if ``more_follows`` at once."""
         untold = self._untold
         if untold:
+            self._full_reads = self._full_reads + 1 if more_follows else 0
+            if self._full_reads >= FULL_READS_MAX:
+                self._full_reads, more_follows = 0, False
             if not more_follows:
                 self._untold = {}
             for mailbox in untold:

@@ -101,7 +101,8 @@ class Subscriber(Closing):
         try:
             self._wakeups.get(timeout=timeout)
         except queue.Empty:
-            raise TimeoutError("no message in time") from None
+            if self._mailbox.is_empty():  # Else more was waited for, which is not necessary.
+                raise TimeoutError("no message in time") from None
 
     def _make_room(self) -> None:
         if self._mailbox.is_holding and self._mailbox.has_room:

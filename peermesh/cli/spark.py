@@ -63,8 +63,9 @@ def _write_job(name: str, job: JobOverview) -> None:
 
 
 def _printable(progress: Progress) -> Progress:
-    job, query, reason = map(on_a_line, (progress.job, progress.query, progress.reason))
-    return replace(progress, job=job, query=query, reason=reason)
+    said = (progress.job, progress.query, progress.state, progress.reason)
+    job, query, state, reason = map(on_a_line, said)
+    return replace(progress, job=job, query=query, state=state, reason=reason)
 
 
 @spark.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 
 from endpoint.mailbox import Mailbox
-from endpoint.readers import Readers
+from endpoint.readers import FULL_READS_MAX, Readers
 from endpoint.transport import RECEIVE_SIZE
 from peermesh import Endpoint
 from peermesh.testing.simulation import Simulation, elapse, simulate
@@ -54,6 +54,15 @@ def test_a_reader_that_was_told_of_more_is_told_when_no_more_comes():
     readers.tell(more_follows=True)
     readers.tell(more_follows=False)
     assert reader.told == [True, True, False]
+
+
+def test_who_reads_something_rare_does_not_wait_for_a_busy_link():
+    readers, mailbox, reader = Readers(), Mailbox(), Listener()
+    readers.add(mailbox, reader)
+    put(readers, mailbox)
+    for _ in range(FULL_READS_MAX + 1):
+        readers.tell(more_follows=True)
+    assert reader.told == [True] * (FULL_READS_MAX - 1) + [False]
 
 
 def test_who_left_is_not_told():

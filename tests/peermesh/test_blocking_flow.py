@@ -73,6 +73,17 @@ def test_who_waits_is_woken_for_much_or_for_the_last(size: int, *, more_follows:
         assert got.get(timeout=WAIT) == ("/t", b"x")
 
 
+def test_what_is_there_when_the_time_is_over_is_read() -> None:
+    with broker.Endpoint() as endpoint, endpoint.subscribe("/t") as subscriber:
+        got: queue.SimpleQueue[object] = queue.SimpleQueue()
+        threading.Thread(target=lambda: got.put(subscriber.get(0.5)), daemon=True).start()
+        while not subscriber._is_waiting:
+            threading.Event().wait(0.001)
+        subscriber._mailbox.put("/t", PackedType.BYTES, [b"x"], 1)
+        subscriber.wake(more_follows=True)
+        assert got.get(timeout=WAIT) == ("/t", b"x")
+
+
 def test_room_is_counted_by_bytes_and_given_back() -> None:
     with broker.Endpoint() as left, broker.Endpoint() as right:
         reader = right.subscribe("/t")

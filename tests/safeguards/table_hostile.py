@@ -135,7 +135,7 @@ HOSTILE = [
         "edge: nodes of the tree are limited",
         "a client fills the registry, and all memory, with nodes",
         "peermesh/brokers/edge/desk.py",
-        "        if ask.operation in _MAKING and await self._session.size_with(ask.path) > NODES_MAX:\n",
+        "        if ask.operation in _MAKING and await self._session.would_pass(NODES_MAX, ask.path):\n",
         "        if False:\n",
         (EDGE + "::test_nodes_without_end_are_refused_and_known_ones_are_not",),
     ),

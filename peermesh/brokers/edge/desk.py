@@ -144,7 +144,7 @@ class Desk:
             raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
         if ask.path.count("/") > PATH_DEPTH_MAX:
             raise RegistryError(f"a path has up to {PATH_DEPTH_MAX} names")
-        if ask.operation in _MAKING and await self._session.size_with(ask.path) > NODES_MAX:
+        if ask.operation in _MAKING and await self._session.would_pass(NODES_MAX, ask.path):
             raise RegistryError(f"the tree has {NODES_MAX} nodes already: remove some")
 
     async def _do(self, ask: Ask, nursery: trio.Nursery) -> str:

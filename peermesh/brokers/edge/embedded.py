@@ -21,11 +21,14 @@ from endpoint.receipts import Receipt
 from endpoint.status import StatusCode
 from endpoint.store import Store
 from endpoint.watching import Commit
+from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
 from wire.errors import MasterExists, MeshError
+from wire.limits import MIB
+from wire.values import Value
 
 logger = logging.getLogger("peermesh.brokers.edge")
 
@@ -43,6 +46,12 @@ RANK_SECONDS: Final = 3.0
 
 MEMBERS: Final = "/brokers"
 """One ephemeral node for each endpoint that holds the store: the order of survivors."""
+
+OWN_MAX: Final = 16_384
+"""Ephemeral nodes that one session keeps, to write them again: two for each topic there may be."""
+
+OWN_SIZE_MAX: Final = 16 * MIB
+"""Bytes of them: a thousand each would be many."""
 
 Result = TypeVar("Result")
 
@@ -167,6 +176,14 @@ class EmbeddedTree(Opened):
             await trio.sleep(AGAIN_SECONDS)
 
 
+async def _count(store: Store) -> int:
+    return len(store.runner.core.keys())
+
+
+async def _list(store: Store) -> list[Value]:
+    return await store.keys()
+
+
 async def _make(path: str, store: Store) -> bool:
     return await store.put_unique(path, (NULL, ""))
 
@@ -179,6 +196,7 @@ class Session:
         self._tree = tree
         self._owner = owner
         self._mine: dict[str, str] = {}
+        self._size = 0
 
     async def read(self, path: str) -> str | None:
         """Give a node's data; ``None`` if there is no such node."""
@@ -192,10 +210,12 @@ class Session:
         below = (str(key).removeprefix(start) for key in keys if str(key).startswith(start))
         return sorted({name.partition("/")[0] for name in below})
 
-    async def size_with(self, path: str) -> int:
-        """Count the nodes that there are with a path and all above it."""
-        keys = set(await self._tree.ask(lambda store: store.keys()))
-        return len(keys.union([path, *parents(path)]))
+    async def would_pass(self, limit: int, path: str) -> bool:
+        """Tell whether there would be more nodes than that with a path and all above it."""
+        nodes = {path, *parents(path)}
+        if await self._tree.ask(_count) + len(nodes) <= limit:
+            return False
+        return len(nodes.union(map(str, await self._tree.ask(_list)))) > limit
 
     async def write(self, path: str, data: str) -> None:
         """Set a node's data, making it and those above it."""
@@ -223,15 +243,24 @@ class Session:
         await self._tree.ask(erase)
 
     async def register(self, path: str, data: str) -> None:
-        """Make an ephemeral node, if the one above is there; it comes back with the next store."""
-        self._mine[path] = data
+        """Make an ephemeral node, if the one above is there; it comes back with the next store.
+
+        Raises ``RegistryError`` for more nodes than a session may have.
+        """
+        known = self._mine.get(path)
+        size = self._size + len(data) + (len(path) if known is None else -len(known))
+        if (known is None and len(self._mine) >= OWN_MAX) or size > OWN_SIZE_MAX:
+            raise RegistryError(f"up to {OWN_MAX} ephemeral nodes, of {OWN_SIZE_MAX} bytes in all")
+        self._mine[path], self._size = data, size
         above = parents(path)
         if not above or await self.read(above[-1]) is not None:
             await self._put(path, data, self._owner)
 
     async def unregister(self, path: str) -> None:
         """Remove an ephemeral node of ours."""
-        self._mine.pop(path, None)
+        data = self._mine.pop(path, None)
+        if data is not None:
+            self._size -= len(path) + len(data)
 
         async def erase(store: Store) -> None:
             await (await store.erase(path)).applied()

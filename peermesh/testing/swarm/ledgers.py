@@ -256,5 +256,10 @@ def brief_key(asked: Asked) -> Value:
     return f"{BRIEF}{asked.number}"
 
 
+def is_brief(name: Value) -> bool:
+    """Tell whether a key was set to expire."""
+    return isinstance(name, str) and name.startswith(BRIEF)
+
+
 def _own_key(asked: Asked) -> bytes:
     return encode(own_key(asked))

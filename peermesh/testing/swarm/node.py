@@ -24,12 +24,14 @@ from peermesh.testing.swarm.ledgers import (
     Author,
     Broken,
     brief_key,
+    is_brief,
     own_key,
 )
 from peermesh.testing.swarm.plan import PUBLISHED, Plan
 from stores.batch import Batch
 from stores.effects import Changed
 from wire.decoding import decode
+from wire.encoding import encode
 from wire.errors import (
     BackendFailure,
     InvalidData,
@@ -280,20 +282,20 @@ class Node:
         table = {key: value for key, value in found.items() if value is not None}
         return core.revision, table
 
-    def passing_key(self, seconds: float) -> Value:
-        """Give a key that expires within this time, if there is one; ``None`` if all stay.
+    def overdue_key(self, seconds: float) -> Value:
+        """Give a key that has to be gone after so many seconds at the latest; ``None`` if none is.
 
-        Keys that were set while the master's clock was wrong may stay much longer.
+        Keys that were set while the master's clock was wrong may stay much longer: with a finite
+        time they are passed over.
         """
         store = self.store
         if store is None or store.runner.error is not None:
             return None
-        core, deadline = store.runner.core, store.runner.now_ns() + round(seconds * 1e9)
-        for key in core.keys():  # noqa: SIM118 - it is no dict
-            entry = core.entry(key)
-            expires_at_ns = None if entry is None else entry.expires_at_ns
-            if expires_at_ns is not None and expires_at_ns <= deadline:
-                return decode(key)
+        core, deadline = store.runner.core, store.runner.now_ns() + seconds * 1e9
+        for key in filter(is_brief, map(decode, core.keys())):
+            entry = core.entry(encode(key))
+            if entry is not None and (entry.expires_at_ns or 0) <= deadline:
+                return key
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import inf
 from random import Random
 from typing import Final
 
@@ -15,7 +16,7 @@ from endpoint.outbox import TRANSIT_SIZE_MAX, WINDOW_SIZE
 from peermesh.testing.simulation import Simulation, run
 from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken
 from peermesh.testing.swarm.node import Node
-from peermesh.testing.swarm.plan import PUBLISHED, Plan, draw
+from peermesh.testing.swarm.plan import PUBLISHED, ClockSkew, Plan, draw
 from peermesh.testing.swarm.records import Records
 from peermesh.testing.swarm.troubles import Troubles
 from wire.decoding import decode
@@ -188,8 +189,9 @@ class Swarm:
         return "" if is_right else f"{len(masters)} are masters"
 
     def _why_not_expired(self) -> str:
+        is_any_wrong = any(isinstance(fault.trouble, ClockSkew) for fault in self.plan.faults)
         for node in self.nodes:
-            key = node.passing_key(HEALING_SECONDS)
+            key = node.overdue_key(HEALING_SECONDS if is_any_wrong else inf)
             if key is not None:
                 return f"{node} has {key!r} still"
         return ""

@@ -108,7 +108,7 @@ def test_what_others_write_under_our_keys_is_passed_over(value):
 
 def test_progress_is_watched_live(mesh):
     endpoint, peers = mesh
-    arguments = [sys.executable, "-m", "peermesh.cli", "spark", "watch", "count", "--count", "1"]
+    arguments = [sys.executable, "-m", "peermesh.cli", "spark", "watch", "count", "--count", "2"]
     with subprocess.Popen(
         [*arguments, "--peer", peers], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -119,7 +119,10 @@ def test_progress_is_watched_live(mesh):
             endpoint.publish(TOPIC + "counting", replace(report(), job="counting").to_value())
             named = replace(report(), query="q\x1b[31m")
             endpoint.publish(TOPIC + "count", named.to_value())
+            ended = replace(report(), state="\x1b[2J", reason="a\nb")
+            endpoint.publish(TOPIC + "count", ended.to_value())
             output, _ = process.communicate(timeout=60)
         finally:
             process.kill()
-    assert output == replace(report(), query='"q\\u001b[31m"').line() + "\n"
+    first = replace(report(), query='"q\\u001b[31m"').line()
+    assert output.splitlines() == [first, 'count 1-2-3 "\\u001b[2J" "a\\nb"']

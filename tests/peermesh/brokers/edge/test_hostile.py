@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from peermesh.brokers.edge import desk, line as line_module, messages
+from peermesh.brokers.edge import desk, embedded, line as line_module, messages
 from peermesh.brokers.edge.channel import SOURCES_MAX, WAITING_BYTES_MAX, Channel
 from peermesh.brokers.edge.embedded import Session
 from peermesh.brokers.edge.line import GREETING_SECONDS, GREETING_SIZE_MAX, Line
@@ -233,6 +233,26 @@ async def test_nodes_without_end_are_refused_and_known_ones_are_not(
             await bad.send(messages.write(Ask(60, operation, "/topics/x0", "more")))
             assert not (await bad.hear(Answer)).error
         assert len(await world.registry.children("/topics")) < 60 + len(nodes)
+        monkeypatch.undo()
+        await world.check()
+
+
+@pytest.mark.parametrize(("limit", "value"), [("OWN_MAX", 10), ("OWN_SIZE_MAX", 160)])
+async def test_a_client_keeps_no_nodes_without_end_where_they_cannot_be(
+    kit, monkeypatch, limit: str, value: int
+) -> None:
+    async with besieged(kit) as world:
+        async with intruder(world.host.registry_address[1], desk.HERE) as bad:
+            monkeypatch.setattr(embedded, limit, value)
+            answers = []
+            for operation in ("register", "register", "unregister", "register"):
+                for number in range(12):
+                    ask = Ask(number, operation, f"/nowhere/x{number:02}", "data")
+                    await bad.send(messages.write(ask))
+                    answers.append((await bad.hear(Answer)).error)
+            assert [place for place, error in enumerate(answers) if error] == [
+                *(10, 11, 22, 23, 46, 47)
+            ]
         monkeypatch.undo()
         await world.check()
 

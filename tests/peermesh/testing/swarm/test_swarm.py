@@ -22,6 +22,7 @@ from peermesh.testing.swarm.running import Swarm
 from peermesh.testing.swarm.shrinking import keep, smallest
 from peermesh.testing.swarm.sweep import Totals, sweep
 from stores.master import Master
+from stores.requests import Requests
 
 SEEDS = 12
 
@@ -88,6 +89,16 @@ def test_a_master_that_lets_everybody_win_is_found(monkeypatch):
 def test_a_master_that_forgets_to_expire_is_found(monkeypatch):
     monkeypatch.setattr(Master, "_expire", lambda self: None)
     assert "has 'brief/" in first_failure(range(SEEDS))
+
+
+def test_expiries_that_are_lost_are_found(monkeypatch):
+    put = Requests.put
+    monkeypatch.setattr(Requests, "put", lambda self, key, value, _: put(self, key, value))
+    masters = [plan for plan in map(plan_of, range(100)) if plan.master is not None]
+    plan = replace(masters[0], faults=())
+    assert "has 'brief/" in run_plan(plan).failure
+    wrong = replace(plan, faults=(Fault(0.2, 2.0, ClockSkew(0, 86_400.0)),))
+    assert "has 'brief/" in run_plan(wrong).failure
 
 
 @pytest.mark.parametrize("seconds", [-3_600.0, 2.0, 86_400.0])
