@@ -167,10 +167,8 @@ class Connection:
                 host.accuse(self, error)
             pause = host.settle(self)
             if not self.is_open:
-                host.rest()
                 return
             if pause:
-                host.rest()
                 await trio.sleep(pause)
 
     async def _receive_more(self) -> bytes:

@@ -364,8 +364,7 @@ class EndpointLoop:
                 self._holding.hold(connection, onward.outbox)
 
     def settle(self, connection: Connection) -> float:
-        """Everything that had come was taken in: let the stores answer, and grant credit."""
-        self.readers.tell(more_follows=connection.transport.has_more)
+        """Everything that had come was taken in: let stores answer, grant credit, tell readers."""
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
@@ -376,6 +375,8 @@ class EndpointLoop:
             self._grant(connection)
         if connection.peer is None:
             self.greeter.weigh(connection)
+        is_read_on = connection.is_open and not pause
+        self.readers.tell(more_follows=is_read_on and connection.transport.has_more)
         return pause
 
     def rest(self) -> None:

@@ -16,7 +16,7 @@ from wire.errors import EndpointClosed
 
 GATHER_DIVISOR: Final = 8
 """A reader who waits is woken when an eighth of its queue is full, or nothing more follows at once:
-two threads that wake each other for every read from the network take a third more time."""
+two threads that wake each other for every read of 128 KiB took a quarter more time for 10 KB."""
 
 
 class Subscriber(Closing):

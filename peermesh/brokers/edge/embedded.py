@@ -28,7 +28,6 @@ from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
 from wire.errors import MasterExists, MeshError
 from wire.limits import MIB
-from wire.values import Value
 
 logger = logging.getLogger("peermesh.brokers.edge")
 
@@ -180,10 +179,6 @@ async def _count(store: Store) -> int:
     return len(store.runner.core.keys())
 
 
-async def _list(store: Store) -> list[Value]:
-    return await store.keys()
-
-
 async def _make(path: str, store: Store) -> bool:
     return await store.put_unique(path, (NULL, ""))
 
@@ -215,7 +210,8 @@ class Session:
         nodes = {path, *parents(path)}
         if await self._tree.ask(_count) + len(nodes) <= limit:
             return False
-        return len(nodes.union(map(str, await self._tree.ask(_list)))) > limit
+        keys = await self._tree.ask(lambda store: store.keys())
+        return len(nodes.union(map(str, keys))) > limit
 
     async def write(self, path: str, data: str) -> None:
         """Set a node's data, making it and those above it."""

@@ -288,12 +288,17 @@ def test_a_recorded_day_twice_is_counted_by_windows_though_spark_is_stopped(spar
     assert cells.total() == 2 * 24_202
 
 
-def test_a_spark_that_does_not_start_leaves_the_environment_as_it_was(spark, tmp_path):
-    from peermesh.spark.local import LocalSpark
+@pytest.mark.parametrize("is_from_pip", [True, False])
+def test_a_spark_that_does_not_start_leaves_the_environment_as_it_was(
+    spark, tmp_path, monkeypatch, is_from_pip
+):
+    from peermesh.spark import local
 
     before = dict(os.environ)
+    if not is_from_pip:  # It is where a distribution was unpacked, and knows that by itself.
+        monkeypatch.setattr(local, "_is_from_pip", lambda: False)
     with pytest.raises(ValueError, match="multiple SparkContexts"):
-        LocalSpark("second", tmp_path)
+        local.LocalSpark("second", tmp_path)
     assert dict(os.environ) == before
-    assert (tmp_path / "home" / "jars").is_dir()
+    assert (tmp_path / "home" / "jars").is_dir() == is_from_pip
     assert not (tmp_path / "home" / "python").exists(), "it has its Python in a zip"
