@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import peermesh
 from benchmarks.harness import Benchmark, Goal, Variant, round_trip
@@ -55,23 +56,23 @@ KINDS: Final = {
     "zenoh": ("benchmarks.peers:reply_zenoh", "benchmarks.peers:request_zenoh", "zenoh"),
 }
 PLACES: Final = {"one core": {"core": 0}, "any core": {}}
+ASLEEP: Final = {"environment": {"PEERMESH_BUSY_POLL_MICROSECONDS": "0"}}
+"""As endpoints were without busy polling; on one core they are in any case."""
+
+
+def _variant(kind: str, name: str, options: Mapping[str, Any]) -> Variant:
+    first, second, needs = KINDS[kind]
+    roles = (first, second)
+    return Variant(name, roles, round_trip, "µs", 5_000, 100, options=options, needs=needs)
 
 
 def _variants() -> tuple[Variant, ...]:
-    return tuple(
-        Variant(
-            f"{kind}, {place}",
-            (first, second),
-            round_trip,
-            "µs",
-            count=5_000,
-            size=100,
-            options=options,
-            needs=needs,
-        )
+    kinds = [
+        _variant(kind, f"{kind}, {place}", options)
         for place, options in PLACES.items()
-        for kind, (first, second, needs) in KINDS.items()
-    )
+        for kind in KINDS
+    ]
+    return (*kinds, _variant("peermesh", "peermesh asleep, any core", ASLEEP))
 
 
 def _goals(place: str) -> tuple[Goal, ...]:
@@ -88,5 +89,9 @@ BENCHMARK: Final = Benchmark(
     "latency",
     "Request and reply of 100 bytes, two processes",
     _variants(),
-    (*_goals("one core"), *_goals("any core")),
+    (
+        *_goals("one core"),
+        *_goals("any core"),
+        Goal("peermesh asleep, any core", "trio socket, any core"),
+    ),
 )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import peermesh
 from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, alone, rate, round_trip
+from benchmarks.latency import ASLEEP
 from benchmarks.role import Task
 from benchmarks.sqlite_floors import KEYS
 from benchmarks.workload import Disorder, payloads
@@ -148,6 +149,15 @@ BENCHMARK: Final = Benchmark(
         Variant(
             "put to visible", (MASTER, "benchmarks.store:put_one"), round_trip, "µs", 3_000, 100
         ),
+        Variant(
+            "put to visible, asleep",
+            (MASTER, "benchmarks.store:put_one"),
+            round_trip,
+            "µs",
+            3_000,
+            100,
+            ASLEEP,
+        ),
         Variant("trio socket round trip", FLOOR, round_trip, "µs", 3_000, 100),
         Variant("get at a clone", GET, rate, "gets/s", 100_000, 100, FILLED),
         Variant("get, encrypted", GET, rate, "gets/s", 100_000, 100, {**ENCRYPTED, **FILLED}),
@@ -161,6 +171,7 @@ BENCHMARK: Final = Benchmark(
         Goal("put, SQLite", "sqlite3 alone"),
         Goal("put, encrypted", "put, SQLite", at_least=0.6),
         Goal("put to visible", "trio socket round trip", at_most=2.5),
+        Goal("put to visible, asleep", "trio socket round trip"),
         Goal("get at a clone", at_least=500_000),
         Goal("get, encrypted", "get at a clone", at_least=0.9),
         Goal("first fill", at_most=0.3),

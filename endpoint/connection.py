@@ -7,6 +7,7 @@ here waits for anything but the network, so that a slow peer holds up nobody els
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Final, Protocol
 
 import trio
@@ -14,6 +15,7 @@ import trio
 from endpoint.bell import Bell
 from endpoint.gauge import Gauge
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
+from endpoint.patience import Patience
 from endpoint.routes import Route
 from endpoint.transport import Transport
 from wire.codec import encode_control
@@ -25,6 +27,7 @@ from wire.framing import (
     encode_control as frame_control,
 )
 from wire.identifiers import EndpointId
+from wire.limits import KIB
 from wire.messages import ControlMessage
 
 LAST_WORDS_SECONDS: Final = 1.0
@@ -35,6 +38,14 @@ BURST_SIZE: Final = 4096
 """Bytes of one write that show that somebody publishes without a pause: the next is no reply."""
 
 
+CONVERSATION_SIZE: Final = 64 * KIB
+"""Bytes said since the other side spoke last, from which on it is no conversation: a small part of
+what a stream sends before it hears of credit."""
+
+LOOKS_MIN: Final = 4
+"""Looks for an answer before anything was said: in so many turns, a user's task has woken up and
+answered what was delivered to it."""
+
 EncodeSingle = Callable[[bytes, int, int, bytes], bytes]
 """Frames one payload: ``wire.framing.encode_single``, or the same with a signature."""
 
@@ -44,6 +55,10 @@ class Host(Protocol):
 
     turn: int
     """Grows whenever a task of the endpoint wakes up, so that a burst can be told from a reply."""
+    busy_poll_seconds: float
+    """How long a connection may look for an answer before it sleeps."""
+    is_polling: bool
+    """Whether one of the connections does: with two of them, each would wait for the other."""
 
     def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
         """Take in a peer's messages; raises ``RemoteProtocolError`` if they break the protocol."""
@@ -112,6 +127,9 @@ class Connection:
         self._is_ending = False
         self._is_mute = False
         self._turn = -1
+        self._said = 0
+        """Bytes sent at once since the other side spoke last: a request, or an answer."""
+        self.patience = Patience(host.busy_poll_seconds if transport.polls else 0.0)
         self._scope = trio.CancelScope()
 
     @property
@@ -153,8 +171,9 @@ class Connection:
 
     async def _read(self) -> None:
         host, decoder, transport = self._host, self.decoder, self.transport
-        while chunk := await (self._receive_more() if transport.has_more else transport.receive()):
+        while chunk := await (self._receive_more() if transport.has_more else self._receive()):
             host.turn += 1
+            self._said = 0
             self.bytes_received += len(chunk)
             decoder.feed(chunk)
             try:
@@ -177,8 +196,44 @@ class Connection:
         chunk = self.transport.receive_now()
         if chunk is None:
             self._host.rest()
-            chunk = await self.transport.receive()
+            chunk = await self._receive()
         return chunk
+
+    async def _receive(self) -> bytes:
+        """Receive what is still to come: stay awake for it if that pays, or sleep."""
+        host, patience = self._host, self.patience
+        if patience.seconds and not host.is_polling:
+            host.is_polling = True
+            try:
+                chunk = await self._poll(perf_counter() + patience.seconds)
+            finally:
+                host.is_polling = False
+            return await self.transport.receive() if chunk is None else chunk
+        began = perf_counter()
+        chunk = await self.transport.receive()
+        if self._is_conversing:
+            patience.slept(perf_counter() - began)
+        return chunk
+
+    async def _poll(self, until: float) -> bytes | None:
+        """Look for an answer until it is time to sleep."""
+        looks = 0
+        while perf_counter() < until and (self._is_conversing or looks < LOOKS_MIN):
+            await trio.lowlevel.checkpoint()
+            looks += 1
+            chunk = self.transport.receive_now()
+            if chunk is not None:
+                if self._is_conversing:
+                    self.patience.found()
+                else:
+                    self.patience.missed()
+                return chunk
+        self.patience.missed()
+        return None
+
+    @property
+    def _is_conversing(self) -> bool:
+        return 0 < self._said < CONVERSATION_SIZE
 
     async def _write_all(self) -> None:
         """Write until that fails: why, the reader finds out, who hears the other's last words."""
@@ -258,6 +313,7 @@ class Connection:
     def send_now(self, frame: bytes) -> None:
         """Send one frame at once; the caller has seen that the connection ``is_free``."""
         self._turn = self._host.turn
+        self._said += len(frame)
         try:
             sent = self.transport.send_now(frame)
         except trio.BrokenResourceError:

@@ -104,6 +104,8 @@ class EndpointLoop:
         self.start_task = self.tasks.start
         self.is_open = False
         """Whether peers, stores and logs may come: false before it begins, and once it leaves."""
+        self.busy_poll_seconds = settings.busy_poll_microseconds / 1e6
+        self.is_polling = False
         self._policy = settings.overflow_policy
         self._frame_size_max = settings.frame_size_max
         self._holding = Holding()

@@ -179,7 +179,7 @@ class TLSTransport:
         self._inner: Transport = transport_of(stream.transport_stream)
         self._rest = b""
         self._is_ahead = False
-        self.sends_now = self._inner.sends_now
+        self.sends_now, self.polls = self._inner.sends_now, self._inner.polls
         self.peer_name = stream.peer_name
 
     @property
@@ -188,21 +188,31 @@ class TLSTransport:
         return self._inner.bytes_sent
 
     async def receive(self) -> bytes:
-        """Wait for bytes. What OpenSSL has to answer goes out before the next data of ours."""
-        while True:
-            try:
-                return self._session.read()
-            except ssl.SSLWantReadError:
-                self._session.feed(await self._inner.receive())
-            except ssl.SSLError as error:
-                with suppress(trio.BrokenResourceError):
-                    self._inner.send_now(self._session.take_outgoing())
-                refusal = peer_not_trusted(error)
-                raise trio.BrokenResourceError(str(refusal)) from refusal
+        """Wait for bytes."""
+        while (chunk := self._read()) is None:
+            self._session.feed(await self._inner.receive())
+        return chunk
 
     def receive_now(self) -> bytes | None:
-        """Give nothing: records are read one by one."""
-        return None
+        """Give what is there."""
+        while (chunk := self._read()) is None:
+            sealed = self._inner.receive_now()
+            if sealed is None:
+                return None
+            self._session.feed(sealed)
+        return chunk
+
+    def _read(self) -> bytes | None:
+        """Decrypt. What OpenSSL has to answer goes out before the next data of ours."""
+        try:
+            return self._session.read()
+        except ssl.SSLWantReadError:
+            return None
+        except ssl.SSLError as error:
+            with suppress(trio.BrokenResourceError):
+                self._inner.send_now(self._session.take_outgoing())
+            refusal = peer_not_trusted(error)
+            raise trio.BrokenResourceError(str(refusal)) from refusal
 
     def send_now(self, data: bytes) -> int:
         """Send what goes without waiting; give the number of bytes that went.

@@ -41,6 +41,13 @@ def keep_freed_memory() -> None:
     bytes(KEPT_SIZE // 2)
 
 
+def cores() -> int:
+    """Count the cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Transport(Protocol):
     """What a connection needs of the network."""
 
@@ -48,6 +55,8 @@ class Transport(Protocol):
     """Whether ``send_now`` ever sends anything."""
     has_more: bool
     """Whether more is there to read, most likely: the last read took all that it had room for."""
+    polls: bool
+    """Whether ``receive_now`` is worth asking again soon: the other side may work meanwhile."""
     peer_name: str | None
     """What the other side's verified certificate calls it; ``None`` without TLS."""
 
@@ -94,6 +103,7 @@ class SocketTransport:
         """Own the socket from now on."""
         keep_freed_memory()
         self._readiness = readiness
+        self.polls = readiness is trio.lowlevel and cores() > 1
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
@@ -175,7 +185,7 @@ class StreamTransport:
     """Any trio stream: a network that is simulated."""
 
     sends_now = False
-    has_more = False
+    has_more = polls = False
     peer_name: str | None = None
 
     def __init__(self, stream: trio.abc.Stream) -> None:

@@ -18,7 +18,7 @@ class ScriptedTransport:
     """
 
     sends_now = False
-    has_more = False
+    has_more = polls = False
     peer_name: str | None = None
 
     def __init__(self, pieces: Iterable[bytes], seconds: float = 0.0) -> None:
