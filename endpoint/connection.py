@@ -171,7 +171,8 @@ class Connection:
 
     async def _read(self) -> None:
         host, decoder, transport = self._host, self.decoder, self.transport
-        while chunk := await (self._receive_more() if transport.has_more else self._receive()):
+        receive = self._receive if transport.polls else transport.receive
+        while chunk := await (self._receive_more() if transport.has_more else receive()):
             host.turn += 1
             self._said = 0
             self.bytes_received += len(chunk)
