@@ -7,7 +7,7 @@ here waits for anything but the network, so that a slow peer holds up nobody els
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Final, Protocol
 
 import trio
@@ -15,7 +15,7 @@ import trio
 from endpoint.bell import Bell
 from endpoint.gauge import Gauge
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
-from endpoint.patience import Patience
+from endpoint.patience import CONVERSATION_SIZE, Patience
 from endpoint.routes import Route
 from endpoint.transport import Transport
 from wire.codec import encode_control
@@ -27,7 +27,6 @@ from wire.framing import (
     encode_control as frame_control,
 )
 from wire.identifiers import EndpointId
-from wire.limits import KIB
 from wire.messages import ControlMessage
 
 LAST_WORDS_SECONDS: Final = 1.0
@@ -37,14 +36,6 @@ LAST_WORDS_SECONDS: Final = 1.0
 BURST_SIZE: Final = 4096
 """Bytes of one write that show that somebody publishes without a pause: the next is no reply."""
 
-
-CONVERSATION_SIZE: Final = 64 * KIB
-"""Bytes said since the other side spoke last, from which on it is no conversation: a small part of
-what a stream sends before it hears of credit."""
-
-LOOKS_MIN: Final = 4
-"""Looks for an answer before anything was said: in so many turns, a user's task has woken up and
-answered what was delivered to it."""
 
 EncodeSingle = Callable[[bytes, int, int, bytes], bytes]
 """Frames one payload: ``wire.framing.encode_single``, or the same with a signature."""
@@ -58,7 +49,7 @@ class Host(Protocol):
     busy_poll_seconds: float
     """How long a connection may look for an answer before it sleeps."""
     is_polling: bool
-    """Whether one of the connections does: with two of them, each would wait for the other."""
+    """Whether one of the connections does: each look of another would make its looks rarer."""
 
     def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
         """Take in a peer's messages; raises ``RemoteProtocolError`` if they break the protocol."""
@@ -171,8 +162,7 @@ class Connection:
 
     async def _read(self) -> None:
         host, decoder, transport = self._host, self.decoder, self.transport
-        receive = self._receive if transport.polls else transport.receive
-        while chunk := await (self._receive_more() if transport.has_more else receive()):
+        while chunk := await (self._receive_more() if transport.has_more else self._receive()):
             host.turn += 1
             self._said = 0
             self.bytes_received += len(chunk)
@@ -202,39 +192,22 @@ class Connection:
 
     async def _receive(self) -> bytes:
         """Receive what is still to come: stay awake for it if that pays, or sleep."""
-        host, patience = self._host, self.patience
-        if patience.seconds and not host.is_polling:
-            host.is_polling = True
-            try:
-                chunk = await self._poll(perf_counter() + patience.seconds)
-            finally:
-                host.is_polling = False
-            return await self.transport.receive() if chunk is None else chunk
-        began = perf_counter()
-        chunk = await self.transport.receive()
-        if self._is_conversing:
-            patience.slept(perf_counter() - began)
-        return chunk
-
-    async def _poll(self, until: float) -> bytes | None:
-        """Look for an answer until it is time to sleep."""
-        looks = 0
-        while perf_counter() < until and (self._is_conversing or looks < LOOKS_MIN):
-            await trio.lowlevel.checkpoint()
-            looks += 1
-            chunk = self.transport.receive_now()
-            if chunk is not None:
-                if self._is_conversing:
-                    self.patience.found()
-                else:
-                    self.patience.missed()
-                return chunk
-        self.patience.missed()
-        return None
-
-    @property
-    def _is_conversing(self) -> bool:
-        return 0 < self._said < CONVERSATION_SIZE
+        host, patience, transport = self._host, self.patience, self.transport
+        if not patience.begin(perf_counter()) or host.is_polling:
+            chunk = await transport.receive()
+            patience.slept(perf_counter(), self._said)
+            return chunk
+        host.is_polling, worked = True, thread_time()
+        try:
+            while patience.may_look(perf_counter(), self._said):
+                await trio.lowlevel.checkpoint()
+                found = transport.receive_now()
+                if found is not None:
+                    patience.found(perf_counter(), self._said, thread_time() - worked)
+                    return found
+        finally:
+            host.is_polling = False
+        return await transport.receive()
 
     async def _write_all(self) -> None:
         """Write until that fails: why, the reader finds out, who hears the other's last words."""
@@ -258,6 +231,8 @@ class Connection:
             self.is_writing = False
             if self.transport.bytes_sent - sent_before < BURST_SIZE:
                 self._host.turn += 1
+            else:
+                self._said = CONVERSATION_SIZE  # Who streams does not wait for an answer.
             if outbox.has_room:
                 self.room.unpark_all()
             if outbox.is_passable:

@@ -2,57 +2,92 @@
 
 To sleep and be woken takes a process longer than most answers take to come, above all in a virtual
 machine: its core halts, the host runs something else on it, and the caches are cold afterwards. Who
-looks again for some microseconds instead is answered in a third of the time, and takes less of the
-processor than sleeping and waking would have. It pays in a conversation only: one has sent a little
-and waits for what the other says to it. In a stream, whoever sleeps meanwhile reads more at once.
+looks again for some microseconds instead is answered in a third of the time, for as much of the
+processor as waking takes, if the answer comes within that. It pays in a conversation only: one has
+sent a little and waits for what the other says to it. In a stream, whoever sleeps meanwhile reads
+more at once. And it pays only where nobody else wants the core.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from wire.limits import KIB
+
 BUSY_POLL_MICROSECONDS: Final = 200
-"""How long an endpoint stays awake for an answer, unless it is told otherwise: twice what a store
-takes for a write and its receipt between two cores, and as long as Linux looks for work in a
-virtual machine before it halts a core (``guest_halt_poll_ns``)."""
+"""How long an endpoint stays awake for an answer, unless it is told otherwise: as long as Linux
+looks for work in a virtual machine before it halts a core (``guest_halt_poll_ns``)."""
 
 BUSY_POLL_MICROSECONDS_MAX: Final = 10_000
 """The longest that it may be told: to sleep and be woken takes a hundredth of that."""
 
+CONVERSATION_SIZE: Final = 64 * KIB
+"""Bytes sent at once since the other side spoke last, from which on it is no conversation: a small
+part of what a stream sends before it hears of credit."""
+
+LOOKS_MIN: Final = 4
+"""Looks before anything was said: in so many passes of the loop, a user's task has woken up and
+answered what was delivered to it."""
+
 PAUSE_MAX: Final = 1_024
-"""Short waits slept through after looking in vain, at most. Where it never pays, as with more
-processes than cores, it then takes less than a hundredth of the time; where it pays again, that is
-found out in a fraction of a second."""
+"""Short waits slept through after looking in vain, at most: with the usual 200 µs, to look in vain
+then takes less than a hundredth of a conversation's time."""
+
+WORKED_MIN: Final = 0.8
+"""Part of the time for which whoever looked had the core, at least. Otherwise somebody else needs
+it, most likely the one who is to answer."""
 
 
 class Patience:
-    """Learns from each wait of one connection whether the next is worth staying awake for."""
+    """Learns from each wait of one connection whether the next is worth staying awake for.
+
+    ``now`` is any clock in seconds, and ``said`` the bytes sent at once since the wait began.
+    """
 
     def __init__(self, seconds: float) -> None:
         """Stay awake for so many ``seconds`` at most; never, if that is zero."""
+        self.is_eager = False
+        """Whether the next wait is worth staying awake for."""
+        self.success_count = 0
+        """Waits for which that paid."""
         self._seconds = seconds
-        self._is_eager = False
         self._pause = self._left = 1
-        self.found_count = 0
-        """Waits that were over before it was time to sleep."""
+        self._since = 0.0
+        self._looks = 0
 
-    @property
-    def seconds(self) -> float:
-        """For how long to look again before sleeping; zero is not at all."""
-        return self._seconds if self._is_eager else 0.0
+    def begin(self, now: float) -> bool:
+        """Begin to wait; true is to look while ``may_look``, false to sleep at once."""
+        self._since, self._looks = now, 0
+        return self.is_eager
 
-    def slept(self, seconds: float) -> None:
-        """An answer came to somebody who slept for it at once, after so many ``seconds``."""
-        if seconds < self._seconds:
+    def may_look(self, now: float, said: int) -> bool:
+        """Tell whether to look once more; false ends the looking, and it is time to sleep."""
+        is_time = now - self._since < self._seconds
+        if is_time and (_is_conversation(said) or self._looks < LOOKS_MIN):
+            self._looks += 1
+            return True
+        self._fail()
+        return False
+
+    def found(self, now: float, said: int, worked: float) -> None:
+        """Something came while looking, which took ``worked`` seconds of the processor."""
+        seconds = now - self._since
+        if worked >= WORKED_MIN * seconds and _is_conversation(said):
+            self.success_count += 1
+            self._pause = max(1, self._pause // 2)
+        else:
+            self._fail()
+
+    def slept(self, now: float, said: int) -> None:
+        """Something came to whoever slept from the beginning."""
+        if _is_conversation(said) and now - self._since < self._seconds:
             self._left -= 1
-            self._is_eager = self._left <= 0
+            self.is_eager = self._left <= 0
 
-    def found(self) -> None:
-        """An answer came to somebody who was awake."""
-        self.found_count += 1
-        self._pause = max(1, self._pause // 2)
-
-    def missed(self) -> None:
-        """No answer came in time, or none that was waited for: what pays again has to be seen."""
-        self._is_eager = False
+    def _fail(self) -> None:
+        self.is_eager = False
         self._pause = self._left = min(2 * self._pause, PAUSE_MAX)
+
+
+def _is_conversation(said: int) -> bool:
+    return 0 < said < CONVERSATION_SIZE

@@ -77,9 +77,8 @@ class Settings:
     queue_size: int = QUEUE_SIZE_DEFAULT
     """Messages that wait for a subscriber before its publishers do."""
     busy_poll_microseconds: int = BUSY_POLL_MICROSECONDS
-    """How long to look for an answer before sleeping, in a conversation of requests and answers
-    where that pays. It keeps a core busy so long, and answers come in a fraction of the time. 0
-    always sleeps."""
+    """How long to look for an answer before sleeping, where requests and answers follow each other
+    closely. They take a fraction of the time then, and keep a core busy. 0 always sleeps."""
     roles: str = ""
     """The file that says who may do what; empty lets everybody who is in do everything."""
     sign: bool = False

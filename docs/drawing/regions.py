@@ -93,7 +93,6 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "endpoint.mailbox",
         "endpoint.vigil",
         "endpoint.stream",
-        "endpoint.connection",
         "endpoint.patience",
     ),
     "channel-producer-messages": lambda: messages_table(channels.ProducerMessage),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from math import log2
 
 import pytest
@@ -9,74 +10,118 @@ import trio
 from hypothesis import given, strategies as st
 
 from endpoint import Endpoint
-from endpoint.connection import CONVERSATION_SIZE, Connection
-from endpoint.patience import PAUSE_MAX, Patience
+from endpoint.connection import Connection
+from endpoint.patience import CONVERSATION_SIZE, LOOKS_MIN, PAUSE_MAX, WORKED_MIN, Patience
 from endpoint.transport import cores
 from handshake.secret import ClusterSecret
 from peermesh.testing.simulation import simulate
-from tests.endpoint.conftest import World, open_world, until
+from tests.endpoint.conftest import PATIENCE_SECONDS, World, open_world, until
+from wire.errors import ErrorCode
 
-SHORT, LONG = 0.0001, 0.0003
+SECONDS, SHORT, LONG = 0.0002, 0.0001, 0.0003
+SAID = 100
 ROUNDS = 300
 
-# What is learnt.
+# What is learnt. Each wait begins at 0.
+
+
+def doze(patience: Patience, seconds: float, said: int = SAID) -> None:
+    assert not patience.begin(0)
+    patience.slept(seconds, said)
 
 
 def eager() -> Patience:
-    patience = Patience(0.0002)
-    patience.slept(SHORT)
+    patience = Patience(SECONDS)
+    doze(patience, SHORT)
+    assert patience.begin(0)
     return patience
 
 
+def fail(patience: Patience) -> None:
+    assert patience.begin(0)
+    assert not patience.may_look(SECONDS, SAID)
+
+
 def test_one_short_wait_is_reason_enough_to_stay_awake() -> None:
-    patience = Patience(0.0002)
-    assert patience.seconds == 0
-    patience.slept(LONG)
-    assert patience.seconds == 0
-    patience.slept(SHORT)
-    assert patience.seconds == 0.0002
-    patience.found()
-    assert patience.seconds == 0.0002
+    patience = Patience(SECONDS)
+    doze(patience, LONG)
+    doze(patience, SHORT)
+    assert patience.begin(0)
+    patience.found(SHORT, SAID, SHORT)
+    assert patience.begin(0)
+    assert patience.success_count == 1
+
+
+@pytest.mark.parametrize("said", [0, CONVERSATION_SIZE])
+def test_it_is_learnt_in_a_conversation_only(said: int) -> None:
+    patience = Patience(SECONDS)
+    doze(patience, SHORT, said)
+    doze(patience, SHORT, said)
+    patience = eager()
+    patience.found(SHORT, said, SHORT)
+    assert not patience.begin(0)
+    assert patience.success_count == 0
+
+
+def test_whoever_lost_the_core_while_looking_lets_others_have_it() -> None:
+    patience = eager()
+    patience.found(SHORT, SAID, WORKED_MIN * SHORT * 0.9)
+    assert not patience.begin(0)
+
+
+def test_it_is_time_to_sleep_when_the_time_is_over() -> None:
+    patience = eager()
+    for part in (0, 0.5, 0.9):
+        assert patience.may_look(part * SECONDS, SAID)
+    assert not patience.may_look(SECONDS, SAID)
+    assert not patience.begin(0)
+
+
+def test_it_is_time_to_sleep_when_nobody_says_anything() -> None:
+    patience = eager()
+    for _ in range(LOOKS_MIN):
+        assert patience.may_look(0, 0)
+    assert not patience.may_look(0, 0)
+    assert not patience.begin(0)
 
 
 def test_who_looked_in_vain_sleeps_until_waits_are_short_again() -> None:
     patience = eager()
-    patience.missed()
-    patience.slept(LONG)
-    patience.slept(SHORT)
-    assert patience.seconds == 0
-    patience.slept(SHORT)
-    assert patience.seconds == 0.0002
+    fail(patience)
+    doze(patience, LONG)
+    doze(patience, SHORT)
+    doze(patience, SHORT)
+    assert patience.begin(0)
 
 
 def test_whoever_finds_something_needs_less_reason_the_next_time() -> None:
     patience = eager()
     for _ in range(3):
-        patience.missed()
-        while not patience.seconds:
-            patience.slept(SHORT)
+        fail(patience)
+        while not patience.begin(0):
+            patience.slept(SHORT, SAID)
     for _ in range(3):
-        patience.found()
-    patience.missed()
-    patience.slept(SHORT)
-    patience.slept(SHORT)
-    assert patience.seconds
+        patience.found(SHORT, SAID, SHORT)
+    fail(patience)
+    doze(patience, SHORT)
+    doze(patience, SHORT)
+    assert patience.begin(0)
 
 
 def test_nobody_stays_awake_for_nothing() -> None:
     patience = Patience(0)
-    patience.slept(0)
-    assert patience.seconds == 0
+    doze(patience, 0)
+    doze(patience, 0)
 
 
 @given(st.integers(1, 20_000))
 def test_where_it_never_pays_it_is_hardly_ever_tried(waits: int) -> None:
-    patience, tried = Patience(0.0002), 0
+    patience, tried = Patience(SECONDS), 0
     for _ in range(waits):
-        if patience.seconds:
+        if patience.begin(0):
             tried += 1
-            patience.missed()
-        patience.slept(SHORT)
+            fail(patience)
+        patience.slept(SHORT, SAID)
     assert tried <= log2(PAUSE_MAX) + waits / PAUSE_MAX
 
 
@@ -86,7 +131,7 @@ def test_where_it_never_pays_it_is_hardly_ever_tried(waits: int) -> None:
 async def converse(asker: Endpoint, server: Endpoint, size: int = 100) -> tuple[int, int]:
     """Ask and answer many times; count for both ends the waits for which they stayed awake."""
     ends = connection(asker, server), connection(server, asker)
-    before = [end.patience.found_count for end in ends]
+    before = [end.patience.success_count for end in ends]
     with server.subscribe("/request") as requests, asker.subscribe("/answer") as answers:
         await until(lambda: asker.loop.core.digest() == server.loop.core.digest())
 
@@ -102,7 +147,7 @@ async def converse(asker: Endpoint, server: Endpoint, size: int = 100) -> tuple[
                 await asker.publish("/request", text)
                 assert await answers.get() == ("/answer", text)
     asked, served = (
-        end.patience.found_count - seen for end, seen in zip(ends, before, strict=True)
+        end.patience.success_count - seen for end, seen in zip(ends, before, strict=True)
     )
     return asked, served
 
@@ -120,7 +165,6 @@ async def two(world: World, seconds: float = 0.01, **settings: object) -> tuple[
     await world.peer(left, right)
     await world.known()
     for end in (connection(left, right), connection(right, left)):
-        assert end.patience.seconds == 0
         end.patience = Patience(seconds)
     return left, right
 
@@ -144,6 +188,48 @@ async def test_who_wants_to_sleep_sleeps() -> None:
         assert await converse(*await two(world, 0)) == (0, 0)
 
 
+def learns(end: Connection) -> bool:
+    """Tell whether it would stay awake after one wait that was very short."""
+    end.patience.begin(0)
+    end.patience.slept(0, SAID)
+    return end.patience.is_eager
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not tell")
+async def test_nobody_stays_awake_on_a_single_core() -> None:
+    allowed = os.sched_getaffinity(0)
+    async with open_world() as world:
+        os.sched_setaffinity(0, {min(allowed)})
+        try:
+            left, right = await world.grow(2, [(0, 1)])
+        finally:
+            os.sched_setaffinity(0, allowed)
+        assert not learns(connection(left, right))
+
+
+@pytest.mark.parametrize("ending", ["abort", "part", "shutdown"])
+async def test_a_connection_ends_while_its_reader_looks(ending: str) -> None:
+    async with open_world() as world:
+        left, right = await two(world, 2 * PATIENCE_SECONDS)
+        questions, answers = right.subscribe("/question"), left.subscribe("/answer")
+        await world.known()
+        connection(right, left).patience.is_eager = True
+        await left.publish("/question", b"?")
+        await questions.get()
+        await right.publish("/answer", b"!")
+        await answers.get()
+        for _ in range(3 * LOOKS_MIN):
+            await trio.lowlevel.checkpoint()
+        assert right.loop.is_polling
+        if ending == "abort":
+            left.loop.abort()
+        elif ending == "part":
+            right.loop.part_all(ErrorCode.UNSPECIFIED, "enough")
+        else:
+            await left.shutdown()
+        await until(lambda: not right.loop.peerings and not right.loop.is_polling)
+
+
 @pytest.mark.parametrize("microseconds", [0, 7])
 async def test_the_setting_says_how_long(microseconds: int) -> None:
     async with open_world() as world:
@@ -151,8 +237,7 @@ async def test_the_setting_says_how_long(microseconds: int) -> None:
         await world.peer(left, right)
         end = connection(left, right)
         assert end.transport.polls == (cores() > 1)
-        end.patience.slept(0)
-        assert end.patience.seconds == (microseconds / 1e6 if cores() > 1 else 0)
+        assert learns(end) == (microseconds > 0 and cores() > 1)
 
 
 async def test_one_connection_at_a_time_keeps_an_endpoint_awake() -> None:
@@ -172,7 +257,7 @@ async def test_a_stream_lets_its_reader_sleep() -> None:
         stream = right.subscribe("/stream")
         await world.known()
         end = connection(right, left)
-        found = end.patience.found_count
+        found = end.patience.success_count
         async with trio.open_nursery() as nursery:
 
             async def publish() -> None:
@@ -182,8 +267,8 @@ async def test_a_stream_lets_its_reader_sleep() -> None:
             nursery.start_soon(publish)
             for number in range(20_000):
                 assert await stream.get() == ("/stream", number)
-        assert end.patience.found_count == found
-        assert end.patience.seconds == 0
+        assert end.patience.success_count == found
+        assert not end.patience.is_eager
 
 
 async def test_what_is_large_is_no_conversation() -> None:
@@ -200,7 +285,6 @@ def test_nobody_stays_awake_on_a_simulated_network() -> None:
             assert await left.peer("127.0.0.1", await right.listen())
             end = connection(left, right)
             assert not end.transport.polls
-            end.patience.slept(0)
-            assert end.patience.seconds == 0
+            assert not learns(end)
 
     simulate(story, seed=1)
