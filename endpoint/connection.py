@@ -193,6 +193,8 @@ class Connection:
     async def _receive(self) -> bytes:
         """Receive what is still to come: stay awake for it if that pays, or sleep."""
         host, patience, transport = self._host, self.patience, self.transport
+        if not patience.seconds:
+            return await transport.receive()
         if not patience.begin(perf_counter()) or host.is_polling:
             chunk = await transport.receive()
             patience.slept(perf_counter(), self._said)

@@ -29,11 +29,12 @@ LOOKS_MIN: Final = 4
 """Looks before anything was said: in so many passes of the loop, a user's task has woken up and
 answered what was delivered to it."""
 
-PAUSE_MAX: Final = 1_024
+PAUSE_MAX: Final = 256
 """Short waits slept through after looking in vain, at most: with the usual 200 µs, to look in vain
-then takes less than a hundredth of a conversation's time."""
+then takes about a hundredth of a conversation's time; and it is tried again within a tenth of a
+second."""
 
-WORKED_MIN: Final = 0.8
+WORKED_MIN: Final = 0.5
 """Part of the time for which whoever looked had the core, at least. Otherwise somebody else needs
 it, most likely the one who is to answer."""
 
@@ -46,11 +47,11 @@ class Patience:
 
     def __init__(self, seconds: float) -> None:
         """Stay awake for so many ``seconds`` at most; never, if that is zero."""
+        self.seconds = seconds
         self.is_eager = False
         """Whether the next wait is worth staying awake for."""
         self.success_count = 0
         """Waits for which that paid."""
-        self._seconds = seconds
         self._pause = self._left = 1
         self._since = 0.0
         self._looks = 0
@@ -62,7 +63,7 @@ class Patience:
 
     def may_look(self, now: float, said: int) -> bool:
         """Tell whether to look once more; false ends the looking, and it is time to sleep."""
-        is_time = now - self._since < self._seconds
+        is_time = now - self._since < self.seconds
         if is_time and (_is_conversation(said) or self._looks < LOOKS_MIN):
             self._looks += 1
             return True
@@ -80,7 +81,7 @@ class Patience:
 
     def slept(self, now: float, said: int) -> None:
         """Something came to whoever slept from the beginning."""
-        if _is_conversation(said) and now - self._since < self._seconds:
+        if _is_conversation(said) and now - self._since < self.seconds:
             self._left -= 1
             self.is_eager = self._left <= 0
 
