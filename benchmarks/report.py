@@ -42,9 +42,9 @@ write and read 128 KiB at a time, and slice; they have no topics, no subscriptio
 limits and no call for each message (`benchmarks/floors.py`). The floor of events is encoding and
 decoding alone, each in a process, with nothing in between.
 
-In a conversation endpoints stay awake for the answer where that pays (`endpoint/patience.py`), as
-they do for any user who sets nothing. The floors sleep; what is called **asleep** is an endpoint
-that does so, too (`busy_poll_microseconds=0`).
+In a conversation endpoints of the trio API stay awake for the answer where that pays
+(`endpoint/patience.py`), also if nothing is set. The floors sleep; what is called **asleep** is an
+endpoint that does so, too (`busy_poll_microseconds=0`).
 
 pyzmq and Zenoh are set up to lose nothing: PUB/SUB waits at its high-water mark, Zenoh is
 reliable and blocks (`benchmarks/peers.py`).

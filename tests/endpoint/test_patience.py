@@ -271,6 +271,21 @@ async def test_a_stream_lets_its_reader_sleep() -> None:
         assert not end.patience.is_eager
 
 
+async def test_who_streams_waits_for_no_answer() -> None:
+    """Its first message leaves at once, as a question does; the others in one write."""
+    async with open_world() as world:
+        left, right = await two(world)
+        stream = right.subscribe("/stream")
+        await world.known()
+        await left.publish_batch([("/stream", bytes(100))] * 300)
+        for _ in range(300):
+            await stream.get()
+        end = connection(left, right)
+        end.patience.begin(0)
+        end.patience.slept(0, end._said)
+        assert not end.patience.is_eager
+
+
 async def test_what_is_large_is_no_conversation() -> None:
     async with open_world() as world:
         left, right = await two(world)

@@ -46,6 +46,14 @@ LIFE = [
         ("tests/endpoint/test_patience.py",),
     ),
     Safeguard(
+        "who streams waits for no answer",
+        "a publisher without a pause stays awake for each credit",
+        "endpoint/connection.py",
+        "                self._said = CONVERSATION_SIZE  # Who streams does not wait for an answer.\n",
+        "                pass\n",
+        ("tests/endpoint/test_patience.py",),
+    ),
+    Safeguard(
         "what is large is no conversation",
         "who streams large messages both ways keeps a core busy with looking",
         "endpoint/patience.py",
