@@ -6,7 +6,7 @@ here waits for anything but the network, so that a slow peer holds up nobody els
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import perf_counter, thread_time
 from typing import Final, Protocol
 
@@ -161,8 +161,8 @@ class Connection:
         self.wake()
 
     async def _read(self) -> None:
-        host, decoder, transport = self._host, self.decoder, self.transport
-        while chunk := await (self._receive_more() if transport.has_more else self._receive()):
+        host, decoder = self._host, self.decoder
+        while chunk := await self._receive():
             host.turn += 1
             self._said = 0
             self.bytes_received += len(chunk)
@@ -181,6 +181,12 @@ class Connection:
             if pause:
                 await trio.sleep(pause)
 
+    def _receive(self) -> Awaitable[bytes]:
+        """Receive what comes next, in the way that suits it; and none is asked about in vain."""
+        if self.transport.has_more:
+            return self._receive_more()
+        return self._receive_next() if self.patience.seconds else self.transport.receive()
+
     async def _receive_more(self) -> bytes:
         """Receive what is there already, most likely; let others run before."""
         await trio.lowlevel.checkpoint()
@@ -190,11 +196,9 @@ class Connection:
             chunk = await self._receive()
         return chunk
 
-    async def _receive(self) -> bytes:
+    async def _receive_next(self) -> bytes:
         """Receive what is still to come: stay awake for it if that pays, or sleep."""
         host, patience, transport = self._host, self.patience, self.transport
-        if not patience.seconds:
-            return await transport.receive()
         if not patience.begin(perf_counter()) or host.is_polling:
             chunk = await transport.receive()
             patience.slept(perf_counter(), self._said)

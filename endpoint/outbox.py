@@ -122,11 +122,11 @@ class Group:
         if self.room <= 0:
             self.seal()
 
-    def add_run(self, payloads: Sequence[bytes], lengths: Sequence[int]) -> None:
-        """Put more payloads in, of these lengths, for which there is room and more."""
+    def add_run(self, payloads: Sequence[bytes], lengths: Sequence[int], size: int) -> None:
+        """Put more payloads in, of these lengths, ``size`` in all: there is room, and more."""
         self.payloads += payloads
         self.lengths += lengths
-        self.room -= len(lengths) * PAYLOAD_CHARGE + sum(lengths)
+        self.room -= len(lengths) * PAYLOAD_CHARGE + size
 
     def seal(self) -> None:
         """Take no more payloads; count the group in every outbox that holds it."""

@@ -84,13 +84,13 @@ def encode_node(
     Whoever has counted the payloads' ``lengths`` saves counting them again.
     """
     lengths = lengths or list(map(len, payloads))
-    count = len(lengths)
-    size = len(header) + 4 * count + sum(lengths)
-    front = FRONT.pack(size, NODE_KIND, ttl, len(header), count, sequence)
-    if lengths.count(lengths[0]) == count:
-        packed = _LENGTHS[1].pack(lengths[0]) * count
+    length, count = lengths[0], len(lengths)
+    if lengths.count(length) == count:
+        packed, size = _LENGTHS[1].pack(length) * count, length * count
     else:
-        packed = _LENGTHS[count].pack(*lengths)
+        packed, size = _LENGTHS[count].pack(*lengths), sum(lengths)
+    size += len(header) + 4 * count
+    front = FRONT.pack(size, NODE_KIND, ttl, len(header), count, sequence)
     return [front, header, packed, *payloads], FRONT_SIZE + size
 
 
@@ -117,6 +117,11 @@ def _cutter(length: int, count: int) -> Struct:
     return Struct(f"{length}s" * count)
 
 
+def _repeats(lengths: bytes, count: int) -> bool:
+    """Tell whether packed lengths are ``count`` times the first."""
+    return lengths == lengths[: _LENGTHS[1].size] * count
+
+
 class ControlFrame:
     """One control message, not decoded yet."""
 
@@ -139,6 +144,8 @@ class NodeFrame:
     __slots__ = (
         "_buffer",
         "_end",
+        "_first",
+        "_is_even",
         "_rest",
         "_start",
         "header",
@@ -166,12 +173,21 @@ class NodeFrame:
             raise DecodeError(f"a node frame of {count} payloads; 1 to {limits.GROUP_COUNT} fit")
         if not header_size or lengths_start + 4 * count > end or not self.ttl:
             raise DecodeError("a node frame without header, without life, or shorter than it says")
-        self.lengths: tuple[int, ...] = _LENGTHS[count].unpack_from(buffer, lengths_start)
-        if lengths_start + 4 * count + sum(self.lengths) != end:
+        first = lengths_start + 4 * count
+        lengths: tuple[int, ...] = _LENGTHS[1].unpack_from(buffer, lengths_start)
+        # Most are even: to find that out costs less than to unpack all lengths and add them up.
+        self._is_even = count == 1 or _repeats(buffer[lengths_start:first], count)
+        if self._is_even:
+            self.lengths, size = lengths * count, lengths[0] * count
+        else:
+            self.lengths = _LENGTHS[count].unpack_from(buffer, lengths_start)
+            size = sum(self.lengths)
+        if first + size != end:
             raise DecodeError("the payloads of a node frame do not add up to its size")
         self.header = buffer[start + FRONT_SIZE : lengths_start]
         self._buffer = buffer
         self._start = start
+        self._first = first
         self._end = end
         self._rest = rest
         self.size = end - start
@@ -185,14 +201,14 @@ class NodeFrame:
         length, count = lengths[0], len(lengths)
         if count == 1:
             return [buffer[self._end - length : self._end]]
-        first = self._end - sum(lengths)
-        if lengths.count(length) == count:
-            return list(_cutter(length, count).unpack_from(buffer, first))
-        return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=first))]
+        if self._is_even:
+            return list(_cutter(length, count).unpack_from(buffer, self._first))
+        return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=self._first))]
 
     def _join(self) -> None:
         """Put the chunks together, because somebody looks inside."""
         self._buffer = b"".join((memoryview(self._buffer)[self._start :], *self._rest))
+        self._first -= self._start
         self._start, self._end, self._rest = 0, self.size, ()
 
     def signed(self) -> tuple[tuple[bytes, memoryview], bytes | None]:

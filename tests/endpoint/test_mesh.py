@@ -420,6 +420,22 @@ async def test_a_batch_that_breaks_off_harms_nothing_that_is_published_later(kit
         assert left.peers()
 
 
+async def test_a_list_may_change_while_its_messages_wait_for_room(kit) -> None:
+    count, size = BATCH_COUNT - 1, 10_000
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/", queue_size=10) as slow:
+            await world.known()
+            (peering,) = left.loop.peerings.values()
+            batch = [number.to_bytes(size) for number in range(count)]
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(left.publisher("/t").publish_batch, batch)
+                await kit.until(lambda: peering.connection.outbox.is_full)
+                batch[:] = [b"changed"] * 3
+                read = [await slow.get() for _ in range(count)]
+            assert read == [("/t", number.to_bytes(size)) for number in range(count)]
+
+
 @pytest.mark.parametrize("is_batch", [True, False])
 async def test_who_changes_the_topic_with_each_message_waits_for_room_too(kit, is_batch) -> None:
     count, published = 20_000, 0

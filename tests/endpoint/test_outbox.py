@@ -81,7 +81,8 @@ def test_payloads_read_back_whoever_counted_their_lengths(steps) -> None:
     made = Group(HEADER, 1, 0)
     for way, payload in steps:
         if way == "run":
-            made.add_run([payload, payload + b"!"], [len(payload), len(payload) + 1])
+            run = [payload, payload + b"!"]
+            made.add_run(run, [len(each) for each in run], len(b"".join(run)))
         elif way == "add":
             made.add(payload)
         else:  # As ``Publication.publish`` does it, which has no time to count.
