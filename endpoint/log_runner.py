@@ -396,7 +396,7 @@ class Ear:
         self.hears = hears
         self._runner = runner
 
-    def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
+    def receive(self, sender: EndpointId, payloads: Sequence[bytes]) -> None:
         """Take in what came."""
         self._runner.receive(sender, payloads)
 

@@ -336,7 +336,7 @@ class EndpointLoop:
     def _deliver(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
         header, payloads = route.header, frame.payloads()
         if route.verify is not None:
-            payloads.pop()
+            payloads = payloads[:-1]
         for receiver in route.receivers:
             if type(receiver) is Mailbox:
                 if self.readers.put(receiver, header.topic, header.type, payloads, frame.size):

@@ -10,6 +10,7 @@ the stall time holds nobody up any longer: it drops its oldest messages, and the
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
@@ -46,7 +47,9 @@ class Missed:
 
 
 Message = tuple[str, "Value | Missed"]
-Parcel = tuple[str, PackedType, list[bytes], int]
+Messages = deque[Message] | list[Message]
+"""Where a reader takes them to."""
+Parcel = tuple[str, PackedType, Sequence[bytes], int]
 """Topic, type, payloads, and the bytes that they count as."""
 
 
@@ -115,13 +118,13 @@ class Mailbox:
         self._taken = self._taken_bytes = 0
         self._told_dropped = 0
         self._read_mark = -1
-        self._rest: list[bytes] = []
+        self._rest: Sequence[bytes] = ()
         self._rest_topic = ""
         self._silent_since: float | None = None
 
     # The loop's side.
 
-    def put(self, topic: str, kind: PackedType, payloads: list[bytes], size: int) -> bool:
+    def put(self, topic: str, kind: PackedType, payloads: Sequence[bytes], size: int) -> bool:
         """Take in a group of ``size`` bytes; tell whether its publishers should wait now.
 
         A stalled mailbox drops its oldest for it, and holds nobody up.
@@ -195,7 +198,7 @@ class Mailbox:
         """Tell whether there is nothing to take."""
         return not self._parcels and not self._rest
 
-    def take(self, ready: deque[Message] | list[Message]) -> None:
+    def take(self, ready: Messages) -> None:
         """Decode the oldest group into ``ready``, after ``Missed`` if some were dropped."""
         if self._rest:
             self._decode_some(ready)
@@ -219,14 +222,12 @@ class Mailbox:
             self._rest_topic, self._rest = topic, payloads
             self._decode_some(ready)
 
-    def _decode_some(self, ready: deque[Message] | list[Message]) -> None:
+    def _decode_some(self, ready: Messages) -> None:
         some, self._rest = self._rest[:DECODE_COUNT], self._rest[DECODE_COUNT:]
         self._taken += len(some)
         self._decode(self._rest_topic, some, ready)
 
-    def _decode(
-        self, topic: str, payloads: list[bytes], ready: deque[Message] | list[Message]
-    ) -> None:
+    def _decode(self, topic: str, payloads: Sequence[bytes], ready: Messages) -> None:
         decode_value = self._decode_value
         try:
             ready.extend([(topic, decode_value(payload)) for payload in payloads])

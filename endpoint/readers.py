@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from endpoint.mailbox import Mailbox, Reader
@@ -35,7 +35,7 @@ class Readers:
         self._readers.pop(mailbox, None)
 
     def put(
-        self, mailbox: Mailbox, topic: str, kind: PackedType, payloads: list[bytes], size: int
+        self, mailbox: Mailbox, topic: str, kind: PackedType, payloads: Sequence[bytes], size: int
     ) -> bool:
         """Put a group into a mailbox; tell whether its publishers should wait now."""
         self._untold[mailbox] = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, assert_never
 
 import trio
@@ -228,7 +228,7 @@ class StoreRunner:
 
     # The loop's side.
 
-    def receive(self, sender: EndpointId, payloads: list[bytes]) -> None:
+    def receive(self, sender: EndpointId, payloads: Sequence[bytes]) -> None:
         """Take in commands; bad ones are the sender's fault, and cost nothing else."""
         core = self.core
         guard = None if self.guarding is None else self.guarding.guard(sender)

@@ -193,17 +193,18 @@ class NodeFrame:
         self.size = end - start
         """Bytes on the wire, for flow control."""
 
-    def payloads(self) -> list[bytes]:
+    def payloads(self) -> tuple[bytes, ...]:
         """Cut the payloads out, in order."""
         if self._rest:
             self._join()
         buffer, lengths = self._buffer, self.lengths
         length, count = lengths[0], len(lengths)
         if count == 1:
-            return [buffer[self._end - length : self._end]]
+            return (buffer[self._end - length : self._end],)
         if self._is_even:
-            return list(_cutter(length, count).unpack_from(buffer, self._first))
-        return [buffer[at:end] for at, end in pairwise(accumulate(lengths, initial=self._first))]
+            return _cutter(length, count).unpack_from(buffer, self._first)
+        ends = pairwise(accumulate(lengths, initial=self._first))
+        return tuple([buffer[at:end] for at, end in ends])
 
     def _join(self) -> None:
         """Put the chunks together, because somebody looks inside."""

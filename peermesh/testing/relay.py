@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ class Passing:
     header: NodeHeader
     ttl: int
     sequence: int
-    payloads: list[bytes]
+    payloads: Sequence[bytes]
 
 
 Twist = Callable[[Passing], Iterable[Passing]]

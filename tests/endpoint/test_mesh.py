@@ -420,6 +420,23 @@ async def test_a_batch_that_breaks_off_harms_nothing_that_is_published_later(kit
         assert left.peers()
 
 
+async def test_what_get_left_comes_first_in_the_next_batch(kit) -> None:
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/") as subscriber:
+            await world.known()
+            await left.publish_batch([("/t", number.to_bytes(2)) for number in range(300)])
+            assert await subscriber.get() == ("/t", bytes(2))
+            await left.publish("/t", "last")
+            await kit.until(lambda: subscriber.available() == 300)
+            batch = await subscriber.get_batch()
+            assert batch == [
+                *(("/t", number.to_bytes(2)) for number in range(1, 300)),
+                ("/t", "last"),
+            ]
+            assert subscriber.available() == 0
+
+
 async def test_a_list_may_change_while_its_messages_wait_for_room(kit) -> None:
     count, size = BATCH_COUNT - 1, 10_000
     async with kit.world() as world:

@@ -203,7 +203,7 @@ def test_large_frames_pass_on_whole_from_the_chunks_that_they_came_in(
     for node in found:
         assert isinstance(node, NodeFrame)
         passed_on = b"".join(node.forwarded())
-        assert node.payloads() == payloads
+        assert list(node.payloads()) == payloads
         assert passed_on == b"".join(node.forwarded()) == frame[:5] + b"\x02" + frame[6:]
 
 
