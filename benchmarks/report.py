@@ -42,6 +42,9 @@ write and read 128 KiB at a time, and slice; they have no topics, no subscriptio
 limits and no call for each message (`benchmarks/floors.py`). The floor of events is encoding and
 decoding alone, each in a process, with nothing in between.
 
+A call of `publish_batch` takes 1,000 messages, unless another number is in its name: what a call
+costs by itself is shared by so many.
+
 In a conversation endpoints of the trio API stay awake for the answer where that pays
 (`endpoint/patience.py`), also if nothing is set. The floors sleep; what is called **asleep** is an
 endpoint that does so, too (`busy_poll_microseconds=0`).
