@@ -182,7 +182,7 @@ class Connection:
                 await trio.sleep(pause)
 
     def _receive(self) -> Awaitable[bytes]:
-        """Receive what comes next, in the way that suits it; and none is asked about in vain."""
+        """Receive what comes next. Who never stays awake is not even asked whether that pays."""
         if self.transport.has_more:
             return self._receive_more()
         return self._receive_next() if self.patience.seconds else self.transport.receive()

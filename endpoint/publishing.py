@@ -29,7 +29,8 @@ from wire.values import Value
 
 YIELD_COUNT: Final = 1_024
 """Messages after which a publisher lets other tasks run: a checkpoint's cost, shared, and a third
-of a millisecond of the smallest messages. Large ones fill an outbox before."""
+of a millisecond of small bytes, or three of values that are encoded. Large ones fill an outbox
+before."""
 
 BATCH_COUNT: Final = 1_024
 """Messages of a batch that are handled together: as many as one group takes at most."""
@@ -311,7 +312,7 @@ def _signed_single(sign: Sign) -> EncodeSingle:
 
 def _portions(batch: Iterable[_Item]) -> Iterator[list[_Item]]:
     """Take a batch apart, into lists of our own: its owner may change it while we wait."""
-    if type(batch) is list:  # As most are: slices cost a fifth of what iterating does.
+    if type(batch) is list:  # As most are, and slices cost less than iterating.
         at = 0
         while some := batch[at : at + BATCH_COUNT]:
             yield some

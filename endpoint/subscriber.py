@@ -10,7 +10,7 @@ import trio
 
 from endpoint.bell import Bell
 from endpoint.closing import Closing
-from endpoint.mailbox import Mailbox, Message, Messages
+from endpoint.mailbox import Mailbox, Message
 from wire.errors import LocalProtocolError
 
 
@@ -48,26 +48,26 @@ class Subscriber(Closing):
 
         Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the subscriber is closed.
         """
-        ready = self._ready
-        if not ready:
-            await (self._refill(ready) if timeout is None else self._wait(ready, timeout))
-        return ready.popleft()
+        if not self._ready:
+            await (self._refill() if timeout is None else self._wait(timeout))
+        return self._ready.popleft()
 
     async def get_batch(self, timeout: float | None = None) -> list[Message]:
         """Wait for a message, and take all others that are there, too; raises as ``get`` does.
 
         The counterpart of ``publish_batch``: the least that a message can cost its reader.
         """
-        batch: list[Message] = []
         if not self._ready:
-            await (self._refill(batch) if timeout is None else self._wait(batch, timeout))
-        self._take_all(batch)
-        return batch
+            await (self._refill() if timeout is None else self._wait(timeout))
+        return self.poll()
 
     def poll(self) -> list[Message]:
         """Take all messages that are there, without waiting."""
-        batch: list[Message] = []
-        self._take_all(batch)
+        mailbox, batch = self._mailbox, list(self._ready)
+        self._ready.clear()
+        while not mailbox.is_empty():
+            mailbox.take(batch)
+        self._make_room()
         return batch
 
     def available(self) -> int:
@@ -100,24 +100,15 @@ class Subscriber(Closing):
             self._host.remove_topics(self._mailbox, None)
             self._bell.ring()
 
-    def _take_all(self, batch: list[Message]) -> None:
-        mailbox = self._mailbox
-        batch += self._ready
-        self._ready.clear()
-        while not mailbox.is_empty():
-            mailbox.take(batch)
-        self._make_room()
-
-    async def _wait(self, ready: Messages, timeout: float) -> None:
-        """Refill in time; raises ``TimeoutError``."""
+    async def _wait(self, timeout: float) -> None:
+        """Wait until something is ready; raises ``TimeoutError``."""
         with trio.move_on_after(timeout):
-            await self._refill(ready)
-        if not ready:
+            await self._refill()
+        if not self._ready:
             raise TimeoutError(f"no message within {timeout} s")
 
-    async def _refill(self, ready: Messages) -> None:
-        """Wait for messages, and take the first ones."""
-        mailbox = self._mailbox
+    async def _refill(self) -> None:
+        mailbox, ready = self._mailbox, self._ready
         while not ready:
             if not mailbox.is_empty():
                 await trio.lowlevel.checkpoint_if_cancelled()
@@ -153,7 +144,7 @@ class Subscriber(Closing):
         """Wait for the next message."""
         if not self._ready:
             try:
-                await self._refill(self._ready)
+                await self._refill()
             except trio.EndOfChannel:
                 raise StopAsyncIteration from None
         return self._ready.popleft()

@@ -42,6 +42,12 @@ def change(batch: Messages) -> None:
     batch[100] = (TOPIC, b"\x64\x64xxxxxxxy")
 
 
+def test_a_wrong_topic_is_found_even_if_it_is_the_first() -> None:
+    (batch,) = batches([50])
+    with pytest.raises(Disorder, match="message 0 "):
+        Expected(SIZE).check([("benchmark/other", payload) for _, payload in batch])
+
+
 @pytest.mark.parametrize("spoil", [lose, double, swap, change])
 def test_what_goes_wrong_is_found_in_its_place(spoil: Callable[[Messages], None]) -> None:
     first, second = batches([50, 200])

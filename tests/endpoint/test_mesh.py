@@ -437,6 +437,36 @@ async def test_what_get_left_comes_first_in_the_next_batch(kit) -> None:
             assert subscriber.available() == 0
 
 
+async def test_tasks_that_read_one_subscriber_leave_each_other_the_order(kit) -> None:
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/") as subscriber:
+            await world.known()
+            for _ in range(20):  # Which of the two runs first is left to chance.
+                single: list[object] = []
+                batch: list[object] = []
+
+                async def read_one(found: list[object] = single) -> None:
+                    found.append((await subscriber.get())[1])
+
+                async def read_many(found: list[object] = batch) -> None:
+                    found += [number for _, number in await subscriber.get_batch()]
+
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(read_one)
+                    nursery.start_soon(read_many)
+                    await trio.testing.wait_all_tasks_blocked()
+                    pairs = [("/a", number) for number in range(3)]
+                    await left.publish_batch([*pairs, ("/b", 3), ("/b", 4)])
+                    await kit.until(lambda one=single, many=batch: one or many)
+                    await left.publish("/c", 5)
+                batch += [number for _, number in subscriber.poll()]
+                while len(single) + len(batch) < 6:
+                    batch.append((await subscriber.get())[1])
+                assert batch == sorted(batch)
+                assert sorted(single + batch) == list(range(6))
+
+
 async def test_a_list_may_change_while_its_messages_wait_for_room(kit) -> None:
     count, size = BATCH_COUNT - 1, 10_000
     async with kit.world() as world:
