@@ -14,6 +14,7 @@ from endpoint.publishing import BATCH_COUNT
 from wire.errors import (
     LocalProtocolError,
 )
+from wire.limits import GROUP_SIZE
 
 LINE = [(0, 1), (1, 2), (2, 3)]
 SHAPES = {
@@ -435,6 +436,21 @@ async def test_what_get_left_comes_first_in_the_next_batch(kit) -> None:
                 ("/t", "last"),
             ]
             assert subscriber.available() == 0
+
+
+async def test_frames_stay_within_their_size_whatever_the_lengths_in_a_batch(kit) -> None:
+    batch = [b"", *[bytes(1_000)] * 99]
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        with right.subscribe("/") as subscriber:
+            await world.known()
+            (peering,) = left.loop.peerings.values()
+            publisher = left.publisher("/t")
+            for _ in range(5):
+                await publisher.publish_batch(batch)
+                for group in peering.connection.outbox._data:
+                    assert sum(map(len, group.payloads)) <= GROUP_SIZE
+            assert await kit.gather(subscriber, 500) == [("/t", each) for each in batch] * 5
 
 
 async def test_tasks_that_read_one_subscriber_leave_each_other_the_order(kit) -> None:
