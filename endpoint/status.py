@@ -44,6 +44,8 @@ class StatusCode(StrEnum):
     """An endpoint did what its role does not permit, and nothing came of it: told once a second."""
     FORGERY_DROPPED = "forgery_dropped"
     """Something came in the name of an endpoint that signs, and was not its own: once a second."""
+    CALLBACK_FAILED = "callback_failed"
+    """A callback of the user raised; the log has its traceback. The endpoint goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ _ERRORS: Final = frozenset(
         StatusCode.PEER_UNAVAILABLE,
         StatusCode.CANNOT_REMOVE_PEER,
         StatusCode.CREDENTIALS_REFUSED,
+        StatusCode.CALLBACK_FAILED,
     }
 )
 

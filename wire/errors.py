@@ -102,6 +102,14 @@ class EndpointClosed(MeshError):
     code = ErrorCode.SHUTTING_DOWN
 
 
+class EndpointFailed(EndpointClosed):
+    """The endpoint was ended by an unexpected error, which is the ``__cause__`` of this one."""
+
+
+class ForkedEndpoint(EndpointClosed):
+    """The handle was made before a fork, by the parent process: make another one in the child."""
+
+
 class PeerUnavailable(MeshError):
     """Nobody answers at that address."""
 
@@ -138,6 +146,12 @@ class RolesError(MeshError, ValueError):
 
 class AddressInUse(MeshError):
     """Somebody listens at that address already, or it is not ours to listen at."""
+
+    code = ErrorCode.PEER_INVALID
+
+
+class AddressInvalid(MeshError, ValueError):
+    """The address does not exist: its host cannot be resolved, or is not one of this machine."""
 
     code = ErrorCode.PEER_INVALID
 
