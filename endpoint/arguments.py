@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Final, TypeVar
+from typing import Final, Protocol
 
 from wire.addresses import PORT_MAX, read_port
 from wire.errors import InvalidTopic
@@ -18,13 +18,25 @@ from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
 from wire.scalars import shorten
 from wire.topics import check_topic
 
+NUMBER_MAX: Final = 2**63 - 1
+"""The largest revision, offset or sequence number: what the wire has room for."""
+
+
+class HasId(Protocol):
+    """An endpoint, of either API."""
+
+    def node_id(self) -> EndpointId:
+        """Give its id."""
+
+
+NodeId = EndpointId | str | bytes | HasId
+"""An endpoint id, its text or bytes, or an endpoint, which stands for its id."""
+
 HEX_SIZE: Final = 2 * ENDPOINT_ID_SIZE
 """Bytes of an endpoint id that is written in hexadecimal digits."""
 
 COUNT_MAX: Final = 2**31 - 1
 """The largest count that makes sense anywhere: two thousand million messages in one queue."""
-
-Called = TypeVar("Called", bound=Callable[..., object])
 
 
 def port(name: str, value: object, *, least: int = 1) -> int:
@@ -67,13 +79,16 @@ def receiver(name: str, value: object) -> EndpointId | None:
     return None if value is None else endpoint_id(name, value)
 
 
-def seconds(name: str, value: object, *, default: float = math.inf) -> float:
+def seconds(
+    name: str, value: object, *, default: float = math.inf, most: float = math.inf
+) -> float:
     """Check a duration: seconds as a number, or a ``timedelta``, and not negative.
 
-    ``None`` means ``default``, which is for ever where nothing else is said.
+    ``None`` means ``default``, which is for ever where nothing else is said. More than ``most`` is
+    taken for it: no program runs long enough to tell the difference.
     """
     if value is None:
-        return default
+        return min(default, most)
     number = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(number, bool) or not isinstance(number, (int, float)):
         raise _wrong_type(name, value, "seconds as a number, a timedelta, or None")
@@ -83,7 +98,7 @@ def seconds(name: str, value: object, *, default: float = math.inf) -> float:
         number = math.inf
     if not number >= 0:  # Not "<": nothing can be said of NaN.
         raise _wrong_value(name, value, "seconds are 0 or more, and None means no limit")
-    return number
+    return min(number, most)
 
 
 def count(name: str, value: object, *, least: int = 1, most: int = COUNT_MAX) -> int:
@@ -93,6 +108,11 @@ def count(name: str, value: object, *, least: int = 1, most: int = COUNT_MAX) ->
     if not least <= value <= most:
         raise _wrong_value(name, value, f"it may be {least} to {most}")
     return value
+
+
+def number(name: str, value: object, *, least: int = 0) -> int:
+    """Check a revision, an offset, or another number that the wire has eight bytes for."""
+    return count(name, value, least=least, most=NUMBER_MAX)
 
 
 def topics(name: str, value: Iterable[object]) -> list[str]:
@@ -123,7 +143,7 @@ def text(name: str, value: object) -> str:
     return value
 
 
-def function(name: str, value: Called) -> Called:
+def function(name: str, value: object) -> Callable[..., object]:
     """Check something to call."""
     if not callable(value):
         raise _wrong_type(name, value, "a function")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from enum import Enum
 from types import TracebackType
 from typing import Final, Generic, Protocol, TypeVar
+
+from endpoint import arguments
 
 STALE_SECONDS: Final = 300.0
 """How long a clone serves what it has without its master, before reads raise ``StaleData``: the
@@ -28,6 +30,23 @@ class Backend(Enum):
     """Nowhere but in memory. The store ends with its master."""
     SQLite = "sqlite"
     """In a file, ``path=...``. What is acknowledged survives a power cut."""
+
+
+def backend_of(value: Backend | str) -> Backend:
+    """Give the backend of this name, or the one that was given; raises as ``arguments`` does."""
+    if isinstance(value, Backend):
+        return value
+    text = arguments.text("backend", value).lower()
+    names = [each.value for each in Backend]
+    if text not in names:
+        raise ValueError(f"backend={value!r}: there are {' and '.join(names)}")
+    return Backend(text)
+
+
+def topics_of(topics: str | Iterable[str]) -> list[str]:
+    """Check the topics that a log collects: none, one, or several."""
+    given = [topics] if isinstance(topics, str) else list(topics)
+    return [arguments.prefix("topics", each) for each in given]
 
 
 class Handle(Protocol):

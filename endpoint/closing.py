@@ -30,6 +30,25 @@ class Closing(ABC):
         self.close()
 
 
+class EitherClosing(Closing):
+    """A base of handles for trio whose ``close`` waits for nothing: both kinds of block do."""
+
+    __slots__ = ()
+
+    async def __aenter__(self) -> Self:
+        """Use it within the block."""
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
 class AsyncClosing(ABC):
     """A base: the end of the asynchronous block calls ``close``, and waits for it."""
 

@@ -90,6 +90,8 @@ class EndpointCore:
         self._clock = _NOTHING
         self._counts = SubscriptionCounts()
         self._subscribers: dict[object, tuple[str, ...]] = {}
+        self._locals: dict[object, None] = {}
+        """Subscribers that hear this endpoint's own messages."""
         self._stores: dict[str, object] = {}
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
@@ -257,8 +259,15 @@ class EndpointCore:
 
     # Local wishes.
 
-    def subscribe(self, subscriber: object, topics: Iterable[str]) -> list[Effect]:
-        """A local subscriber wants these topics, besides what it wanted before."""
+    def subscribe(
+        self, subscriber: object, topics: Iterable[str], *, local: bool = False
+    ) -> list[Effect]:
+        """A local subscriber wants these topics, besides what it wanted before.
+
+        With ``local`` it also gets, from now on, what is published at this endpoint.
+        """
+        if local:
+            self._locals[subscriber] = None
         wanted = self._subscribers.get(subscriber, ())
         added = tuple(topic for topic in dict.fromkeys(topics) if topic not in wanted)
         self._count(added)
@@ -272,10 +281,15 @@ class EndpointCore:
         removed = tuple(topic for topic in wanted if topic in unwanted)
         if topics is None:
             self._subscribers.pop(subscriber, None)
+            self._locals.pop(subscriber, None)
         else:
             self._subscribers[subscriber] = tuple(t for t in wanted if t not in removed)
         self._counts.remove(removed)
         return self._announce_wishes()
+
+    def topics_of(self, subscriber: object) -> tuple[str, ...]:
+        """Give the topics that a local subscriber wants."""
+        return self._subscribers.get(subscriber, ())
 
     def forward(self, topics: Iterable[str]) -> list[Effect]:
         """Have these topics sent here, for nobody in particular."""
@@ -351,7 +365,7 @@ class EndpointCore:
                 return Route(header, SequenceWindow.closed(), (), (), refusal)
         hops: tuple[EndpointId, ...] = ()
         receivers: tuple[object, ...] = ()
-        if header.sender != self.local and header.receiver in (None, self.local):
+        if header.receiver in (None, self.local):
             receivers = self._receivers(header)
         if header.receiver != self.local and (header.sender == self.local or self.forwarding):
             tree = self.topology.tree(header.sender)
@@ -364,11 +378,12 @@ class EndpointCore:
 
     def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
         topic = header.topic
+        is_own = header.sender == self.local
         if header.type is PackedType.COMMAND:
-            store = self._stores.get(topic)
+            store = None if is_own else self._stores.get(topic)
             return () if store is None else (store,)
-        wishes = self._subscribers.items()
-        return tuple(subscriber for subscriber, topics in wishes if topic.startswith(topics))
+        readers = self._locals if is_own else self._subscribers
+        return tuple(each for each in readers if topic.startswith(self._subscribers[each]))
 
     def _targets(
         self, header: NodeHeader, candidates: Iterable[EndpointId]
@@ -405,6 +420,17 @@ class EndpointCore:
     def is_reachable(self, endpoint: EndpointId) -> bool:
         """Tell whether there is a path to the endpoint and its announcement has come."""
         return endpoint in self._reachable and endpoint in self.topology.announcements
+
+    def subscribers(self, topic: str) -> list[EndpointId]:
+        """Name the other endpoints that a message on this topic goes to from here."""
+        header = NodeHeader(PackedType.DATA, self.local, None, topic)
+        return [
+            each for each in self._reachable if each != self.local and self._wants(each, header)
+        ]
+
+    def reachable_count(self) -> int:
+        """Count the other endpoints that a path leads to."""
+        return len(self._reachable)
 
     def find_store(self, topic: str) -> EndpointId | None:
         """Say which endpoint hears commands on a store topic, if one is known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -48,6 +49,16 @@ _UNAVAILABLE: Final = (
 _INCOMPATIBLE: Final = (ErrorCode.PEER_INCOMPATIBLE, ErrorCode.WRONG_MAGIC_NUMBER)
 
 
+def _causes(error: BaseException) -> str:
+    """Say what the system said; an attempt at several addresses has a cause for each of them."""
+    cause = error.__cause__
+    if isinstance(cause, BaseExceptionGroup):
+        return ", ".join(dict.fromkeys(map(_causes, cause.exceptions)))
+    if isinstance(cause, OSError):
+        error = cause
+    return getattr(error, "strerror", None) or str(error)
+
+
 class Dialer:
     """One address that the user wants to be peered with."""
 
@@ -64,6 +75,7 @@ class Dialer:
         self.address = address
         self.peer: EndpointId | None = None
         self.first: Outcome | None = None
+        self._last: Outcome | None = None
         self.settled = trio.Event()
         """Set when ``first``, the answer of ``peer()``, is known."""
         self._loop = loop
@@ -91,6 +103,14 @@ class Dialer:
                     return
                 await trio.sleep(min(pause, self._retry) * (0.5 + self._chance() / 2))
                 pause *= 2
+
+    def give_up(self, timeout: float) -> Outcome:
+        """Say that ``timeout`` seconds were not enough, and what became of the last attempt."""
+        where = join_address(*self.address)
+        why = "no attempt has ended yet" if self._last is None else str(self._last)
+        error = None if self._last is None else self._last.error
+        reason = f"no peering with {where} within {timeout:g} s; attempts go on: {why}"
+        return Outcome(reached=False, reason=reason, error=error)
 
     def stop(self) -> None:
         """The peering is no longer wanted."""
@@ -151,15 +171,18 @@ class Dialer:
 
     def _succeed(self, peer: EndpointId) -> Outcome:
         self.peer = peer
+        self._last = None  # A loss is news again.
         return Outcome(reached=True, reason=f"peered with {peer}")
 
     def _fail(self, error: MeshError, peer: EndpointId | None = None) -> Outcome:
         event = StatusEvent(StatusCode.PEER_UNAVAILABLE, peer, self.address, error.code, str(error))
-        self._loop.emit(event)
-        return Outcome(reached=False, reason=str(error), error=error)
+        # The first failure is for everybody who runs the program; the others repeat it.
+        self._loop.emit(event, logging.WARNING if self._last is None else logging.INFO)
+        self._last = Outcome(reached=False, reason=str(error), error=error)
+        return self._last
 
     def _unavailable(self, error: BaseException) -> PeerUnavailable:
-        detail = str(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
+        detail = _causes(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
         return PeerUnavailable(
             f"nobody answers at {join_address(*self.address)} ({detail}): check the address,"
             " and that the other endpoint listens"

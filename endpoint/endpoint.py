@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, Self, overload
 
 import trio
 
+from endpoint import arguments
+from endpoint.arguments import NodeId
 from endpoint.attaching import (
     BUFFER_SECONDS,
     PATIENCE_SECONDS,
     STALE_SECONDS,
     Attaching,
     Backend,
+    backend_of,
+    topics_of,
 )
+from endpoint.barriers import Barrier, Callback, Seconds, barrier
 from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
@@ -38,7 +43,7 @@ from endpoint.surroundings import surroundings
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.ticket import JoinTicket
-from wire.addresses import join_address
+from wire.addresses import join_address, split_address
 from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.topics import check_topic
@@ -54,11 +59,26 @@ if TYPE_CHECKING:
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""
 
+AWAIT_SUBSCRIBED_SECONDS: Final = 10.0
+"""As long as a peer is waited for: an announcement takes the same way."""
+
+PEER_SECONDS: Final = 10.0
+"""How long ``peer`` waits by default. Attempts go on after it."""
+
 RETRY_SECONDS: Final = 10.0
 """The longest pause between two attempts to peer: Broker's own retry interval."""
 
 GRACE_SECONDS: Final = 3.0
 """How long the end of a peering waits for what was published before: Broker's own."""
+
+QUEUE_SIZE_MAX: Final = 2**24
+"""Messages that a subscriber may let wait: of the smallest ones a few gigabytes."""
+
+INTERVAL_SECONDS_MAX: Final = 1e9
+"""The longest interval that is counted, 31 years: for ever, to a mesh."""
+
+NAMES_MAX: Final = 8
+"""Endpoints that a sentence names before it says "and so on": a mesh may have ten thousand."""
 
 
 class Endpoint:
@@ -87,6 +107,13 @@ class Endpoint:
         random unless a test wants a certain one: no two endpoints may ever share an id. Raises
         ``SettingsError``, ``RolesError`` and ``CredentialsError``.
         """
+        if credentials is not None and not isinstance(credentials, Credentials):
+            raise TypeError(
+                f"credentials={credentials!r}: give Credentials.from_secret(...) or"
+                " Credentials.from_files(...)"
+            )
+        if endpoint_id is not None:
+            endpoint_id = arguments.endpoint_id("endpoint_id", endpoint_id)
         file = Path(settings_file) if settings_file is not None else None
         self.settings = Settings.load(settings, os.environ, file)
         self._around = around = surroundings.get()
@@ -107,7 +134,7 @@ class Endpoint:
         self.loop = EndpointLoop(
             self._core,
             self.settings,
-            # Nobody sends a message in every nanosecond of his life.
+            # A clock in ns always runs ahead of the number of messages sent before a restart.
             first_sequence=around.now_ns(),
             sign=None if signer is None else signer.sign,
         )
@@ -122,7 +149,8 @@ class Endpoint:
         )
         self._nursery: trio.Nursery | None = None
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
-        self._listening: list[trio.CancelScope] = []
+        self._addresses: dict[trio.CancelScope, str] = {}
+        """Where this endpoint listens, by the scope that ends it."""
         self._dialers: dict[tuple[str, int], Dialer] = {}
         self._arriving = 0
         self._ended = trio.Event()
@@ -176,12 +204,13 @@ class Endpoint:
                 suppressed = False  # The body's own error goes on as itself.
         return suppressed
 
-    async def shutdown(self, grace: float = GRACE_SECONDS) -> None:
+    async def shutdown(self, grace: Seconds = GRACE_SECONDS) -> None:
         """End: no new peers, then the stores, then all that was published leaves.
 
         Waits for ``grace`` seconds at most for stores, and as long for peers that do not answer.
         May be called twice.
         """
+        grace = arguments.seconds("grace", grace, default=GRACE_SECONDS)
         if self.loop.is_open:
             self.loop.is_open = False
             try:
@@ -194,7 +223,7 @@ class Endpoint:
                 await self._ended.wait()
 
     async def _leave(self, grace: float) -> None:
-        for scope in self._listening:
+        for scope in list(self._addresses):
             scope.cancel()
         for dialer in list(self._dialers.values()):
             dialer.stop()
@@ -235,11 +264,20 @@ class Endpoint:
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._id
 
-    async def listen(self, address: str = "127.0.0.1", port: int = 0) -> int:
+    def __repr__(self) -> str:
+        """Show the id, where it listens, and how many peers it has."""
+        where = ", ".join(self._addresses.values())
+        state = f"listening {where}" if where else "open" if self.loop.is_open else "not open"
+        return f"<Endpoint {self._id} {state} peers={len(self.loop.peerings)}>"
+
+    async def listen(self, address: str = "127.0.0.1", port: int | str = 0) -> int:
         """Accept peers at this address; give the port, which 0 lets the system choose.
 
-        Raises ``AddressInUse``, and ``InsecureAddress`` beyond loopback without credentials.
+        Raises ``AddressInUse``, ``AddressInvalid``, and ``InsecureAddress`` beyond loopback without
+        credentials.
         """
+        address = arguments.host("address", address)
+        port = arguments.port("port", port, least=0)
         self._check_open()
         listeners = await self._network.listen(address, port)
         if not self.loop.is_open:
@@ -248,13 +286,14 @@ class Endpoint:
         accept = partial(self.loop.tasks.run, self._accept)
         serve = partial(trio.serve_listeners, accept, listeners, handler_nursery=self._nursery)
         self._start(self._listen, serve, scope := trio.CancelScope())
-        self._listening.append(scope)
         bound: int = listeners[0].socket.getsockname()[1]
+        self._addresses[scope] = join_address(address, bound)
         return bound
 
     async def _listen(self, serve: Callable[[], object], scope: trio.CancelScope) -> None:
         with scope:
             await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
+        self._addresses.pop(scope, None)
 
     async def _accept(self, stream: trio.SocketStream) -> None:
         limits, files = self.settings, files_max() // 4
@@ -282,33 +321,39 @@ class Endpoint:
         await self.loop.serve(transport, address)
 
     async def peer(
-        self, address: str, port: int | None = None, retry: float = RETRY_SECONDS
+        self,
+        address: str,
+        port: int | str | None = None,
+        retry: Seconds = RETRY_SECONDS,
+        timeout: Seconds = PEER_SECONDS,
     ) -> Outcome:
         """Peer with the endpoint that listens there; true once messages can flow both ways.
 
-        A join ticket (``peermesh ticket new``) is address, port and secret in one: it lets an
-        endpoint in that has no credentials, and has neither listened nor peered before.
+        ``address`` is a host; or without a port, ``"HOST:PORT"`` or a join ticket (``peermesh
+        ticket new``). A ticket holds address, port and secret: it lets an endpoint in that has no
+        credentials, and has neither listened nor peered before.
 
-        ``retry`` is the longest pause between attempts in seconds, and lets the call wait until
-        one succeeds; the peering is then renewed whenever it is lost, until ``unpeer``. With 0
-        there is one attempt, and false with the reason when it fails.
+        False after ``timeout`` seconds, with the reason of the last attempt; attempts go on, and
+        the peering is renewed whenever it is lost, until ``unpeer``. ``retry`` is the longest pause
+        between attempts in seconds; 0 makes one attempt, and renews nothing.
         """
+        address, number, ticket = _address_of(address, port)
+        retry = arguments.seconds("retry", retry, default=RETRY_SECONDS)
+        timeout = arguments.seconds("timeout", timeout)
         self._check_open()
-        if port is None:
-            ticket = JoinTicket.parse(address)
+        if ticket is not None:
             self._network.adopt(ticket.secret)
             self._go_by(self._network.credentials)
-            address, port = ticket.host, ticket.port
         self._network.check(address)
-        key = (address, port)
+        key = (address, number)
         dialer = self._dialers.get(key)
         if dialer is not None and (peer := dialer.peer) in self.loop.peerings:
             return Outcome(reached=True, reason=f"peered with {peer} already")
         if dialer is None or dialer.first is not None:
             dialer = self._renew(dialer, key, retry)
-        await dialer.settled.wait()
-        assert dialer.first is not None
-        return dialer.first
+        with trio.move_on_after(timeout):
+            await dialer.settled.wait()
+        return dialer.first or dialer.give_up(timeout)
 
     def _renew(self, dialer: Dialer | None, key: tuple[str, int], retry: float) -> Dialer:
         if dialer is not None:
@@ -329,13 +374,14 @@ class Endpoint:
     def _run(self, greeting: Greeting) -> None:
         self.loop.start_task(self.loop.run, greeting)
 
-    async def unpeer(self, address: str, port: int) -> Outcome:
+    async def unpeer(self, address: str, port: int | str | None = None) -> Outcome:
         """End the peering with that address; what was published before still arrives.
 
         The address is the one given to ``peer``, or that of an inbound peer as ``peers`` shows it.
         """
+        address, number, _ = _address_of(address, port)
         self._check_open()
-        key = (address, port)
+        key = (address, number)
         dialer = self._dialers.get(key)
         peering = self._find(key, dialer)
         if dialer is not None:
@@ -378,23 +424,48 @@ class Endpoint:
             for peer, peering in sorted(self.loop.peerings.items())
         ]
 
+    @overload
+    async def await_peer(
+        self, node_id: NodeId, timeout: Seconds = AWAIT_PEER_SECONDS
+    ) -> Outcome: ...
+
+    @overload
+    async def await_peer(
+        self, node_id: NodeId, callback: Callback, timeout: Seconds = AWAIT_PEER_SECONDS
+    ) -> None: ...
+
     async def await_peer(
         self,
-        node_id: EndpointId,
-        callback: Callable[[Outcome], object] | None = None,
-        timeout: float = AWAIT_PEER_SECONDS,
-    ) -> Outcome:
-        """Wait until there is a path to an endpoint and its subscriptions are known here.
+        node_id: NodeId,
+        *positional: Seconds | Callback,
+        timeout: Seconds = AWAIT_PEER_SECONDS,
+        callback: Callback | None = None,
+    ) -> Outcome | None:
+        """Wait until there is a path to an endpoint; false after ``timeout`` seconds.
 
-        True over any number of hops; false after ``timeout`` seconds, or when the endpoint closes,
-        with the reason. It says nothing about the other direction: ask the other endpoint too.
-        With a ``callback`` it returns at once, and the callback is given the outcome later.
+        True over any number of hops. The reason says what is missing, also when the endpoint
+        closes. It says nothing of the other direction, nor of subscriptions that the other endpoint
+        makes later: see ``await_subscribed``. With a ``callback``, in the place of the timeout or
+        before it, it returns ``None`` at once, and the callback is given the outcome later.
         """
+        wanted = arguments.endpoint_id("node_id", node_id)
+        how = barrier("await_peer", positional, timeout, callback)
         self._check_open()
-        if callback is not None:
-            self._start(self._call_back, callback, node_id, timeout)
-            return Outcome(reached=True, reason="the callback will be told")
-        return await self._await_peer(node_id, timeout)
+        return await self._wait(how, self._await_peer, wanted)
+
+    async def _wait(
+        self, how: Barrier, function: Callable[..., Awaitable[Outcome]], *values: object
+    ) -> Outcome | None:
+        """Wait for a barrier; or have its callback told later."""
+        if how.callback is None:
+            return await function(*values, how.seconds)
+        callback = how.callback
+
+        async def tell() -> None:
+            self.loop.callbacks.call(callback, await function(*values, how.seconds))
+
+        self._start(tell)
+        return None
 
     async def _await_peer(self, node_id: EndpointId, timeout: float) -> Outcome:
         with trio.move_on_after(timeout):
@@ -408,15 +479,39 @@ class Endpoint:
         self.loop.note("barrier", f"await_peer gave up after {timeout} s: {reason}", node_id)
         return Outcome(reached=False, reason=reason)
 
-    async def _call_back(
-        self, callback: Callable[[Outcome], object], node_id: EndpointId, timeout: float
-    ) -> None:
-        callback(await self._await_peer(node_id, timeout))
+    async def await_subscribed(
+        self, topic: str, count: int = 1, timeout: Seconds = AWAIT_SUBSCRIBED_SECONDS
+    ) -> Outcome:
+        """Wait until so many other endpoints known here subscribe to a topic.
+
+        What is published on it from then on goes to them. False after ``timeout`` seconds, and
+        the reason names those that do. ``count`` is 1 or more.
+        """
+        topic = check_topic(topic)
+        count = arguments.count("count", count)
+        timeout = arguments.seconds("timeout", timeout)
+        self._check_open()
+        with trio.move_on_after(timeout):
+            while len(self._core.subscribers(topic)) < count and self.loop.is_open:
+                await self.loop.changed.park()
+        found = self._core.subscribers(topic)
+        names = ", ".join(map(str, found[:NAMES_MAX])) or "none"
+        names += " and others" if len(found) > NAMES_MAX else ""
+        if len(found) >= count:
+            return Outcome(reached=True, reason=f"topic {topic!r} has the subscribers {names}")
+        if not self.loop.is_open:
+            return Outcome(reached=False, reason="the endpoint was shut down")
+        reason = (
+            f"{len(found)} of {count} endpoints subscribe to {topic!r} after {timeout:g} s:"
+            f" {names}; {self._core.reachable_count()} endpoints are reachable from here"
+        )
+        self.loop.note("barrier", f"await_subscribed gave up: {reason}")
+        return Outcome(reached=False, reason=reason)
 
     # Messages.
 
-    def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, or raise ``OutboxFull`` when somebody has to wait; then nobody got it."""
+    def publish_nowait(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish without waiting, or raise ``OutboxFull``; then nothing was sent."""
         self._check_open()
         self.loop.publication.publish_nowait(topic, data, to)
 
@@ -434,35 +529,45 @@ class Endpoint:
         self._check_open()
         return Publisher(self.loop.publication, topic)
 
-    def subscribe(self, *topics: str, queue_size: int | None = None) -> Subscriber:
+    def subscribe(
+        self, *topics: str | Iterable[str], queue_size: int | None = None, local: bool = False
+    ) -> Subscriber:
         """Subscribe to all topics that begin with one of these; ``""`` is every topic.
 
-        ``queue_size`` messages may wait before publishers do. Subscribe before you peer, or await
-        the peers: what was published before the subscription is known does not come.
+        One list of topics is taken, too. ``queue_size`` messages may wait before publishers do.
+        With ``local`` it also gets what this endpoint itself publishes. What is published before
+        the publisher's endpoint knows of the subscription does not come: await_subscribed there.
         """
+        wanted = arguments.topics("topics", topics)
+        mailbox = self._mailbox(queue_size)
         self._check_open()
-        wanted = [check_topic(topic) for topic in topics]
-        mailbox = Mailbox(queue_size or self.settings.queue_size, self.settings.shape())
         subscriber = Subscriber(self.loop, mailbox)
-        self.loop.add_reader(mailbox, subscriber, wanted)
+        self.loop.add_reader(mailbox, subscriber, wanted, local=local)
         return subscriber
+
+    def _mailbox(self, queue_size: int | None) -> Mailbox:
+        size = self.settings.queue_size
+        if queue_size is not None:
+            size = arguments.count("queue_size", queue_size, most=QUEUE_SIZE_MAX)
+        return Mailbox(size, self.settings.shape())
 
     def subscribe_status(self) -> StatusSubscriber:
         """Follow what happens in the mesh from now on."""
         self._check_open()
         return self.loop.status.subscribe()
 
-    def forward(self, *topics: str) -> None:
-        """Have these topics sent here and passed on, as if somebody here had subscribed."""
+    def forward(self, *topics: str | Iterable[str]) -> None:
+        """Have these topics sent here and forwarded, as if a subscriber were here."""
+        wanted = arguments.topics("topics", topics)
         self._check_open()
-        self.loop.apply(self._core.forward([check_topic(topic) for topic in topics]))
+        self.loop.apply(self._core.forward(wanted))
 
     # Stores.
 
     def attach_master(
         self,
         name: str,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
         replicas: int = 0,
         **options: object,
@@ -474,6 +579,9 @@ class Endpoint:
         mutation, besides this master. Raises ``MasterExists`` if a master of that name is known,
         ``BackendFailure``, and ``CredentialsError`` for a key.
         """
+        name = arguments.text("name", name)
+        backend = backend_of(backend)
+        replicas = arguments.count("replicas", replicas, least=0)
         self._check_open()
         attach = self._stores().attach_master
         return Attaching(partial(attach, name, backend, options, replicas))
@@ -482,8 +590,8 @@ class Endpoint:
         self,
         name: str,
         *,
-        stale_interval: float | None = STALE_SECONDS,
-        mutation_buffer_interval: float = BUFFER_SECONDS,
+        stale_interval: Seconds = STALE_SECONDS,
+        mutation_buffer_interval: Seconds = BUFFER_SECONDS,
     ) -> Attaching[Store]:
         """Attach a clone of a store: ``async with endpoint.attach_clone("name") as store``.
 
@@ -492,12 +600,15 @@ class Endpoint:
         ``mutation_buffer_interval`` seconds, and then fail. Raises ``NoSuchMaster`` where the
         master itself lives.
         """
+        name = arguments.text("name", name)
+        stale = _interval("stale_interval", stale_interval)
+        buffer = _limit("mutation_buffer_interval", mutation_buffer_interval)
         self._check_open()
         attach = self._stores().attach_clone
-        return Attaching(partial(attach, name, stale_interval, mutation_buffer_interval))
+        return Attaching(partial(attach, name, stale, buffer))
 
     def attach_proxy(
-        self, name: str, *, mutation_buffer_interval: float = BUFFER_SECONDS
+        self, name: str, *, mutation_buffer_interval: Seconds = BUFFER_SECONDS
     ) -> Attaching[StoreProxy]:
         """Use a store without a copy: ``async with endpoint.attach_proxy("name") as store``.
 
@@ -506,18 +617,20 @@ class Endpoint:
         ``mutation_buffer_interval`` seconds, and then fail. Raises ``StoreError`` where the store
         has a handle already.
         """
+        name = arguments.text("name", name)
+        buffer = _limit("mutation_buffer_interval", mutation_buffer_interval)
         self._check_open()
         attach = self._stores().attach_proxy
-        return Attaching(partial(attach, name, mutation_buffer_interval))
+        return Attaching(partial(attach, name, buffer))
 
     # Logs.
 
     def attach_log(
         self,
         name: str,
-        topics: Iterable[str] = (),
+        topics: str | Iterable[str] = (),
         partitions: int | None = None,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
         replicas: int = 0,
         **options: object,
@@ -531,18 +644,23 @@ class Endpoint:
         they are about in their backends. Raises ``MasterExists`` if a keeper of that name is known,
         ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
         """
+        name = arguments.text("name", name)
+        wanted = topics_of(topics)
+        backend = backend_of(backend)
+        replicas = arguments.count("replicas", replicas, least=0)
+        if partitions is not None:
+            partitions = arguments.count("partitions", partitions)
         self._check_open()
-        wanted = [check_topic(topic) for topic in topics]
         attach = self._logs().attach_log
         return Attaching(partial(attach, name, wanted, partitions, backend, options, replicas))
 
     def attach_log_clone(
         self,
         name: str,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
-        stale_interval: float | None = STALE_SECONDS,
-        patience: float = PATIENCE_SECONDS,
+        stale_interval: Seconds = STALE_SECONDS,
+        patience: Seconds = PATIENCE_SECONDS,
         **options: object,
     ) -> Attaching[Log]:
         """Attach a follower of a log, with a copy of its own that reads are served from.
@@ -551,17 +669,24 @@ class Endpoint:
         ``patience`` seconds. After ``stale_interval`` seconds without one reads raise
         ``StaleData``; ``None`` means never.
         """
+        name = arguments.text("name", name)
+        backend = backend_of(backend)
+        limits = (_interval("stale_interval", stale_interval), _limit("patience", patience))
         self._check_open()
         follow = self._logs().attach_clone
-        return Attaching(partial(follow, name, backend, options, (stale_interval, patience)))
+        return Attaching(partial(follow, name, backend, options, limits))
 
-    def attach_log_proxy(self, name: str, *, patience: float = PATIENCE_SECONDS) -> Attaching[Log]:
+    def attach_log_proxy(
+        self, name: str, *, patience: Seconds = PATIENCE_SECONDS
+    ) -> Attaching[Log]:
         """Use a log without a copy: every read asks its keeper, over any number of hops.
 
         Without a keeper for ``patience`` seconds, appends and reads raise ``KeeperUnreachable``.
         """
+        name = arguments.text("name", name)
+        limit = _limit("patience", patience)
         self._check_open()
-        return Attaching(partial(self._logs().attach_proxy, name, patience))
+        return Attaching(partial(self._logs().attach_proxy, name, limit))
 
     def _logs(self) -> LogAttachments:
         if self._log_attachments is None:
@@ -594,3 +719,24 @@ class Endpoint:
             messages_refused=self._core.authorisation.refusals.total,
             messages_forged=self._core.forgeries.total,
         )
+
+
+def _address_of(address: str, port: int | str | None) -> tuple[str, int, JoinTicket | None]:
+    """Give host and port, and the ticket if they stand in one."""
+    address = arguments.host("address", address)
+    if port is not None:
+        return address, arguments.port("port", port), None
+    found = split_address(address)
+    if found is not None:
+        return found[0], arguments.port("port", found[1]), None
+    ticket = JoinTicket.parse(address)
+    return ticket.host, ticket.port, ticket
+
+
+def _interval(name: str, value: Seconds) -> float | None:
+    """Check an interval of which ``None`` is no end."""
+    return None if value is None else _limit(name, value)
+
+
+def _limit(name: str, value: Seconds) -> float:
+    return arguments.seconds(name, value, most=INTERVAL_SECONDS_MAX)

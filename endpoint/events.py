@@ -9,7 +9,9 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.closing import Closing
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
 from endpoint.mailbox import Missed
 from endpoint.store_runner import StoreRunner
 from stores.effects import Changed
@@ -44,7 +46,7 @@ class StoreEvent:
     """When the master will remove it."""
 
 
-class Events(Closing):
+class Events(EitherClosing):
     """What happens to the keys of a store from now on, in the order in which its master commits.
 
     ``async for event in store.events()`` gives ``StoreEvent``, and ``Missed`` where events were
@@ -53,8 +55,7 @@ class Events(Closing):
 
     def __init__(self, runner: StoreRunner, span: Span, queue_size: int) -> None:
         """Use ``Store.events``."""
-        if queue_size < 1:
-            raise ValueError(f"a queue of {queue_size} events; it needs room for at least one")
+        queue_size = arguments.count("queue_size", queue_size)
         self._runner = runner
         self._span = span
         self._queue: deque[Changed] = deque(maxlen=queue_size)
@@ -72,20 +73,23 @@ class Events(Closing):
         self._queue.append(change)
         self._waiting.unpark_all()
 
-    async def get(self, timeout: float | None = None) -> StoreEvent | Missed:
+    def __repr__(self) -> str:
+        """Show the store, and how many events wait."""
+        return f"<Events of {self._runner.name} waiting={len(self._queue)}>"
+
+    async def get(self, timeout: Seconds = None) -> StoreEvent | Missed:
         """Wait for the next event, for ``timeout`` seconds at most.
 
         Raises ``TimeoutError`` then, and ``StoreClosed`` when no more events can come.
         """
-        if timeout is not None:
-            with trio.move_on_after(timeout):
-                return await self.get()
-            raise TimeoutError(f"no event within {timeout} s")
-        while not self._queue:
-            if self._is_closed or self._runner.error is not None:
-                raise StoreClosed("the events, or their store, are closed")
-            await self._waiting.park()
-        return self._take()
+        limit = arguments.seconds("timeout", timeout)
+        with trio.move_on_after(limit):
+            while not self._queue:
+                if self._is_closed or self._runner.error is not None:
+                    raise StoreClosed("the events, or their store, are closed")
+                await self._waiting.park()
+            return self._take()
+        raise TimeoutError(f"no event within {limit:g} s")
 
     def poll(self) -> list[StoreEvent | Missed]:
         """Take all events that are there."""

@@ -7,10 +7,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, overload
 
 import trio
 
+from endpoint import arguments
+from endpoint.attaching import topics_of
+from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
 from endpoint.log_promoting import LogPromotion, promote
 from endpoint.log_receipts import AppendReceipt
@@ -18,15 +21,16 @@ from endpoint.log_runner import LogRunner
 from endpoint.log_source import Batch, Source
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
+from endpoint.store_handle import AWAIT_IDLE_SECONDS
 from endpoint.store_runner import YIELD_COUNT
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
+from stores.log.requests import check_name
 from stores.log.runs import partition_of
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange
 from wire.scalars import nanoseconds_since_epoch
-from wire.topics import check_topic
 from wire.values import Value
 
 if TYPE_CHECKING:
@@ -84,6 +88,11 @@ class Log(AsyncClosing):
         """Give the log's name."""
         return self.runner.name
 
+    def __repr__(self) -> str:
+        """Show the log's name, and its role here."""
+        role = "keeper" if self.runner.is_master else "follower or proxy"
+        return f"<Log {self.name()} {role if self.runner.error is None else 'closed'}>"
+
     async def partition_count(self) -> int:
         """Give the number of partitions, which never changes.
 
@@ -126,10 +135,9 @@ class Log(AsyncClosing):
     ) -> AppendReceipt:
         """Append entries to one partition, one after the other, all or none of them."""
         encoded_key = None if key is None else encode(key)
-        count = self._count or await self.partition_count()
-        number = self._choose(encoded_key, partition, producer, count)
+        _check_append(partition, producer, sequence)
         flat = [each for value in values for each in (encoded_key, encode(value))]
-        return await self._append(number, flat, producer, sequence)
+        return await self._append(flat, encoded_key, partition, (producer, sequence))
 
     async def append_entries(
         self,
@@ -140,24 +148,28 @@ class Log(AsyncClosing):
         sequence: int | None = None,
     ) -> AppendReceipt:
         """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
-        count = self._count or await self.partition_count()
-        number = self._choose(None, partition, producer, count)
+        _check_append(partition, producer, sequence)
         flat: list[bytes | None] = []
         for key, value in entries:
             flat += (None if key is None else encode(key), encode(value))
-        return await self._append(number, flat, producer, sequence)
+        return await self._append(flat, None, partition, (producer, sequence))
 
     async def _append(
-        self, number: int, flat: list[bytes | None], producer: str | None, sequence: int | None
+        self,
+        flat: list[bytes | None],
+        key: bytes | None,
+        partition: int | None,
+        source: tuple[str | None, int | None],
     ) -> AppendReceipt:
-        if (producer is None) != (sequence is None):
-            raise InvalidData("a producer needs a sequence number, and a number a producer")
+        """Ask for an append. All waiting comes first: what is cancelled then has asked nothing."""
+        producer, sequence = source
+        count = self._count or await self.partition_count()
+        await self._breathe(len(flat) // 2)
+        number = self._choose(key, partition, producer, count)
         if self.runner.error is not None:
             raise self.runner.error
         request = self._requests.append(number, tuple(flat), producer, sequence or 0)
-        receipt = AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
-        await self._breathe(len(flat) // 2)
-        return receipt
+        return AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
 
     def _choose(
         self, key: bytes | None, partition: int | None, producer: str | None, count: int
@@ -192,7 +204,7 @@ class Log(AsyncClosing):
 
     async def promote(
         self,
-        topics: Iterable[str] = (),
+        topics: str | Iterable[str] = (),
         *,
         replicas: int = 0,
         force: bool = False,
@@ -208,8 +220,8 @@ class Log(AsyncClosing):
         from endpoint.attachments import check_replicas
         from endpoint.log_attachments import take_retention
 
-        check_replicas(replicas)
-        wanted = [check_topic(topic) for topic in topics]
+        check_replicas(arguments.count("replicas", replicas, least=0))
+        wanted = topics_of(topics)
         retention = take_retention(keep)
         if keep:
             raise InvalidData(f"promote has no option {next(iter(keep))!r}")
@@ -218,7 +230,9 @@ class Log(AsyncClosing):
         return promotion
 
     async def trim(self, partition: int, offset: int) -> Receipt:
-        """Let the entries of a partition before an offset go, whoever has not read them."""
+        """Let the entries of a partition before an offset go, read or not."""
+        partition = arguments.count("partition", partition, least=0)
+        offset = arguments.number("offset", offset)
         await self.partition_count()
         return self._ask(lambda: self._requests.trim(partition, offset))
 
@@ -230,14 +244,18 @@ class Log(AsyncClosing):
     # Reads.
 
     async def read(
-        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: float = 0.0
+        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: Seconds = 0.0
     ) -> list[LogEntry]:
         """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing.
 
         Raises ``OffsetOutOfRange`` for entries that are gone, ``NoSuchPartition``, and
         ``KeeperUnreachable``.
         """
-        batch = await self.source.fetch(((partition, offset),), FETCH_SIZE_MAX, timeout)
+        partition = arguments.count("partition", partition, least=0)
+        offset = arguments.number("offset", offset)
+        limit = arguments.count("limit", limit)
+        wait = arguments.seconds("timeout", timeout)
+        batch = await self.source.fetch(((partition, offset),), FETCH_SIZE_MAX, wait)
         return entries_of(batch, {partition: offset}, limit)
 
     def consume(
@@ -254,7 +272,10 @@ class Log(AsyncClosing):
         """
         from endpoint.log_consumer import LogConsumer
 
-        return LogConsumer(self, name, start, None if partitions is None else tuple(partitions))
+        wanted = None
+        if partitions is not None:
+            wanted = tuple(arguments.count("partitions", each, least=0) for each in partitions)
+        return LogConsumer(self, name, _start_of(start), wanted)
 
     async def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
@@ -267,19 +288,25 @@ class Log(AsyncClosing):
         If there is none, it is the one that the next entry will have. A number is in nanoseconds
         since 1970.
         """
-        timestamp_ns = when if isinstance(when, int) else nanoseconds_since_epoch(when)
+        partition = arguments.count("partition", partition, least=0)
+        if isinstance(when, datetime):
+            timestamp_ns = nanoseconds_since_epoch(when)
+        else:
+            timestamp_ns = arguments.number("when", when)
         return await self.source.offset_at(partition, timestamp_ns)
 
     # Consumers.
 
     async def commit(self, consumer: str, positions: Mapping[int, int]) -> Receipt:
         """Remember that a consumer is done with all before these offsets, back or forth."""
+        consumer = check_name(consumer)
+        pairs = tuple(_positions_of("positions", positions).items())
         await self.partition_count()
-        pairs = tuple(positions.items())
         return self._ask(lambda: self._requests.move_cursor(consumer, pairs))
 
     async def committed(self, consumer: str) -> dict[int, int]:
         """Give the next offsets that a consumer wants; empty if it has committed nothing."""
+        consumer = check_name(consumer)
         return (await self.consumers()).get(consumer, {})
 
     async def consumers(self) -> dict[str, dict[int, int]]:
@@ -289,34 +316,66 @@ class Log(AsyncClosing):
 
     async def forget_consumer(self, consumer: str) -> Receipt:
         """Forget a consumer, with what it has committed."""
+        consumer = check_name(consumer)
         await self.partition_count()
         return self._ask(lambda: self._requests.forget_consumer(consumer))
 
     async def lag(self, consumer: str) -> int:
         """Count the entries that are there and that a consumer has not committed."""
+        consumer = check_name(consumer)
         spans, cursors = await self.source.state()
         return lag(dict(cursors).get(consumer, ()), spans)
 
     # Barriers, and the end.
 
-    async def await_idle(self, timeout: float = 15.0) -> Outcome:
+    @overload
+    async def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
+
+    @overload
+    async def await_idle(
+        self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS
+    ) -> None: ...
+
+    async def await_idle(
+        self,
+        *positional: Seconds | Callback,
+        timeout: Seconds = AWAIT_IDLE_SECONDS,
+        callback: Callback | None = None,
+    ) -> Outcome | None:
         """Wait until the log is idle; false after ``timeout`` seconds, with the reason.
 
         At the keeper: all that was asked is committed, and acknowledged by all followers. At a
-        follower: it has what its keeper had when it was asked, later than now.
+        follower: it has what its keeper had when it was asked, later than now. A ``callback`` is
+        told later, as ``Store.await_idle`` does.
         """
-        runner = self.runner
-        with trio.move_on_after(timeout):
-            await runner.await_idle()
-            if runner.error is not None:
-                return Outcome(reached=False, reason=str(runner.error), error=runner.error)
-            return Outcome(reached=True, reason=f"log {runner.name} is idle")
-        reason = f"log {runner.name} is not idle after {timeout} s: {runner.core.explain_idle()}"
-        return Outcome(reached=False, reason=reason)
+        return await self.runner.wait(barrier("await_idle", positional, timeout, callback))
 
     async def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""
         await self._close()
+
+
+def _check_append(partition: object, producer: object, sequence: object) -> None:
+    if partition is not None:
+        arguments.count("partition", partition, least=0)
+    if (producer is None) != (sequence is None):
+        raise InvalidData("a producer needs a sequence number, and a number a producer")
+    if producer is not None:
+        arguments.text("producer", producer)
+        arguments.number("sequence", sequence)
+
+
+def _start_of(start: Start | Mapping[int, int]) -> Start | Mapping[int, int]:
+    return start if isinstance(start, Start) else _positions_of("start", start)
+
+
+def _positions_of(name: str, positions: Mapping[int, int]) -> dict[int, int]:
+    if not isinstance(positions, Mapping):
+        raise TypeError(f"{name}={positions!r}: give an offset for each partition, as in {{0: 7}}")
+    return {
+        arguments.count(name, partition, least=0): arguments.number(name, offset)
+        for partition, offset in positions.items()
+    }
 
 
 def entries_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Self
 
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
 from endpoint.log import READ_LIMIT, Log, LogEntry, Start, entries_of
 from endpoint.receipts import Receipt
 from stores.log.limits import FETCH_SIZE_MAX
@@ -14,7 +16,7 @@ from stores.log.requests import check_name
 from wire.errors import InvalidData, StoreClosed
 
 
-class LogConsumer:
+class LogConsumer(EitherClosing):
     """Entries of a log, in order within each partition.
 
     What was handed out and not committed comes again after a restart. One task reads a consumer;
@@ -37,26 +39,37 @@ class LogConsumer:
         """What is read next."""
         self._ready: deque[LogEntry] = deque()
         self._is_placed = False
+        self._is_closed = False
 
-    async def get(self, timeout: float = math.inf) -> LogEntry:
+    def __repr__(self) -> str:
+        """Show the log, the consumer's name, and where it reads next."""
+        name = "anonymous" if self.name is None else repr(self.name)
+        return f"<LogConsumer {name} of {self._log.name()} positions={self._positions}>"
+
+    async def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``TimeoutError``.
 
         Raises ``OffsetOutOfRange`` when retention went past: ``seek`` to go on behind the gap.
         """
+        limit = arguments.seconds("timeout", timeout)
         if not self._ready:
-            await self._refill(timeout)
+            await self._refill(limit)
         if not self._ready:
-            raise TimeoutError(f"no entry within {timeout} s")
+            raise TimeoutError(f"no entry within {limit:g} s")
         return self._ready.popleft()
 
-    async def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[LogEntry]:
+    async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
+        limit = arguments.count("limit", limit)
+        wait = arguments.seconds("timeout", timeout)
         if not self._ready:
-            await self._refill(timeout)
+            await self._refill(wait)
         return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on from there in a partition."""
+        partition = arguments.count("partition", partition, least=0)
+        offset = arguments.number("offset", offset)
         self._positions[partition] = offset
         self._ready = deque(entry for entry in self._ready if entry.partition != partition)
 
@@ -78,9 +91,16 @@ class LogConsumer:
             waiting.setdefault(entry.partition, entry.offset)
         return {**self._positions, **waiting}
 
+    def close(self) -> None:
+        """Read no more; what was not committed comes again to the next consumer of this name."""
+        self._is_closed = True
+        self._ready.clear()
+
     # Steps.
 
     async def _refill(self, timeout: float) -> None:
+        if self._is_closed:
+            raise StoreClosed("the consumer is closed: log.consume() gives another one")
         await self._place()
         # Take turns: the partition that was first is last now.
         for partition in list(self._positions)[:1]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from endpoint.barriers import Seconds
 from endpoint.receipts import Receipt
 from stores.log.runs import Position
 
@@ -20,13 +21,17 @@ class AppendReceipt:
         self.count = count
         """Entries of the append."""
 
+    def __repr__(self) -> str:
+        """Show what became of it."""
+        return f"<AppendReceipt partition={self.partition} count={self.count} {self._receipt!r}>"
+
     @property
     def is_resolved(self) -> bool:
         """Tell whether the outcome is known."""
         return self._receipt.is_resolved
 
     def when_resolved(self, callback: Callable[[], object]) -> None:
-        """Call back once the outcome is known, in the endpoint's thread; at once if it is."""
+        """Call back once the outcome is known; see ``Receipt.when_resolved``."""
         self._receipt.when_resolved(callback)
 
     async def applied(self) -> Position:
@@ -37,7 +42,7 @@ class AppendReceipt:
         """
         return Position(self.partition, await self._receipt.applied())
 
-    def result(self, timeout: float | None = None) -> Position:
+    def result(self, timeout: Seconds = None) -> Position:
         """Do as ``applied`` does, in a thread; raises ``RequestTimeout`` after ``timeout``."""
         return Position(self.partition, self._receipt.result(timeout))
 

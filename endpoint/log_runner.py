@@ -95,6 +95,7 @@ class LogRunner(StoreRunner):
     """One log of an endpoint at work."""
 
     is_log = True
+    kind = "log"
 
     def __init__(
         self,

@@ -7,11 +7,12 @@ decision and its effects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, assert_never
 
 import trio
 
+from endpoint.callbacks import Callbacks
 from endpoint.connection import Connection
 from endpoint.core import EndpointCore
 from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
@@ -19,7 +20,7 @@ from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
 from endpoint.mailbox import Mailbox, Reader
-from endpoint.outbox import ESCAPE_SIZE_MAX, Group, OverflowPolicy
+from endpoint.outbox import ESCAPE_SIZE_MAX, PAYLOAD_CHARGE, Group, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.readers import Readers
@@ -96,12 +97,15 @@ class EndpointLoop:
         """Woken when routes change, for those who wait for a peer."""
         directory = PeerDirectory(core.local)
         self.greeter = Greeter(directory, core, self._establish, self._fail, core.objection)
-        self.publication = Publication(core, self.peerings, settings.ttl, first_sequence, sign)
+        self.publication = Publication(
+            core, self.peerings, settings.ttl, first_sequence, self._deliver_here, sign
+        )
         self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.tasks = Tasks()
         self.start_task = self.tasks.start
+        self.callbacks = Callbacks(self.start_task, self.emit)
         self.is_open = False
         """Whether peers, stores and logs may come: false before it begins, and once it leaves."""
         self.busy_poll_seconds = settings.busy_poll_microseconds / 1e6
@@ -235,16 +239,18 @@ class EndpointLoop:
 
     # Subscribers.
 
-    def add_reader(self, mailbox: Mailbox, reader: Reader, topics: Iterable[str]) -> None:
-        """Somebody reads a mailbox from now on."""
-        self.add_topics(mailbox, topics)
+    def add_reader(
+        self, mailbox: Mailbox, reader: Reader, topics: Iterable[str], *, local: bool = False
+    ) -> None:
+        """Have a reader read a mailbox; with ``local`` also what is published at this endpoint."""
+        self.add_topics(mailbox, topics, local=local)
         self.readers.add(mailbox, reader)
 
-    def add_topics(self, mailbox: Mailbox, topics: Iterable[str]) -> None:
+    def add_topics(self, mailbox: Mailbox, topics: Iterable[str], *, local: bool = False) -> None:
         """A subscriber wants more; raises ``NotAllowed`` for what it would never get."""
         wanted = [check_topic(topic) for topic in topics]
         self.core.authorisation.check_subscribe(wanted)
-        self.apply(self.core.subscribe(mailbox, wanted))
+        self.apply(self.core.subscribe(mailbox, wanted, local=local))
 
     def remove_topics(self, mailbox: Mailbox, topics: Iterable[str] | None) -> None:
         """A subscriber wants less; ``None`` is nothing any more."""
@@ -252,6 +258,10 @@ class EndpointLoop:
         if topics is None:
             self.readers.remove(mailbox)
             self.release(mailbox)
+
+    def topics_of(self, mailbox: Mailbox) -> tuple[str, ...]:
+        """Give the prefixes that a subscriber wants."""
+        return self.core.topics_of(mailbox)
 
     # Stores.
 
@@ -347,6 +357,20 @@ class EndpointLoop:
                 store.receive(header.sender, payloads)
                 self._dirty[store] = None
 
+    def _deliver_here(
+        self,
+        mailboxes: Sequence[Mailbox],
+        topic: str,
+        kind: PackedType,
+        payloads: Sequence[bytes],
+    ) -> None:
+        """Give what was published here to the subscribers of this endpoint that asked for it."""
+        size = sum(map(len, payloads)) + PAYLOAD_CHARGE * len(payloads)
+        for mailbox in mailboxes:
+            if self.readers.put(mailbox, topic, kind, payloads, size):
+                mailbox.is_holding = True
+        self.readers.tell(more_follows=False)
+
     def pass_on(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
         """Send a frame on to the next hops, with one hop less to live."""
         pieces = frame.forwarded()
@@ -389,6 +413,7 @@ class EndpointLoop:
         """A mailbox or an outbox has room again: who was held up by it goes on."""
         for connection in self._holding.release(target):
             self._grant(connection)
+        self.publication.make_room()
 
     def _grant(self, connection: Connection) -> None:
         inflow = connection.inflow
@@ -456,9 +481,9 @@ class EndpointLoop:
             self._tell_stores_of_discoveries()
         self.flight.announce(trio.current_time(), self.core.topology.announcements[self.core.local])
 
-    def emit(self, event: StatusEvent) -> None:
+    def emit(self, event: StatusEvent, level: int = logging.INFO) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""
-        logger.info("%s", event)
+        logger.log(level, "%s", event)
         self.note(event.status, event.reason, event.endpoint)
         self.status.push(event)
 

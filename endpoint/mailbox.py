@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from wire.decoding import decode
 from wire.errors import DecodeError
@@ -41,13 +41,24 @@ MISSED_TOPIC: Final = "<$>/local/missed"
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """So many messages were dropped here, because nobody read them for the stall time."""
+    """So many messages were dropped: the subscriber was not read for the stall time."""
 
     count: int
 
 
-Message = tuple[str, "Value | Missed"]
-Messages = deque[Message] | list[Message]
+Pair = tuple[str, "Value | Missed"]
+"""Topic and data of a message, as ``get_batch`` and ``poll`` give it."""
+
+
+class Message(NamedTuple):
+    """One message, as ``get`` and iteration give it: a pair that has names."""
+
+    topic: str
+    data: Value | Missed
+    """The value; or ``Missed``, under a reserved topic, where messages were dropped."""
+
+
+Messages = deque[Pair] | list[Pair]
 """Where a reader takes them to."""
 Parcel = tuple[str, PackedType, Sequence[bytes], int]
 """Topic, type, payloads, and the bytes that they count as."""

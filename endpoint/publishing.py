@@ -7,15 +7,18 @@ full, and lets others run now and then (design section 15).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, islice
 from operator import itemgetter
 from typing import Final, Protocol, TypeVar, cast
 
 import trio
 
+from endpoint import arguments
+from endpoint.arguments import NodeId
 from endpoint.connection import Connection, EncodeSingle
 from endpoint.core import ROUTES_MAX, EndpointCore
+from endpoint.mailbox import Mailbox
 from endpoint.outbox import PAYLOAD_CHARGE, Group
 from wire.codec import encode_header
 from wire.encoding import encode
@@ -24,6 +27,7 @@ from wire.framing import Sign, encode_signed, encode_single
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import NodeHeader, PackedType
+from wire.scalars import shorten
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -36,6 +40,9 @@ BATCH_COUNT: Final = 1_024
 """Messages of a batch that are handled together: as many as one group takes at most."""
 
 _Item = TypeVar("_Item")
+
+DeliverHere = Callable[[Sequence[Mailbox], str, PackedType, Sequence[bytes]], None]
+"""Puts messages of a topic and type into mailboxes of this endpoint."""
 
 _BYTES: Final = PackedType.BYTES
 _DATA: Final = PackedType.DATA
@@ -59,11 +66,13 @@ class Publication:
         peers: Mapping[EndpointId, HasConnection],
         ttl: int,
         first_sequence: int,
+        deliver_here: DeliverHere,
         sign: Sign | None = None,
     ) -> None:
         """Publish through the peers' connections, with ``ttl`` links to live.
 
-        Each frame is signed with ``sign``, if there is one.
+        ``deliver_here`` gives messages to this endpoint's own subscribers. Each frame is signed
+        with ``sign``, if there is one.
 
         ``first_sequence`` has to be beyond all that an endpoint with the same id has ever used:
         others remember those, and would take a new life's first messages for an old one's.
@@ -71,12 +80,14 @@ class Publication:
         self._core = core
         self._peers = peers
         self._ttl = ttl
+        self._deliver_here = deliver_here
         self._sign = sign
         self._encode_single = encode_single if sign is None else _signed_single(sign)
         self._sequence = self._command_sequence = first_sequence
         self._since_yield = 0
-        self._hops: list[Connection] = []
-        self._ways: dict[tuple[str, PackedType, EndpointId | None], _Way] = {}
+        self._here: tuple[Mailbox, ...] = ()
+        self._room_here = trio.lowlevel.ParkingLot()
+        self._ways: dict[tuple[str, PackedType, object], _Way] = {}
         # The open group, and what it is open for.
         self._group = self._nothing = Group.forwarded([], 0, 0)
         self._last_way: _Way | None = None
@@ -84,7 +95,7 @@ class Publication:
         self._bytes_topic: str | None = None
         self._data_topic: str | None = None
         self._type = _BYTES
-        self._to: EndpointId | None = None
+        self._to: object = None
         self._counted = 0
         self.is_open = False
         """Set by the endpoint while it is open."""
@@ -105,11 +116,12 @@ class Publication:
         self._last_way = None
         self._group.seal()
 
-    async def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish to whoever subscribed to the topic, waiting for room when an outbox is full.
+    async def publish(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish to every subscriber of the topic, waiting for room when an outbox is full.
 
-        With ``to``, only the endpoint with that id gets it, if it has subscribed. Raises
-        ``EncodeError`` and ``InvalidTopic``. What nobody has subscribed to goes nowhere.
+        With ``to``, an endpoint or its id, only that endpoint gets it, if it has subscribed. What
+        has no subscriber goes nowhere. Cancelled, it has published nothing. Raises ``EncodeError``,
+        ``InvalidTopic`` and ``EndpointClosed``.
         """
         # The straight way for one more message like the last one. A group that is
         # sealed has no room.
@@ -127,8 +139,40 @@ class Publication:
             if group is self._nothing and self._send_alone(payload):
                 return
         kind = _BYTES if payload is data else PackedType.DATA
-        if self._put(topic, kind, to, payload):
-            await self.breathe()
+        await self._admit(topic, kind, to)
+        self._put(topic, kind, to, payload)
+
+    async def _admit(self, topic: str, kind: PackedType, to: object) -> None:
+        """Wait until a message may go, and let other tasks run at times.
+
+        All waiting is done here, before a message is taken: what is cancelled then has sent
+        nothing. Raises as ``publish`` does.
+        """
+        self._since_yield += self._group.count or 1
+        if self._since_yield >= YIELD_COUNT:
+            self._since_yield = 0
+            await trio.lowlevel.checkpoint()
+        else:
+            await trio.lowlevel.checkpoint_if_cancelled()
+        while (room := self._find_full(self._way(topic, kind, to))) is not None:
+            await room.park()
+
+    def _find_full(self, way: _Way) -> trio.lowlevel.ParkingLot | None:
+        """Give what a message has to wait for; ``None`` if there is room everywhere."""
+        for connection in way.hops:
+            outbox = connection.outbox
+            if outbox.is_full and connection.is_open and not outbox.is_lossy:
+                return connection.room
+        for mailbox in way.here:
+            if mailbox.is_full and not mailbox.is_stalled:
+                mailbox.is_holding = True
+                return self._room_here
+        return None
+
+    def make_room(self) -> None:
+        """Have publishers that wait for a subscriber of this endpoint look again."""
+        if self._room_here:
+            self._room_here.unpark_all()
 
     def _send_alone(self, payload: bytes) -> bool:
         """Send one more message like the last one, which left alone: above all, a reply."""
@@ -143,16 +187,16 @@ class Publication:
         self._counted += 1
         return True
 
-    def publish_nowait(self, topic: str, data: Value, to: EndpointId | None) -> None:
-        """Publish, or raise ``OutboxFull`` when somebody has to wait."""
-        way = self._way(topic, PackedType.BYTES, to)
-        for connection in way.hops:
-            if connection.outbox.is_full and not connection.outbox.is_lossy:
-                raise OutboxFull(
-                    f"the outbox to {connection.peer} is full: await publish() to wait for room, "
-                    "or publish less"
-                )
-        self.put(topic, data, to)
+    def publish_nowait(self, topic: str, data: Value, to: object) -> None:
+        """Publish without waiting; raises ``OutboxFull`` where ``publish`` would wait."""
+        kind = _BYTES if type(data) is bytes else _DATA
+        payload = data if type(data) is bytes else encode(data)
+        way = self._way(topic, kind, to)
+        if self._find_full(way) is not None:
+            hops = ", ".join(str(each.peer) for each in way.hops if each.outbox.is_full)
+            full = f"the outbox to {hops}" if hops else "a subscriber of this endpoint"
+            raise OutboxFull(f"{full} is full: await publish() to wait for room, or publish less")
+        self._put(topic, kind, to, payload)
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them.
@@ -162,8 +206,13 @@ class Publication:
         """
         for some in _portions(batch):
             # Most batches are of one topic: that is found out at the speed of a comprehension.
-            topic = some[0][0]
-            values = [value for each, value in some if each == topic]
+            try:
+                (topic, _) = first = some[0]
+                values = [value for each, value in some if each == topic]
+            except (TypeError, ValueError):
+                raise _no_pairs(some) from None
+            if isinstance(first, str):  # Two characters are a pair, too.
+                raise _no_pairs(some)
             if len(values) == len(some):
                 await self._publish_some(topic, values)
                 continue
@@ -186,7 +235,7 @@ class Publication:
                 await self.publish_run(topic, _DATA, None, list(map(encode, run)))
 
     async def publish_run(
-        self, topic: str, kind: PackedType, to: EndpointId | None, payloads: Sequence[bytes]
+        self, topic: str, kind: PackedType, to: object, payloads: Sequence[bytes]
     ) -> None:
         """Publish encoded payloads of one topic, waiting for room between them."""
         lengths = list(map(len, payloads))
@@ -194,26 +243,25 @@ class Publication:
         charge = PAYLOAD_CHARGE + (lengths[0] if is_even else max(lengths, default=0))
         at = 0
         while at < len(payloads):
-            is_time = self._put(topic, kind, to, payloads[at])
-            # As many more as fit into the group for sure, at once; and before anybody else can
-            # open another one, who publishes while we breathe.
+            if not self._is_open_for(topic, kind, to):
+                await self._admit(topic, kind, to)
+            self._put(topic, kind, to, payloads[at])
+            # As many more as fit into the group for sure, at once.
             begin, group = at + 1, self._group
             at = min(begin + max(0, group.room - 1) // charge, len(payloads))
             some = lengths[begin:at]
             size = lengths[0] * len(some) if is_even else sum(some)
             group.add_run(payloads[begin:at], some, size)
-            if is_time:
-                await self.breathe()
+            if self._here and at > begin:
+                self._deliver_here(self._here, topic, kind, payloads[begin:at])
 
-    def put(self, topic: str, data: Value, to: EndpointId | None) -> bool:
-        """Add a message to the open group, or open another; true if it is time to ``breathe``."""
-        if type(data) is bytes:
-            payload, kind = data, _BYTES
-        else:
-            payload, kind = encode(data), PackedType.DATA
-        return self._put(topic, kind, to, payload)
+    def _is_open_for(self, topic: str, kind: PackedType, to: object) -> bool:
+        """Tell whether the open group takes such a message."""
+        is_open = not self._group.is_sealed and not self._here
+        return is_open and topic == self._topic and kind is self._type and to == self._to
 
-    def _put(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
+    def _put(self, topic: str, kind: PackedType, to: object, payload: bytes) -> None:
+        """Add a message to the open group, or open another; never waits."""
         if len(payload) > PAYLOAD_SIZE_MAX:
             raise EncodeError(
                 f"{len(payload)} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it "
@@ -222,36 +270,35 @@ class Publication:
         group = self._group
         if not group.is_sealed and topic == self._topic and kind is self._type and to == self._to:
             group.add(payload)
-            return group.is_sealed
-        return self._begin(topic, kind, to, payload)
+        else:
+            self._begin(topic, kind, to, payload)
+        if self._here:
+            self._deliver_here(self._here, topic, kind, (payload,))
 
-    def _begin(self, topic: str, kind: PackedType, to: EndpointId | None, payload: bytes) -> bool:
+    def _begin(self, topic: str, kind: PackedType, to: object, payload: bytes) -> None:
         group = self._group
-        was_open = not group.is_sealed
-        if was_open:
+        if not group.is_sealed:
             group.seal()
         self._counted += group.count
         way = self._last_way
         if way is None or topic != self._topic or kind is not self._type or to != self._to:
             way = self._last_way = self._way(topic, kind, to)
-            self._topic, self._type, self._to = topic, kind, to
-            self._bytes_topic = topic if kind is _BYTES and to is None else None
-            self._data_topic = topic if kind is _DATA and to is None else None
-            self._hops = way.hops
+            self._topic, self._type, self._to, self._here = topic, kind, to, way.here
+            is_straight = to is None and not way.here
+            self._bytes_topic = topic if kind is _BYTES and is_straight else None
+            self._data_topic = topic if kind is _DATA and is_straight else None
         if self._send_alone(payload):
             self._group = self._nothing
-            return False
+            return
         if not way.hops:
             self._group = Group.forwarded([], 0, 1)
-            return True
+            return
         sequence = self._sequence
         self._sequence = sequence + 1
         group = self._group = Group(way.header, self._ttl, sequence, self._sign)
         group.add(payload)
         for connection in way.hops:
             connection.send_data(group)
-        # Whoever changes the topic with each message fills outboxes with a frame for each.
-        return was_open or group.is_sealed
 
     def command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's commands: never waits, and what finds no room is dropped.
@@ -271,36 +318,38 @@ class Publication:
             for connection in way.hops:
                 connection.send_command(group)
 
-    async def breathe(self) -> None:
-        """Wait until no outbox of the last message's way is full; let other tasks run at times."""
-        hops = self._hops  # Others publish meanwhile.
-        self._since_yield += self._group.count or 1
-        if self._since_yield >= YIELD_COUNT:
-            self._since_yield = 0
-            await trio.lowlevel.checkpoint()
-        else:
-            await trio.lowlevel.checkpoint_if_cancelled()
-        for connection in hops:
-            outbox = connection.outbox
-            while outbox.is_full and connection.is_open and not outbox.is_lossy:
-                await connection.room.park()
-
-    def _way(self, topic: str, kind: PackedType, to: EndpointId | None) -> _Way:
+    def _way(self, topic: str, kind: PackedType, to: object) -> _Way:
         key = (topic, kind, to)
-        way = self._ways.get(key)
-        if way is None:
-            if not self.is_open:
-                raise EndpointClosed(
-                    "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"
-                )
-            if kind is not _COMMAND:
-                self._core.authorisation.check_publish(check_topic(topic))
-            if len(self._ways) >= ROUTES_MAX:
-                self._ways.clear()
-            header = encode_header(NodeHeader(kind, self._core.local, to, topic))
-            hops = self._core.route(header).next_hops
-            way = self._ways[key] = _Way(header, [self._peers[hop].connection for hop in hops])
+        try:
+            way = self._ways.get(key)
+        except TypeError:  # It has no hash: a mistake that is told below.
+            way = None
+        return self._make_way(topic, kind, to) if way is None else way
+
+    def _make_way(self, topic: str, kind: PackedType, to: object) -> _Way:
+        """Check what a first message of its kind names, and find where such messages go."""
+        if not self.is_open:
+            raise EndpointClosed(
+                "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"
+            )
+        if kind is not _COMMAND:
+            self._core.authorisation.check_publish(check_topic(topic))
+        receiver = arguments.receiver("to", to)
+        if len(self._ways) >= ROUTES_MAX:
+            self._ways.clear()
+        header = encode_header(NodeHeader(kind, self._core.local, receiver, topic))
+        route = self._core.route(header)
+        hops = [self._peers[hop].connection for hop in route.next_hops]
+        way = _Way(header, hops, cast("tuple[Mailbox, ...]", route.receivers))
+        self._ways[topic, kind, receiver] = way
+        if isinstance(to, str):
+            self._ways[topic, kind, to] = way
         return way
+
+
+def _no_pairs(some: list[tuple[str, Value]]) -> TypeError:
+    wrong = next((each for each in some if not isinstance(each, tuple) or len(each) != 2), some)
+    return TypeError(f"batch: {shorten(wrong)} is no pair of topic and value: give a list of pairs")
 
 
 def _signed_single(sign: Sign) -> EncodeSingle:
@@ -330,9 +379,11 @@ def _is_bytes(value: Value) -> bool:
 class _Way:
     """Where messages of one topic and kind go: their header, and the connections they leave by."""
 
-    __slots__ = ("header", "hops", "lone")
+    __slots__ = ("header", "here", "hops", "lone")
 
-    def __init__(self, header: bytes, hops: list[Connection]) -> None:
+    def __init__(self, header: bytes, hops: list[Connection], here: tuple[Mailbox, ...]) -> None:
         self.header = header
         self.hops = hops
+        self.here = here
+        """Subscribers of this endpoint that hear it, too."""
         self.lone = hops[0] if len(hops) == 1 else None

@@ -9,11 +9,12 @@ from typing import Final
 
 import trio
 
+from endpoint import arguments
 from endpoint.receipts import Receipt
 from endpoint.store_runner import StoreRunner
 from stores import scanning
 from stores.operations import look_up
-from stores.scanning import PAGE_COUNT, Span, make_span
+from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
 from stores.table import Entry as Stored
 from wire.decoding import decode
 from wire.encoding import encode
@@ -68,6 +69,16 @@ def span_of(start: Value, stop: Value, prefix: Value) -> Span:
         None if value is None else encode(value) for value in (start, stop, prefix)
     )
     return make_span(start_key, stop_key, prefix_key)
+
+
+def page_span(start: Value, stop: Value, prefix: Value, after: bytes | None) -> Span:
+    """Make the span of a page: what is left of a scan after a ``continuation``."""
+    span = span_of(start, stop, prefix)
+    if after is None:
+        return span
+    if not isinstance(after, bytes):
+        raise TypeError(f"after={after!r}: give the continuation of a page of the same scan")
+    return span.after(after)
 
 
 class Reader:
@@ -146,11 +157,10 @@ class Reader:
         page, given as ``after`` to the same scan, gets the next one. A key that is there from the
         first page to the last is in exactly one, whatever is written meanwhile.
         """
-        span = span_of(start, stop, prefix)
+        span = page_span(start, stop, prefix, after)
+        limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
         await self._freshness()
-        return decode_page(
-            self.runner.core.scan(span if after is None else span.after(after), limit)
-        )
+        return decode_page(self.runner.core.scan(span, limit))
 
     async def entries(
         self, start: Value = None, stop: Value = None, *, prefix: Value = None
@@ -225,5 +235,6 @@ def decode_page(page: scanning.Page) -> Page:
 
 def check_revision(since: Receipt | int) -> None:
     """Raise ``InvalidData`` for what is neither a receipt nor a revision."""
-    if not isinstance(since, (Receipt, int)) or isinstance(since, bool):
-        raise InvalidData(f"not_before takes a receipt or a revision, not {type(since).__name__}")
+    is_number = isinstance(since, int) and not isinstance(since, bool) and since >= 0
+    if not (isinstance(since, Receipt) or is_number):
+        raise InvalidData(f"not_before takes a receipt or a revision, not {since!r}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from endpoint import arguments
+from endpoint.barriers import Seconds
 from endpoint.bell import Bell
 from stores.outcomes import Applied, Refused
 from wire.errors import (
@@ -55,6 +58,15 @@ def store_error(code: ErrorCode, text: str) -> StoreError:
     return _ERRORS.get(code, StoreError)(text)
 
 
+_adding = threading.Lock()
+"""Held while a receipt gets its list of callbacks, so that two threads do not make one each."""
+
+_Entry = tuple[Callable[[], object], bool]
+
+Callbacks = Sequence[Callable[[], object]]
+"""Users' functions to call, now that an outcome is known."""
+
+
 class Receipt:
     """One mutation on its way. Not looking at it is fire and forget.
 
@@ -68,39 +80,62 @@ class Receipt:
         self.request = request
         self._result: Applied | Refused | Exception | None = None
         self._first = 0
-        self._callbacks: list[Callable[[], object]] | None = None
+        self._callbacks: list[_Entry] | None = None
+        """What to call, and whether it only wakes what waits."""
+
+    def __repr__(self) -> str:
+        """Show what became of it."""
+        try:
+            state = "pending" if self._result is None else f"applied {self.outcome()}"
+        except Exception as error:  # It is what the receipt tells of.
+            state = f"failed: {error!r}"
+        return f"<Receipt {state}>"
 
     @property
     def is_resolved(self) -> bool:
         """Tell whether the outcome is known."""
         return self._result is not None
 
-    def resolve(self, result: Applied | Refused, first_request: int) -> None:
-        """Take in the outcome; for the store's driver."""
+    def resolve(self, result: Applied | Refused, first_request: int) -> Callbacks:
+        """Take in the outcome, and give the callbacks to run; for the store's driver."""
         self._first = first_request
         self._result = result
-        if self._callbacks is not None:
-            self._call_back()
+        return () if self._callbacks is None else self._wake()
 
-    def fail(self, error: Exception) -> None:
-        """Take in that the request could not even be asked; for the store's driver."""
+    def fail(self, error: Exception) -> Callbacks:
+        """Take in that it could not even be asked, and give the callbacks; as ``resolve``."""
         self._result = error
-        if self._callbacks is not None:
-            self._call_back()
+        return () if self._callbacks is None else self._wake()
 
-    def _call_back(self) -> None:
-        callbacks, self._callbacks = self._callbacks, None
-        for callback in callbacks or ():
-            callback()
+    def _wake(self) -> list[Callable[[], object]]:
+        """Wake what waits in the mesh's own code, and give the users' callbacks."""
+        waiting, self._callbacks = self._callbacks, None
+        of_users = []
+        while waiting:
+            # Taken out one by one: another thread that adds one just now calls what is left.
+            callback, is_wake_up = waiting.pop(0)
+            if is_wake_up:
+                callback()
+            else:
+                of_users.append(callback)
+        return of_users
 
     def when_resolved(self, callback: Callable[[], object]) -> None:
-        """Call back once the outcome is known, in the endpoint's thread; at once if it is."""
-        callbacks = self._callbacks
-        if callbacks is None:
-            callbacks = self._callbacks = []
-        callbacks.append(callback)
-        if self._result is not None:
-            # It may have come between the caller's look and the line above.
+        """Call back once the outcome is known; at once if it is.
+
+        What the callback raises is logged and told as ``CALLBACK_FAILED``.
+        """
+        self._call_when_resolved(arguments.function("callback", callback), is_wake_up=False)
+
+    def _call_when_resolved(self, callback: Callable[[], object], *, is_wake_up: bool) -> None:
+        with _adding:
+            callbacks = self._callbacks
+            if callbacks is None:
+                callbacks = self._callbacks = []
+        entry = (callback, is_wake_up)
+        callbacks.append(entry)
+        # The outcome may have come meanwhile: the entry is called here unless the driver has it.
+        if self._result is not None and _take_out(callbacks, entry):
             callback()
 
     def outcome(self) -> int:
@@ -130,11 +165,11 @@ class Receipt:
         """
         if self._result is None:
             bell = Bell()
-            self.when_resolved(bell.ring)
+            self._call_when_resolved(bell.ring, is_wake_up=True)
             await bell.wait()
         return self.outcome()
 
-    def result(self, timeout: float | None = None) -> int:
+    def result(self, timeout: Seconds = None) -> int:
         """Do as ``applied`` does, in a thread; raises ``RequestTimeout`` after ``timeout`` seconds.
 
         Whether the mutation is applied is then unknown; the receipt can be asked again.
@@ -143,10 +178,20 @@ class Receipt:
             raise RequestTimeout(f"the master did not answer within {timeout} s; ask again")
         return self.outcome()
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: Seconds = None) -> bool:
         """Wait in a thread until the outcome is known; false after ``timeout`` seconds."""
+        limit = arguments.seconds("timeout", timeout)
         if self._result is None:
             event = threading.Event()
-            self.when_resolved(event.set)
-            return event.wait(timeout)
+            self._call_when_resolved(event.set, is_wake_up=True)
+            return event.wait(None if limit == math.inf else min(limit, threading.TIMEOUT_MAX))
         return True
+
+
+def _take_out(entries: list[_Entry], entry: _Entry) -> bool:
+    """Remove an entry; false if it was not there any more."""
+    try:
+        entries.remove(entry)
+    except ValueError:
+        return False
+    return True

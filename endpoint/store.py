@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final
 
-from endpoint.attaching import Backend
+from endpoint import arguments
+from endpoint.attaching import Backend, backend_of
+from endpoint.barriers import Seconds
 from endpoint.events import QUEUE_SIZE, Events
 from endpoint.promoting import Promotion, promote
 from endpoint.reading import Reader, check_revision, span_of
@@ -35,6 +37,13 @@ class Store(StoreHandle, Reader):
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         Reader.__init__(self, runner, self._readable)
         StoreHandle.__init__(self, runner, close)
+
+    def __repr__(self) -> str:
+        """Show the store's name, its role here, and the revision that readers see."""
+        runner = self.runner
+        role = "master" if runner.is_master else "clone"
+        state = f"revision={runner.core.revision}" if runner.error is None else "closed"
+        return f"<Store {runner.name} {role} {state}>"
 
     # Reads, besides those of every reader.
 
@@ -73,7 +82,7 @@ class Store(StoreHandle, Reader):
 
     async def promote(
         self,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
         replicas: int = 0,
         force: bool = False,
@@ -88,26 +97,28 @@ class Store(StoreHandle, Reader):
         """
         from endpoint.attachments import check_replicas, make_backend
 
-        check_replicas(replicas)
+        backend = backend_of(backend)
+        check_replicas(arguments.count("replicas", replicas, least=0))
         make = partial(
             make_backend, backend, self.runner.name, dict(options), self.runner.open_file
         )
         return await promote(self.runner, make, replicas, force=force)
 
-    async def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+    async def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
         """Compare what all replicas hold at one moment of the master's stream.
 
         A clone that differs begins anew by itself. Raises ``RequestTimeout`` without a master.
         """
+        limit = arguments.seconds("timeout", timeout)
         await self._readable()
-        return await self.runner.verify(timeout)
+        return await self.runner.verify(limit)
 
     # Events and watches.
 
     def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
         """Follow what happens to each key from now on, with old and new value, and who did it.
 
-        It holds up nobody: a reader that is more than ``queue_size`` events behind finds
+        It never slows writers down: a reader that is more than ``queue_size`` events behind finds
         ``Missed`` in the place of the oldest.
         """
         return Events(self.runner, span_of(None, None, prefix), queue_size)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Final
+from functools import partial
+from typing import Final, overload
 
 import trio
 
+from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
@@ -15,6 +17,7 @@ from endpoint.store_runner import YIELD_COUNT, StoreRunner
 from stores.actions import Initial
 from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
 from wire.encoding import encode
+from wire.scalars import shorten
 from wire.values import Value
 
 AWAIT_IDLE_SECONDS: Final = 15.0
@@ -43,27 +46,32 @@ class StoreHandle(AsyncClosing):
     async def put(self, key: Value, value: Value, expiry: Expiry = None) -> Receipt:
         """Set a key. Without an expiry it stays for ever, whatever it had before."""
         expiry_ns = None if expiry is None else span_ns(expiry)
-        request = self._requests.put(encode(key), encode(value), expiry_ns)
+        encoded, payload = encode(key), encode(value)
         # ``_ask``, written out: nothing is asked as often as this.
-        receipt = self._take(request)
         if self._since_yield >= YIELD_COUNT:
             await self._breathe()
-        return receipt
+        if self.runner.error is not None:
+            raise self.runner.error
+        self._since_yield += 1
+        return self.runner.ask(self._requests.put(encoded, payload, expiry_ns))
 
     async def put_unique(self, key: Value, value: Value, expiry: Expiry = None) -> bool:
-        """Set a key if it is missing; tell whether it was. One of all who try succeeds."""
-        request = self._requests.put_unique(encode(key), encode(value), span_ns(expiry))
-        receipt = await self._ask(request)
+        """Set a key if it is missing; tell whether it was. Of all callers that try, one succeeds.
+
+        Cancelled while it waits for the answer, the key may be set.
+        """
+        values = encode(key), encode(value), span_ns(expiry)
+        receipt = await self._ask(partial(self._requests.put_unique, *values))
         await receipt.applied()
         return receipt.is_inserted()
 
     async def erase(self, key: Value) -> Receipt:
         """Remove a key, present or not."""
-        return await self._ask(self._requests.erase(encode(key)))
+        return await self._ask(partial(self._requests.erase, encode(key)))
 
     async def clear(self) -> Receipt:
         """Remove everything."""
-        return await self._ask(self._requests.clear())
+        return await self._ask(self._requests.clear)
 
     async def increment(self, key: Value, amount: Value = 1, expiry: Expiry = None) -> Receipt:
         """Add to a number or an instant; a missing key begins at zero."""
@@ -98,7 +106,10 @@ class StoreHandle(AsyncClosing):
 
     async def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""
-        return await self._ask(self._requests.batch(batch.guards, batch.steps, batch.others))
+        if not isinstance(batch, Batch):
+            raise TypeError(f"batch={shorten(batch)} is {type(batch).__name__}: give a Batch")
+        steps = batch.guards, batch.steps, batch.others
+        return await self._ask(partial(self._requests.batch, *steps))
 
     async def compare_and_set(
         self, key: Value, value: Value, revision: int | None, expiry: Expiry = None
@@ -115,25 +126,22 @@ class StoreHandle(AsyncClosing):
         return await self.batch(compare_and_erase(key, revision))
 
     async def _add(self, key: Value, operand: bytes, initial: Initial, expiry: Expiry) -> Receipt:
-        request = self._requests.add(encode(key), operand, initial, span_ns(expiry))
-        return await self._ask(request)
+        values = encode(key), operand, initial, span_ns(expiry)
+        return await self._ask(partial(self._requests.add, *values))
 
     async def _subtract(self, key: Value, operand: Value, expiry: Expiry) -> Receipt:
-        request = self._requests.subtract(encode(key), encode(operand), span_ns(expiry))
-        return await self._ask(request)
+        values = encode(key), encode(operand), span_ns(expiry)
+        return await self._ask(partial(self._requests.subtract, *values))
 
-    async def _ask(self, request: int) -> Receipt:
-        receipt = self._take(request)
+    async def _ask(self, request: Callable[[], int]) -> Receipt:
+        """Ask for a mutation. All waiting comes first: what is cancelled then has asked nothing."""
+        runner = self.runner
         if self._since_yield >= YIELD_COUNT:
             await self._breathe()
-        return receipt
-
-    def _take(self, request: int) -> Receipt:
-        runner = self.runner
         if runner.error is not None:
             raise runner.error
         self._since_yield += 1
-        return runner.ask(request)
+        return runner.ask(request())
 
     async def _breathe(self) -> None:
         """Let others run, and wait until the core has room."""
@@ -145,32 +153,29 @@ class StoreHandle(AsyncClosing):
 
     # The barrier, and the end.
 
+    @overload
+    async def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
+
+    @overload
+    async def await_idle(
+        self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS
+    ) -> None: ...
+
     async def await_idle(
         self,
-        callback: Callable[[Outcome], object] | None = None,
-        timeout: float = AWAIT_IDLE_SECONDS,
-    ) -> Outcome:
+        *positional: Seconds | Callback,
+        timeout: Seconds = AWAIT_IDLE_SECONDS,
+        callback: Callback | None = None,
+    ) -> Outcome | None:
         """Wait until the store is idle (seed 7.6.1); false after ``timeout`` seconds, with reason.
 
         A master is idle when all its clones have acknowledged everything. A clone is idle when it
         has its master's state as of a round trip, and the master everything that was asked here.
-        With a ``callback`` it returns at once, and the callback is given the outcome later.
+        With a ``callback``, in the place of the timeout or before it, it returns ``None`` at once,
+        and the callback is given the outcome later.
         """
-        if callback is not None:
-            self.runner.start_task(self._call_back, callback, timeout)
-            return Outcome(reached=True, reason="the callback will be told")
-        runner = self.runner
-        with trio.move_on_after(timeout):
-            await runner.await_idle()
-            if runner.error is not None:
-                return Outcome(reached=False, reason=str(runner.error), error=runner.error)
-            return Outcome(reached=True, reason=f"store {runner.name} is idle")
-        reason = f"store {runner.name} is not idle after {timeout:.3g} s: {runner.why_not_idle}"
-        runner.note("barrier", reason)
-        return Outcome(reached=False, reason=reason)
-
-    async def _call_back(self, callback: Callable[[Outcome], object], timeout: float) -> None:
-        callback(await self.await_idle(timeout=timeout))
+        how = barrier("await_idle", positional, timeout, callback)
+        return await self.runner.wait(how)
 
     async def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""

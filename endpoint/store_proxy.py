@@ -7,6 +7,7 @@ from functools import partial
 
 import trio
 
+from endpoint import arguments
 from endpoint.proxy_runner import ProxyRunner
 from endpoint.reading import (
     READ_SECONDS,
@@ -16,7 +17,7 @@ from endpoint.reading import (
     check_revision,
     decode_entry,
     decode_page,
-    span_of,
+    page_span,
 )
 from endpoint.receipts import Receipt
 from endpoint.store_handle import StoreHandle
@@ -27,7 +28,7 @@ from stores.scanning import EVERYTHING, PAGE_COUNT, PAGE_COUNT_MAX, Span
 from stores.table import Entry as Stored
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import InvalidData, NoSuchKey, StaleData
+from wire.errors import NoSuchKey, StaleData
 from wire.values import Value
 
 
@@ -92,10 +93,8 @@ class ProxyReader(Reader):
         It may end earlier than ``limit``, as an answer has up to 256 KiB; only a page without a
         ``continuation`` is the last.
         """
-        if not 1 <= limit <= PAGE_COUNT_MAX:
-            raise InvalidData(f"a page of {limit} entries: 1 to {PAGE_COUNT_MAX} are possible")
-        span = span_of(start, stop, prefix)
-        span = span if after is None else span.after(after)
+        limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
+        span = page_span(start, stop, prefix, after)
         return decode_page(await self._scan(span, limit, has_values=True))
 
     async def _everything(self, *, has_values: bool) -> list[tuple[bytes, Stored]]:
@@ -155,6 +154,11 @@ class StoreProxy(StoreHandle, ProxyReader):
         """Use ``Endpoint.attach_proxy``."""
         ProxyReader.__init__(self, runner)
         StoreHandle.__init__(self, runner, close)
+
+    def __repr__(self) -> str:
+        """Show the store's name, and whether the handle is closed."""
+        state = "closed" if self.runner.error is not None else "open"
+        return f"<StoreProxy {self.name()} {state}>"
 
     def not_before(self, since: Receipt | int) -> ProxyReader:
         """Read what is not older than a write; see ``Store.not_before``."""

@@ -8,8 +8,11 @@ from typing import Any, Final, Protocol, assert_never
 
 import trio
 
+from endpoint.barriers import Barrier
 from endpoint.bell import Bell
+from endpoint.callbacks import Callbacks
 from endpoint.guarding import Guarding
+from endpoint.outcome import Outcome
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
 from endpoint.status import StatusCode, StatusEvent
@@ -129,6 +132,7 @@ class StoreHost(Protocol):
     """What a store needs of its endpoint."""
 
     turn: int
+    callbacks: Callbacks
 
     def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send to the other side of the store."""
@@ -173,6 +177,8 @@ class StoreRunner:
     """One store of an endpoint at work."""
 
     is_log = False
+    kind = "store"
+    """What it is, in sentences."""
 
     def __init__(
         self,
@@ -337,6 +343,29 @@ class StoreRunner:
         while self.core.revision < revision and self.error is None:
             await self.moved.wait()
 
+    async def wait(self, how: Barrier) -> Outcome | None:
+        """Wait until the store or log is idle; or have a callback told of it later."""
+        if how.callback is None:
+            return await self._wait_for_idleness(how.seconds)
+        callback = how.callback
+
+        async def tell() -> None:
+            self._host.callbacks.call(callback, await self._wait_for_idleness(how.seconds))
+
+        self.start_task(tell)
+        return None
+
+    async def _wait_for_idleness(self, timeout: float) -> Outcome:
+        with trio.move_on_after(timeout):
+            await self.await_idle()
+            if self.error is not None:
+                return Outcome(reached=False, reason=str(self.error), error=self.error)
+            return Outcome(reached=True, reason=f"{self.kind} {self.name} is idle")
+        missing = self.why_not_idle or self.core.explain_idle() or "its state is being asked for"
+        reason = f"{self.kind} {self.name} is not idle after {timeout:.3g} s: {missing}"
+        self.note("barrier", reason)
+        return Outcome(reached=False, reason=reason)
+
     async def await_idle(self) -> None:
         """Wait until the store is idle (seed 7.6.1)."""
         await self._await(self.core.begin_idle)
@@ -445,7 +474,8 @@ class StoreRunner:
         for request in range(outcome.first_request, outcome.last_request + 1):
             receipt = receipts.pop(request, None)
             if receipt is not None:
-                receipt.resolve(result, outcome.first_request)
+                for callback in receipt.resolve(result, outcome.first_request):
+                    self._host.callbacks.call(callback)
         self.resolved_request = outcome.last_request
         if self.changed:
             self.changed.unpark_all()

@@ -7,14 +7,17 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.closing import Closing
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
 from endpoint.status import StatusEvent
+from wire.errors import EndpointClosed
 
 EVENTS_MAX: Final = 10_000
 """Events kept for a reader: the joining of the largest mesh. The oldest go first beyond."""
 
 
-class StatusSubscriber(Closing):
+class StatusSubscriber(EitherClosing):
     """Follows what happens in the mesh: ``async for event in endpoint.subscribe_status()``."""
 
     def __init__(self, hub: StatusHub) -> None:
@@ -24,20 +27,24 @@ class StatusSubscriber(Closing):
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_closed = False
 
-    async def get(self, timeout: float | None = None) -> StatusEvent:
+    def __repr__(self) -> str:
+        """Show how many events wait."""
+        state = "closed" if self._is_closed else "open"
+        return f"<StatusSubscriber {state} waiting={self.available()}>"
+
+    async def get(self, timeout: Seconds = None) -> StatusEvent:
         """Wait for the next event, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the endpoint has shut down.
+        Raises ``TimeoutError`` then, and ``EndpointClosed`` when the endpoint has shut down.
         """
-        if timeout is not None:
-            with trio.move_on_after(timeout):
-                return await self.get()
-            raise TimeoutError(f"no status event within {timeout} s")
-        while not self._events:
-            if self._is_closed:
-                raise trio.EndOfChannel
-            await self._waiting.park()
-        return self._events.popleft()
+        limit = arguments.seconds("timeout", timeout)
+        with trio.move_on_after(limit):
+            while not self._events:
+                if self._is_closed:
+                    raise EndpointClosed("the endpoint was shut down; all its events were read")
+                await self._waiting.park()
+            return self._events.popleft()
+        raise TimeoutError(f"no status event within {limit:g} s")
 
     def take(self) -> StatusEvent | None:
         """Take the next event if there is one."""
@@ -77,7 +84,7 @@ class StatusSubscriber(Closing):
         """Wait for the next event."""
         try:
             return await self.get()
-        except trio.EndOfChannel:
+        except EndpointClosed:
             raise StopAsyncIteration from None
 
 

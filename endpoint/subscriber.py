@@ -8,10 +8,13 @@ from typing import Protocol, Self
 
 import trio
 
+from endpoint import arguments
+from endpoint.barriers import Seconds
 from endpoint.bell import Bell
-from endpoint.closing import Closing
-from endpoint.mailbox import Mailbox, Message
-from wire.errors import LocalProtocolError
+from endpoint.closing import EitherClosing
+from endpoint.mailbox import Mailbox, Message, Pair
+from wire.errors import EndpointClosed, LocalProtocolError
+from wire.topics import check_topic
 
 
 class SubscriberHost(Protocol):
@@ -26,43 +29,62 @@ class SubscriberHost(Protocol):
     def release(self, target: object) -> None:
         """A mailbox that held up publishers has room again."""
 
+    def topics_of(self, mailbox: Mailbox) -> tuple[str, ...]:
+        """Give the prefixes that a mailbox wants."""
 
-class Subscriber(Closing):
+
+_new = tuple.__new__
+"""Names a pair at the cost of the interpreter's own constructor."""
+
+
+class Subscriber(EitherClosing):
     """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
 
     Read it with ``async for topic, data in subscriber``, or with ``get`` and ``poll``. Received
-    values are immutable. A subscriber that is full slows its publishers down; see ``Missed`` for
-    one that is not read at all.
+    values are immutable; ``peermesh.plain`` gives dicts and lists. A subscriber that is full slows
+    its publishers down; see ``Missed`` for one that is not read at all.
     """
 
     def __init__(self, host: SubscriberHost, mailbox: Mailbox) -> None:
         """Use ``Endpoint.subscribe``."""
         self._host = host
         self._mailbox = mailbox
-        self._ready: deque[Message] = deque()
+        self._ready: deque[Pair] = deque()
         self._bell = Bell()
         self._is_closed = False
 
-    async def get(self, timeout: float | None = None) -> Message:
+    def __repr__(self) -> str:
+        """Show the topics, and how many messages wait."""
+        topics = ", ".join(map(repr, self._host.topics_of(self._mailbox)))
+        state = "closed" if self._is_closed else topics
+        return f"<Subscriber {state} waiting={self.available()} dropped={self.dropped}>"
+
+    async def get(self, timeout: Seconds = None) -> Message:
         """Wait for the next message, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, and ``trio.EndOfChannel`` when the subscriber is closed.
+        Raises ``TimeoutError`` then, and ``EndpointClosed`` when the subscriber is closed and read
+        to its end.
         """
+        if timeout is not None:
+            timeout = arguments.seconds("timeout", timeout)
         if not self._ready:
             await (self._refill() if timeout is None else self._wait(timeout))
-        return self._ready.popleft()
+        return _new(Message, self._ready.popleft())
 
-    async def get_batch(self, timeout: float | None = None) -> list[Message]:
+    async def get_batch(self, timeout: Seconds = None) -> list[Pair]:
         """Wait for a message, and take all others that are there, too; raises as ``get`` does.
 
-        The counterpart of ``publish_batch``: the least that a message can cost its reader.
+        The counterpart of ``publish_batch``, and the least that a message can cost its reader: its
+        messages are plain pairs of topic and data.
         """
+        if timeout is not None:
+            timeout = arguments.seconds("timeout", timeout)
         if not self._ready:
             await (self._refill() if timeout is None else self._wait(timeout))
         return self.poll()
 
-    def poll(self) -> list[Message]:
-        """Take all messages that are there, without waiting."""
+    def poll(self) -> list[Pair]:
+        """Take all messages that are there, as pairs of topic and data, without waiting."""
         mailbox, batch = self._mailbox, list(self._ready)
         self._ready.clear()
         while not mailbox.is_empty():
@@ -76,13 +98,14 @@ class Subscriber(Closing):
 
     def add_topic(self, topic: str) -> None:
         """Want messages whose topic begins with this, too."""
+        wanted = arguments.prefix("topic", topic)
         if self._is_closed:
             raise LocalProtocolError("the subscriber is closed: subscribe anew")
-        self._host.add_topics(self._mailbox, (topic,))
+        self._host.add_topics(self._mailbox, (wanted,))
 
     def remove_topic(self, topic: str) -> None:
         """No longer want messages for the sake of this prefix."""
-        self._host.remove_topics(self._mailbox, (topic,))
+        self._host.remove_topics(self._mailbox, (check_topic(topic),))
 
     @property
     def dropped(self) -> int:
@@ -113,7 +136,7 @@ class Subscriber(Closing):
             if not mailbox.is_empty():
                 await trio.lowlevel.checkpoint_if_cancelled()
             elif self._is_closed:
-                raise trio.EndOfChannel
+                raise EndpointClosed("the subscriber is closed, and was read to its end")
             else:
                 await self._bell.wait()
             mailbox.take(ready)
@@ -145,6 +168,6 @@ class Subscriber(Closing):
         if not self._ready:
             try:
                 await self._refill()
-            except trio.EndOfChannel:
+            except EndpointClosed:
                 raise StopAsyncIteration from None
-        return self._ready.popleft()
+        return _new(Message, self._ready.popleft())

@@ -9,7 +9,9 @@ from typing import Final, Self
 
 import trio
 
-from endpoint.closing import Closing
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
 from endpoint.reading import Entry, decode_entry
 from endpoint.store_runner import StoreCore, StoreRunner
 from stores import history, watches
@@ -63,7 +65,7 @@ def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
     return frozenset(map(encode, keys))
 
 
-class Watch(Closing):
+class Watch(EitherClosing):
     """A watch of a store: ``async for item in store.watch(prefix="job/")``.
 
     Items are ``Entry`` for what there is, ``Bookmark``, ``Commit`` and ``Gap``. Closing it waits
@@ -74,8 +76,8 @@ class Watch(Closing):
         self, runner: StoreRunner, selection: Selection, from_revision: int | None
     ) -> None:
         """Use ``Store.watch``."""
-        if from_revision is not None and from_revision < 1:
-            raise InvalidData(f"from_revision={from_revision}: the first mutation has revision 1")
+        if from_revision is not None:
+            from_revision = arguments.number("from_revision", from_revision, least=1)
         self._runner = runner
         self._selection = selection
         self._from_revision = from_revision
@@ -94,18 +96,22 @@ class Watch(Closing):
         """
         return self._revision
 
-    async def get(self, timeout: float | None = None) -> WatchItem:
+    def __repr__(self) -> str:
+        """Show the store, and up to which revision everything was given."""
+        state = "closed" if self._is_closed else f"revision={self._revision}"
+        return f"<Watch of {self._runner.name} {state}>"
+
+    async def get(self, timeout: Seconds = None) -> WatchItem:
         """Wait for the next item, for ``timeout`` seconds at most.
 
         Raises ``TimeoutError`` then, and ``StoreClosed`` when nothing more can come.
         """
-        if timeout is not None:
-            with trio.move_on_after(timeout):
-                return await self.get()
-            raise TimeoutError(f"nothing within {timeout} s")
-        while not self._items:
-            await self._find()
-        return self._take()
+        limit = arguments.seconds("timeout", timeout)
+        with trio.move_on_after(limit):
+            while not self._items:
+                await self._find()
+            return self._take()
+        raise TimeoutError(f"no change within {limit:g} s")
 
     async def _find(self) -> None:
         """Look for items; wait if there cannot be any yet."""
@@ -193,7 +199,7 @@ class Watch(Closing):
         return shown
 
     def close(self) -> None:
-        """Watch no longer; whoever waits for an item is told."""
+        """Watch no longer; a task that waits for an item gets ``StoreClosed``."""
         self._is_closed = True
         self._items.clear()
         self._runner.changed.unpark_all()

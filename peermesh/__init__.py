@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stores.watches import Bookmark, Gap
     from wire.errors import MeshError
     from wire.identifiers import EndpointId
+    from wire.plain import plain
     from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "Value",
     "Verification",
     "Watch",
+    "plain",
 ]
 
 _HOMES = {
@@ -118,6 +120,7 @@ _HOMES = {
     "Value": "wire.values",
     "Verification": "endpoint.verifying",
     "Watch": "endpoint.watching",
+    "plain": "wire.plain",
 }
 """Where each name is defined. It is imported when it is first used: a program that only wants the
 version, or its own help, does not pay for a mesh."""

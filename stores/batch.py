@@ -20,7 +20,7 @@ def span_ns(expiry: float | timedelta | None) -> int | None:
         return None
     if isinstance(expiry, timedelta):
         return (expiry.days * 86_400 + expiry.seconds) * _NANOSECONDS + expiry.microseconds * 1_000
-    if not isinstance(expiry, (int, float)):
+    if isinstance(expiry, bool) or not isinstance(expiry, (int, float)):
         raise InvalidData(f"an expiry is seconds or a timedelta, not {type(expiry).__name__}")
     if not math.isfinite(expiry):
         raise InvalidData(f"an expiry of {expiry} seconds: give a number, or None for no end")
@@ -55,6 +55,11 @@ class Batch:
 
     # Guards.
 
+    def __repr__(self) -> str:
+        """Show how much is in it."""
+        others = "" if self.others is None else f" otherwise={len(self.others)}"
+        return f"<Batch guards={len(self.guards)} steps={len(self.steps)}{others}>"
+
     def if_absent(self, key: Value) -> Self:
         """Insist that the key is missing."""
         return self._guard(Guard(GuardKind.ABSENT, encode(key)))
@@ -69,6 +74,8 @@ class Batch:
 
     def if_revision(self, key: Value, revision: int) -> Self:
         """Insist that the mutation with this revision was the key's latest."""
+        if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+            raise InvalidData(f"a revision of {revision!r}: give the number that a receipt gave")
         return self._guard(Guard(GuardKind.REVISION, encode(key), revision=revision))
 
     # Steps.

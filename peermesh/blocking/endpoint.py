@@ -173,7 +173,7 @@ class Endpoint:
 
         With a ``callback`` it returns at once; the callback runs in the background thread.
         """
-        return self._open_portal().call(self._core.await_peer, node_id, callback, timeout)
+        return self._open_portal().call(self._core.await_peer, node_id, timeout, callback)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

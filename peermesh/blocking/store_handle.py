@@ -201,7 +201,7 @@ class StoreHandle(Closing, Reader):
         self, callback: Callable[[Outcome], object] | None, timeout: float
     ) -> Outcome:
         self._take()
-        return await self._handle.await_idle(callback, timeout)
+        return await self._handle.await_idle(timeout, callback)  # type: ignore[call-overload,no-any-return]  # one of two overloads
 
     def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""

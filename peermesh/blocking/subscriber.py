@@ -10,7 +10,7 @@ from typing import Final, Self
 
 from endpoint.closing import Closing
 from endpoint.loop import EndpointLoop
-from endpoint.mailbox import QUEUE_BYTES_MAX, Mailbox, Message
+from endpoint.mailbox import QUEUE_BYTES_MAX, Mailbox, Message, Pair
 from peermesh.blocking.portal import Portal
 from wire.errors import EndpointClosed
 
@@ -30,7 +30,7 @@ class Subscriber(Closing):
         self._portal = portal
         self._loop = loop
         self._mailbox = mailbox
-        self._ready: deque[Message] = deque()
+        self._ready: deque[Pair] = deque()
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_waiting = False
         self._is_closed = False
@@ -44,16 +44,16 @@ class Subscriber(Closing):
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             try:
-                return self._ready.popleft()
+                return tuple.__new__(Message, self._ready.popleft())
             except IndexError:
                 self._refill(deadline)
 
-    def get_batch(self, timeout: float | None = None) -> list[Message]:
+    def get_batch(self, timeout: float | None = None) -> list[Pair]:
         """Wait for a message, and take all others that are there, too; raises as ``get`` does."""
         first = self.get(timeout)
         return [first, *self.poll()]
 
-    def poll(self) -> list[Message]:
+    def poll(self) -> list[Pair]:
         """Take all messages that are there, without waiting."""
         with self._lock:
             ready, self._ready = self._ready, deque()
@@ -150,7 +150,7 @@ class Subscriber(Closing):
     def __next__(self) -> Message:
         """Wait for the next message."""
         try:
-            return self._ready.popleft()
+            return tuple.__new__(Message, self._ready.popleft())
         except IndexError:
             try:
                 return self.get()

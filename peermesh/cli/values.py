@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Set as AbstractSet
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -23,6 +23,7 @@ from ipaddress import (
 )
 from typing import Any, Final
 
+from wire.plain import UNITS_NS, write_scalar
 from wire.scalars import (
     Count,
     Enum,
@@ -30,28 +31,12 @@ from wire.scalars import (
     Timespan,
     Timestamp,
     Value,
-    nanoseconds_in,
     nanoseconds_since_epoch,
 )
 from wire.values import Set, Table
 
 TYPE: Final = "@data-type"
 DATA: Final = "data"
-
-SECOND_NS: Final = 1_000_000_000
-
-UNITS_NS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": SECOND_NS,
-    "min": 60 * SECOND_NS,
-    "h": 3_600 * SECOND_NS,
-    "d": 86_400 * SECOND_NS,
-}
-"""What a timespan may be given in. The first four are written, as in Broker."""
-
-WRITTEN_UNITS: Final = ("s", "ms", "us", "ns")
 
 _TIMESTAMP: Final = re.compile(
     r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?", re.ASCII
@@ -139,23 +124,10 @@ def _table_to_json(table: Mapping[Any, Any]) -> dict[str, object]:
 
 
 def _scalar_to_json(value: Any) -> dict[str, object]:  # noqa: ANN401 - looked up by its type
-    writer = _WRITERS.get(type(value))
-    if writer is None:
+    kind = _KINDS.get(type(value))
+    if kind is None:
         raise TypeError(f"{type(value).__name__} is no value of the mesh")
-    kind, write = writer
-    return _typed(kind, write(value))
-
-
-def _format_timestamp(nanoseconds: int) -> str:
-    seconds, rest = divmod(nanoseconds, SECOND_NS)
-    whole = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
-    fraction = f".{rest:09}".rstrip("0") if rest else ""
-    return f"{whole:%Y-%m-%dT%H:%M:%S}{fraction}Z"
-
-
-def _format_timespan(nanoseconds: int) -> str:
-    unit = next(unit for unit in WRITTEN_UNITS if nanoseconds % UNITS_NS[unit] == 0)
-    return f"{nanoseconds // UNITS_NS[unit]}{unit}"
+    return _typed(kind, write_scalar(value))
 
 
 def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - any JSON value
@@ -200,19 +172,19 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no JSON value")
 
 
-_WRITERS: Final[dict[type, tuple[str, Callable[[Any], object]]]] = {
-    bytes: ("bytes", lambda value: base64.b64encode(value).decode()),
-    Count: ("count", int),
-    Port: ("port", str),
-    Enum: ("enum-value", str),
-    IPv4Address: ("address", str),
-    IPv6Address: ("address", str),
-    IPv4Network: ("subnet", str),
-    IPv6Network: ("subnet", str),
-    datetime: ("timestamp", lambda value: _format_timestamp(nanoseconds_since_epoch(value))),
-    Timestamp: ("timestamp", lambda value: _format_timestamp(value.nanoseconds)),
-    timedelta: ("timespan", lambda value: _format_timespan(nanoseconds_in(value))),
-    Timespan: ("timespan", lambda value: _format_timespan(value.nanoseconds)),
+_KINDS: Final[dict[type, str]] = {
+    bytes: "bytes",
+    Count: "count",
+    Port: "port",
+    Enum: "enum-value",
+    IPv4Address: "address",
+    IPv6Address: "address",
+    IPv4Network: "subnet",
+    IPv6Network: "subnet",
+    datetime: "timestamp",
+    Timestamp: "timestamp",
+    timedelta: "timespan",
+    Timespan: "timespan",
 }
 
 _READERS: Final[dict[str, Callable[[Any], Value]]] = {

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, Outcome, StatusCode
-from wire.errors import ErrorCode
+from wire.errors import EndpointClosed, ErrorCode
 from wire.messages import DropConn
 
 LINE = [(0, 1), (1, 2), (2, 3)]
@@ -270,7 +270,7 @@ async def test_a_status_subscriber_can_be_polled_waits_and_ends(kit) -> None:
             assert len(status.poll()) == 1
         await endpoint.unpeer(kit.host, 9)
         assert status.poll() == []
-        with pytest.raises(trio.EndOfChannel):
+        with pytest.raises(EndpointClosed):
             await status.get()
 
 

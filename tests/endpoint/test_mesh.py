@@ -11,9 +11,7 @@ import trio
 
 from endpoint import Endpoint, Outcome, StatusCode, Subscriber
 from endpoint.publishing import BATCH_COUNT
-from wire.errors import (
-    LocalProtocolError,
-)
+from wire.errors import EndpointClosed, LocalProtocolError
 from wire.limits import GROUP_SIZE
 
 LINE = [(0, 1), (1, 2), (2, 3)]
@@ -216,7 +214,7 @@ async def test_prefixes_topics_and_readers(kit) -> None:
                 ("/new", 11),
             ]
         assert [message async for message in subscriber] == []
-        with pytest.raises(trio.EndOfChannel):
+        with pytest.raises(EndpointClosed):
             await subscriber.get()
 
 

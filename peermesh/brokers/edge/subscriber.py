@@ -132,11 +132,11 @@ class Subscriber(Client):
     def _take(self) -> Message | None:
         incoming, topic, payload, missed = self._buffer.popleft()
         if incoming is None:
-            return MISSED_TOPIC, Missed(missed)
+            return Message(MISSED_TOPIC, Missed(missed))
         incoming.take()
         self._report(incoming)
         try:
-            return topic, decode(payload)
+            return Message(topic, decode(payload))
         except DecodeError:
             self.malformed += 1
             return None

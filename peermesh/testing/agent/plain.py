@@ -54,7 +54,7 @@ def item_to_value(item: Item) -> tuple[Any, ...]:
 def message_from_value(value: Any) -> Message:  # noqa: ANN401 - a decoded value
     """Read a message back."""
     topic, data, is_missed = value
-    return (topic, Missed(data) if is_missed else data)
+    return Message(topic, Missed(data) if is_missed else data)
 
 
 def event_from_value(value: Any) -> StatusEvent:  # noqa: ANN401 - a decoded value

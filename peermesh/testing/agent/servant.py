@@ -12,8 +12,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-import trio
-
 from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
 from endpoint.log_receipts import AppendReceipt
@@ -56,7 +54,7 @@ class _Queue:
         if not self.taken:
             try:
                 self.taken.append(await self.source.get(timeout))
-            except (trio.EndOfChannel, StoreClosed):
+            except (EndpointClosed, StoreClosed):
                 raise EndpointClosed("the subscription, or its endpoint, is closed") from None
 
     def poll(self) -> list[Any]:

@@ -1,0 +1,48 @@
+"""Barriers' two overloads: wait for an outcome, or have a callback told of it (seed 7.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NamedTuple
+
+from endpoint import arguments
+from endpoint.outcome import Outcome
+
+Seconds = float | timedelta | None
+"""A time limit as the caller gives it; ``None`` is for ever."""
+
+Callback = Callable[[Outcome], object]
+"""Told of the outcome. In trio it may be asynchronous."""
+
+
+class Barrier(NamedTuple):
+    """How one call of a barrier waits."""
+
+    seconds: float
+    callback: Callback | None
+    """Told later, instead of the caller; ``None`` makes the caller wait."""
+
+
+def barrier(
+    name: str, positional: tuple[object, ...], timeout: object, callback: object | None
+) -> Barrier:
+    """Sort out the arguments of a barrier: time limit and callback, in either order.
+
+    ``await_peer(id, 5)`` and ``await_peer(id, callback, 5)`` are the seed's two overloads. ``name``
+    is the barrier's, for errors. Raises ``TypeError`` and ``ValueError``.
+    """
+    if len(positional) > 2:
+        raise TypeError(f"{name} takes a timeout and a callback, not {len(positional)} values")
+    if positional[1:] == (None,) and not callable(positional[0]):
+        positional = positional[:1]  # No callback, said in its place.
+    seconds = [each for each in positional if not callable(each)]
+    callbacks: list[Callback] = [each for each in positional if callable(each)]
+    if len(seconds) > 1:
+        raise TypeError(f"{name} takes one timeout, not {seconds[0]!r} and {seconds[1]!r}")
+    if callback is not None:
+        callbacks.append(arguments.function("callback", callback))
+    if len(callbacks) > 1:
+        raise TypeError(f"{name} takes one callback, not two")
+    limit = arguments.seconds("timeout", seconds[0] if seconds else timeout)
+    return Barrier(limit, callbacks[0] if callbacks else None)

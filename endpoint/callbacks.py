@@ -1,0 +1,51 @@
+"""Runs users' callbacks so that an error in one ends nothing else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from inspect import isawaitable
+
+from endpoint.status import StatusCode, StatusEvent
+from wire.errors import ErrorCode
+
+logger = logging.getLogger("peermesh.endpoint")
+
+Run = Callable[[Callable[..., object], tuple[object, ...]], object]
+"""Sees to it that a callback is called with these arguments, soon and elsewhere."""
+
+
+class Callbacks:
+    """The callbacks of one endpoint: by default each is a task of the endpoint."""
+
+    def __init__(
+        self, start_task: Callable[..., object], emit: Callable[[StatusEvent], object]
+    ) -> None:
+        """Run callbacks with ``start_task``, and tell ``emit`` of those that raise."""
+        self._start_task = start_task
+        self._emit = emit
+        self.run: Run = self._run_in_task
+        """Replaced by a front end that runs callbacks in a thread of its own."""
+
+    def call(self, callback: Callable[..., object], *values: object) -> None:
+        """Have a callback called with these values, soon."""
+        self.run(callback, values)
+
+    def failed(self, callback: Callable[..., object], error: BaseException) -> None:
+        """Log what a callback raised, with its traceback, and tell it as ``CALLBACK_FAILED``."""
+        name = getattr(callback, "__qualname__", None) or repr(callback)
+        logger.error("the callback %s raised; the endpoint goes on", name, exc_info=error)
+        reason = f"the callback {name} raised {error!r}: catch errors in it; the endpoint goes on"
+        event = StatusEvent(StatusCode.CALLBACK_FAILED, None, None, ErrorCode.UNSPECIFIED, reason)
+        self._emit(event)
+
+    def _run_in_task(self, callback: Callable[..., object], values: tuple[object, ...]) -> None:
+        self._start_task(self._call, callback, values)
+
+    async def _call(self, callback: Callable[..., object], values: tuple[object, ...]) -> None:
+        try:
+            result = callback(*values)
+            if isawaitable(result):
+                await result
+        except Exception as error:  # Whatever a user's code raises is told, and ends nothing.
+            self.failed(callback, error)
