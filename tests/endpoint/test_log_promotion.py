@@ -133,7 +133,7 @@ async def test_receipts_wait_for_followers(kit, place):
         through = await follower.append("through the follower")
         await through.applied()
         assert await values(follower) == ["alone", "through the follower"]
-        with pytest.raises(InvalidData, match="replicas=-1"):
+        with pytest.raises(ValueError, match="replicas=-1"):
             await line.left.attach_log("other", replicas=-1)
 
 

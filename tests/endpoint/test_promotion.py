@@ -15,7 +15,6 @@ from endpoint.stream import StatusSubscriber
 from wire.errors import (
     BackendFailure,
     Fenced,
-    InvalidData,
     MasterExists,
     NoSuchMaster,
     PromotionRefused,
@@ -202,7 +201,7 @@ async def test_a_receipt_waits_for_its_replicas() -> None:
         clone = await pair.right.attach_clone("s")
         assert await receipt.applied() == 1
         assert await (await clone.put("b", 2)).applied() == 2
-        with pytest.raises(InvalidData, match="replicas=-1"):
+        with pytest.raises(ValueError, match="replicas=-1"):
             await pair.left.attach_master("other", replicas=-1)
 
 

@@ -13,7 +13,6 @@ from stores.batch import Batch
 from tests.endpoint.rows import LIMIT, line
 from wire.errors import (
     GuardFailed,
-    InvalidData,
     NoSuchKey,
     NoSuchMaster,
     StaleData,
@@ -75,7 +74,7 @@ async def test_pages_of_a_proxy_are_those_of_the_store() -> None:
             assert page.revision == 301
             page = await proxy.scan(10, 290, limit=5, after=page.continuation)
             assert [entry.key for entry in page] == [15, 16, 17, 18, 19]
-            with pytest.raises(InvalidData):
+            with pytest.raises(ValueError, match="limit="):
                 await proxy.scan(limit=0)
 
 
