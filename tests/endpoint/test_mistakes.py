@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from endpoint import Endpoint
+from stores.batch import Batch
 from tests.mistakes import MISTAKES, Mistake
 from wire.errors import MeshError
 
@@ -44,6 +45,9 @@ async def handles() -> AsyncIterator[SimpleNamespace]:
             events=store.events(),
             watch=store.watch(),
             receipt=await store.put("k", 1),
+            append=await log.append(1),
+            reader=store.at_master(),
+            batch=Batch(),
         )
 
 
