@@ -1,4 +1,4 @@
-# What the README names: make demo, make test, make check, make swarm, make bench.
+# What the README and CONTRIBUTING name: make demo, test, check, wheel-test, swarm, bench.
 #
 # Each target sets up its own virtual environment first, once: a stamp file in it says for which
 # extras that is done, and pyproject.toml being newer undoes it. `make clean` starts over.
@@ -18,17 +18,18 @@ TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test check check-lint check-format check-types check-imports check-audit lowest \
-	swarm bench clean
+	wheel-test swarm bench clean
 .NOTPARALLEL:
 
 help:
-	@echo 'make demo   run the main job (ARGS="..." are passed on)'
-	@echo 'make test   run the tests on all cores (ARGS="..." go to pytest)'
-	@echo 'make check  lint, format, types, the direction of imports, and known vulnerabilities'
-	@echo 'make lowest run the tests of the core with the lowest versions that are allowed'
-	@echo 'make swarm  run simulated swarms through random faults (ARGS="--seeds 1000")'
-	@echo 'make bench  run the benchmarks (ARGS="..." are passed on)'
-	@echo 'make clean  remove the virtual environment and all caches'
+	@echo 'make demo       run the main job (ARGS="..." are passed on)'
+	@echo 'make test       run the tests on all cores (ARGS="..." go to pytest)'
+	@echo 'make check      lint, format, types, the direction of imports, and known vulnerabilities'
+	@echo 'make lowest     run the tests of the core with the lowest versions that are allowed'
+	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
+	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
+	@echo 'make bench      run the benchmarks (ARGS="..." are passed on)'
+	@echo 'make clean      remove the virtual environment and all caches'
 
 demo: $(VENV)/.ready-demo
 	@$(VENV)/bin/peermesh demo $(ARGS)
@@ -62,6 +63,10 @@ lowest: $(VENV)/.ready-test
 		--requirement <($(VENV)/bin/python -m tests.audit --lowest cli http test)
 	@$(VENV)-lowest/bin/python -m pytest tests/wire tests/handshake tests/channels tests/stores \
 		tests/endpoint $(ARGS)
+
+# In an environment of its own, below a temporary folder.
+wheel-test: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tools.wheel_test $(ARGS)
 
 swarm: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)

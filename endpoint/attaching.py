@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Final, Generic, Protocol, TypeVar
 
 from endpoint import arguments
+from wire.public import public
 
 STALE_SECONDS: Final = 300.0
 """How long a clone serves what it has without its master, before reads raise ``StaleData``: the
@@ -23,6 +24,7 @@ PATIENCE_SECONDS: Final = 10.0
 waited for."""
 
 
+@public
 class Backend(Enum):
     """Where a master keeps its store; the names are the seed's."""
 

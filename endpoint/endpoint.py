@@ -46,6 +46,7 @@ from handshake.ticket import JoinTicket
 from wire.addresses import join_address, split_address
 from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
 from wire.identifiers import EndpointId
+from wire.public import public
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -81,6 +82,7 @@ NAMES_MAX: Final = 8
 """Endpoints that a sentence names before it says "and so on": a mesh may have ten thousand."""
 
 
+@public
 class Endpoint:
     """One participant of the mesh: ``async with Endpoint() as endpoint``.
 

@@ -20,6 +20,7 @@ from stores.table import ChangeKind, Entry
 from wire.decoding import decode
 from wire.errors import StoreClosed
 from wire.identifiers import EndpointId
+from wire.public import public
 from wire.values import Timestamp, Value
 
 QUEUE_SIZE: Final = 65_536
@@ -27,6 +28,7 @@ QUEUE_SIZE: Final = 65_536
 Beyond, the oldest go, and the reader finds ``Missed`` in their place."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class StoreEvent:
     """One key changed (Broker's store events)."""
@@ -46,6 +48,7 @@ class StoreEvent:
     """When the master will remove it."""
 
 
+@public
 class Events(EitherClosing):
     """What happens to the keys of a store from now on, in the order in which its master commits.
 

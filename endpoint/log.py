@@ -30,6 +30,7 @@ from stores.log.runs import partition_of
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange
+from wire.public import public
 from wire.scalars import nanoseconds_since_epoch
 from wire.values import Value
 
@@ -40,6 +41,7 @@ READ_LIMIT: Final = 1_000
 """Entries that a read gives at most, if nothing else is said."""
 
 
+@public
 class Start(Enum):
     """Where a consumer begins that has committed nothing."""
 
@@ -47,6 +49,7 @@ class Start(Enum):
     LATEST = "latest"
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """One entry of a log."""
@@ -60,6 +63,7 @@ class LogEntry:
     """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
 
 
+@public
 class Log(AsyncClosing):
     """An append-only store of entries, in partitions, each with offsets from zero.
 

@@ -14,8 +14,10 @@ from endpoint.receipts import Receipt
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
 from wire.errors import InvalidData, StoreClosed
+from wire.public import public
 
 
+@public
 class LogConsumer(EitherClosing):
     """Entries of a log, in order within each partition.
 

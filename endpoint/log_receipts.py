@@ -7,8 +7,10 @@ from collections.abc import Callable
 from endpoint.barriers import Seconds
 from endpoint.receipts import Receipt
 from stores.log.runs import Position
+from wire.public import public
 
 
+@public
 class AppendReceipt:
     """An append on its way. Not looking at it is fire and forget."""
 

@@ -20,6 +20,7 @@ from wire.decoding import decode
 from wire.errors import DecodeError
 from wire.limits import MIB, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.messages import PackedType
+from wire.public import public
 from wire.shape import check_shape
 from wire.values import Value
 
@@ -39,6 +40,7 @@ MISSED_TOPIC: Final = "<$>/local/missed"
 """The topic under which a reader finds ``Missed``: reserved, so that nobody can publish on it."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Missed:
     """So many messages were dropped: the subscriber was not read for the stall time."""
@@ -50,6 +52,7 @@ Pair = tuple[str, "Value | Missed"]
 """Topic and data of a message, as ``get_batch`` and ``poll`` give it."""
 
 
+@public
 class Message(NamedTuple):
     """One message, as ``get`` and iteration give it: a pair that has names."""
 

@@ -16,6 +16,7 @@ from typing import Final
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.framing import Sign, encode_node, encode_signed
 from wire.limits import GROUP_COUNT, GROUP_SIZE, KIB, MIB, SIGNATURE_SIZE
+from wire.public import public
 
 WINDOW_SIZE: Final = 4 * MIB
 """Bytes of data that may be on the way to a peer, or waiting in it: what loopback moves in about a
@@ -65,6 +66,7 @@ SIGNED_GROUP_SIZE: Final = GROUP_SIZE - SIGNATURE_SIZE - PAYLOAD_CHARGE
 """The room of a group that is signed: the signature takes the place of a payload."""
 
 
+@public
 class OverflowPolicy(StrEnum):
     """What to do with a peer that has taken nothing for the stall time."""
 
@@ -172,6 +174,7 @@ class Group:
         return group
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class OutboxStatistics:
     """A snapshot of one peer's outbox."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from wire.errors import MeshError
+from wire.public import public
 
 
+@public
 class Outcome:
     """What ``peer``, ``await_peer`` and ``await_idle`` give: a truth with its text.
 

@@ -14,6 +14,7 @@ from stores.epochs import promoted, started_at, term_of
 from stores.master import Master
 from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
+from wire.public import public
 
 if TYPE_CHECKING:
     from endpoint.store_runner import StoreRunner
@@ -22,6 +23,7 @@ MakeBackend = Callable[[], StoreBackend]
 MakeClone = Callable[[Master, Deposed, int], Clone]
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Promotion:
     """What came of a promotion."""

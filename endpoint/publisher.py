@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from endpoint.arguments import NodeId
 from endpoint.closing import EitherClosing
 from endpoint.publishing import Publication
+from wire.public import public
 from wire.topics import check_topic
 from wire.values import Value
 
 
+@public
 class Publisher(EitherClosing):
     """Publishes on one topic (seed 7.1)."""
 

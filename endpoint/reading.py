@@ -19,6 +19,7 @@ from stores.table import Entry as Stored
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchKey, StaleData
+from wire.public import public
 from wire.values import Timestamp, Value
 
 READ_SECONDS: Final = 5.0
@@ -26,6 +27,7 @@ READ_SECONDS: Final = 5.0
 Broker's ``max_get_delay``."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Entry:
     """What is stored under a key."""
@@ -38,6 +40,7 @@ class Entry:
     """When the master removes it, by the master's clock."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Page:
     """Neighbours in the order of keys, all as of one revision."""
@@ -81,6 +84,7 @@ def page_span(start: Value, stop: Value, prefix: Value, after: bytes | None) -> 
     return span.after(after)
 
 
+@public
 class Reader:
     """Reads of a store, all as of one moment each.
 

@@ -30,6 +30,7 @@ from wire.errors import (
     StoreError,
     TypeClash,
 )
+from wire.public import public
 
 _ERRORS: Final[dict[ErrorCode, type[StoreError]]] = {
     error.code: error
@@ -67,6 +68,7 @@ Callbacks = Sequence[Callable[[], object]]
 """Users' functions to call, now that an outcome is known."""
 
 
+@public
 class Receipt:
     """One mutation on its way. Not looking at it is fire and forget.
 

@@ -34,6 +34,7 @@ from wire.limits import (
     VALUE_DEPTH_MAX,
     VALUE_ENTRIES_MAX,
 )
+from wire.public import public
 
 PREFIX: Final = "PEERMESH_"
 
@@ -60,10 +61,12 @@ _SECRETS: Final = frozenset({"secret", "passphrase"})
 _MAY_BE_EMPTY: Final = frozenset(PREFIX + name.upper() for name in (*TRUST, "passphrase"))
 
 
+@public
 class SettingsError(MeshError, ValueError):
     """A setting that does not exist, or that does not make sense."""
 
 
+@public
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What can be set once for an endpoint. ``load`` reads it from outside."""

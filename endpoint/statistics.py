@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from endpoint.outbox import OutboxStatistics
 from wire.identifiers import EndpointId
+from wire.public import public
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class PeerInfo:
     """One peer, as ``peers()`` lists it."""
@@ -26,6 +28,7 @@ class PeerInfo:
     outbox: OutboxStatistics
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class EndpointStatistics:
     """An endpoint in numbers. Counters begin with the endpoint."""

@@ -9,8 +9,10 @@ from typing import Final
 from wire.addresses import join_address
 from wire.errors import CredentialsError, ErrorCode
 from wire.identifiers import EndpointId
+from wire.public import public
 
 
+@public
 class StatusCode(StrEnum):
     """The kinds of events. For one endpoint the first five come in the order of this list."""
 
@@ -48,6 +50,7 @@ class StatusCode(StrEnum):
     """A callback of the user raised; the log has its traceback. The endpoint goes on."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class StatusEvent:
     """One event, with all that is known about it."""

@@ -19,12 +19,14 @@ from endpoint.verifying import Verification
 from endpoint.watching import Watch, selection_of
 from wire.decoding import decode
 from wire.encoding import encode
+from wire.public import public
 from wire.values import Value
 
 VERIFY_SECONDS: Final = 10.0
 """How long a comparison of all replicas may take: clones are waited for for five seconds."""
 
 
+@public
 class Store(StoreHandle, Reader):
     """A replicated table of typed keys and values (design section 10).
 

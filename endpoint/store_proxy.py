@@ -29,6 +29,7 @@ from stores.table import Entry as Stored
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import NoSuchKey, StaleData
+from wire.public import public
 from wire.values import Value
 
 
@@ -143,6 +144,7 @@ def _entries(answer: ReadAnswerCommand) -> list[tuple[bytes, Stored]]:
     ]
 
 
+@public
 class StoreProxy(StoreHandle, ProxyReader):
     """A store without a copy: for who comes, reads or writes a little, and goes.
 

@@ -12,11 +12,13 @@ from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.status import StatusEvent
 from wire.errors import EndpointClosed
+from wire.public import public
 
 EVENTS_MAX: Final = 10_000
 """Events kept for a reader: the joining of the largest mesh. The oldest go first beyond."""
 
 
+@public
 class StatusSubscriber(EitherClosing):
     """Follows what happens in the mesh: ``async for event in endpoint.subscribe_status()``."""
 

@@ -14,6 +14,7 @@ from endpoint.bell import Bell
 from endpoint.closing import EitherClosing
 from endpoint.mailbox import Mailbox, Message, Pair
 from wire.errors import EndpointClosed, LocalProtocolError
+from wire.public import public
 from wire.topics import check_topic
 
 
@@ -37,6 +38,7 @@ _new = tuple.__new__
 """Names a pair at the cost of the interpreter's own constructor."""
 
 
+@public
 class Subscriber(EitherClosing):
     """Messages on topics that begin with given prefixes, in a bounded queue (seed 7.1).
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.digests import ReplicaDigest
+from wire.public import public
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Verification:
     """What each replica had at the same event of the master's stream: true if all are equal.

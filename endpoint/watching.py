@@ -22,6 +22,7 @@ from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, StoreClosed
 from wire.identifiers import EndpointId
+from wire.public import public
 from wire.values import Value
 
 DECODED_COUNT: Final = 2 * TAKE_COUNT
@@ -29,6 +30,7 @@ DECODED_COUNT: Final = 2 * TAKE_COUNT
 turns."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Change:
     """What became of one key."""
@@ -39,6 +41,7 @@ class Change:
     """What is stored now; ``None`` if the key is gone."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Commit:
     """All that one mutation changed of the keys that are watched."""
@@ -65,6 +68,7 @@ def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
     return frozenset(map(encode, keys))
 
 
+@public
 class Watch(EitherClosing):
     """A watch of a store: ``async for item in store.watch(prefix="job/")``.
 

@@ -33,6 +33,7 @@ from handshake.keyfiles import (
 )
 from handshake.secret import ClusterSecret
 from wire.errors import CredentialsError
+from wire.public import public
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -64,6 +65,7 @@ class CredentialFiles:
         return Credentials.from_files(self.certificate, self.key, self.authority, self.passphrase)
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """An endpoint's certificate, its key, and the authority whose certificates it accepts.

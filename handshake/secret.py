@@ -12,6 +12,7 @@ from handshake.certificates import ClusterAuthority
 from handshake.keyfiles import read_file, write_private
 from wire.errors import CredentialsError
 from wire.key_text import KeyText
+from wire.public import public
 
 SECRET_PREFIX: Final = "peermesh-secret-"
 """Says what the text is, to its reader and to scanners for leaked secrets."""
@@ -27,6 +28,7 @@ TEXT: Final = KeyText(
 """Five bytes of a checksum make it 40 digits."""
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class ClusterSecret:
     """What all endpoints of one mesh share and nobody else knows. It is never printed by itself."""

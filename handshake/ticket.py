@@ -12,6 +12,7 @@ from typing import Final
 from handshake.secret import ClusterSecret
 from wire.addresses import PORT_MAX, join_address, split_address
 from wire.errors import CredentialsError
+from wire.public import public
 
 TICKET_PREFIX: Final = "peermesh://"
 
@@ -21,6 +22,7 @@ _FORM: Final = (
 )
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class JoinTicket:
     """An address of a mesh, and the secret of the mesh, which is never printed by itself."""

@@ -1,141 +1,87 @@
 """A brokerless peer-to-peer mesh: publish/subscribe, replicated stores, barriers that explain.
 
 This is the trio API: what may wait is ``async``. ``peermesh.blocking`` has the same names for
-threads and the REPL.
+threads and the REPL. Errors are in ``peermesh.errors``.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from peermesh.names import TRIO, importer
+
 if TYPE_CHECKING:
-    from endpoint.attaching import Backend
-    from endpoint.endpoint import Endpoint
-    from endpoint.log import Log, Start
-    from endpoint.mailbox import Message, Missed
-    from endpoint.outbox import OverflowPolicy
-    from endpoint.outcome import Outcome
-    from endpoint.promoting import Promotion
-    from endpoint.publisher import Publisher
-    from endpoint.reading import Entry
-    from endpoint.receipts import Receipt
-    from endpoint.settings import Settings, SettingsError
-    from endpoint.statistics import EndpointStatistics, PeerInfo
-    from endpoint.status import StatusCode, StatusEvent
-    from endpoint.store import Store
-    from endpoint.stream import StatusSubscriber
-    from endpoint.subscriber import Subscriber
-    from endpoint.verifying import Verification
-    from endpoint.watching import Change, Commit, Watch
-    from handshake.credentials import Credentials
-    from handshake.secret import ClusterSecret
-    from stores.batch import Batch
-    from stores.watches import Bookmark, Gap
-    from wire.errors import MeshError
-    from wire.identifiers import EndpointId
-    from wire.plain import plain
-    from wire.values import Count, Enum, Port, Set, Table, Timespan, Timestamp, Value
+    from endpoint.attaching import Backend as Backend
+    from endpoint.endpoint import Endpoint as Endpoint
+    from endpoint.events import Events as Events, StoreEvent as StoreEvent
+    from endpoint.log import Log as Log, LogEntry as LogEntry, Start as Start
+    from endpoint.log_consumer import LogConsumer as LogConsumer
+    from endpoint.log_receipts import AppendReceipt as AppendReceipt
+    from endpoint.mailbox import Message as Message, Missed as Missed
+    from endpoint.outbox import (
+        OutboxStatistics as OutboxStatistics,
+        OverflowPolicy as OverflowPolicy,
+    )
+    from endpoint.outcome import Outcome as Outcome
+    from endpoint.promoting import Promotion as Promotion
+    from endpoint.publisher import Publisher as Publisher
+    from endpoint.reading import Entry as Entry, Page as Page, Reader as Reader
+    from endpoint.receipts import Receipt as Receipt
+    from endpoint.settings import Settings as Settings, SettingsError as SettingsError
+    from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
+    from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
+    from endpoint.store import Store as Store
+    from endpoint.store_proxy import StoreProxy as StoreProxy
+    from endpoint.stream import StatusSubscriber as StatusSubscriber
+    from endpoint.subscriber import Subscriber as Subscriber
+    from endpoint.verifying import Verification as Verification
+    from endpoint.watching import Change as Change, Commit as Commit, Watch as Watch
+    from handshake.credentials import Credentials as Credentials
+    from handshake.secret import ClusterSecret as ClusterSecret
+    from handshake.ticket import JoinTicket as JoinTicket
+    from peermesh import blocking as blocking, errors as errors
+    from peermesh.gateways import serve_webhdfs as serve_webhdfs
+    from stores.backends.store_keys import write_new_key as write_new_key
+    from stores.batch import Batch as Batch
+    from stores.sealing import StorageKeys as StorageKeys
+    from stores.table import ChangeKind as ChangeKind
+    from stores.watches import Bookmark as Bookmark, Gap as Gap
+    from wire.errors import ErrorCode as ErrorCode, MeshError as MeshError
+    from wire.identifiers import EndpointId as EndpointId
+    from wire.plain import plain as plain
+    from wire.scalars import (
+        Count as Count,
+        Enum as Enum,
+        Port as Port,
+        PortProtocol as PortProtocol,
+        Timespan as Timespan,
+        Timestamp as Timestamp,
+        Value as Value,
+    )
+    from wire.values import Set as Set, Table as Table
 
-__all__ = [
-    "Backend",
-    "Batch",
-    "Bookmark",
-    "Change",
-    "ClusterSecret",
-    "Commit",
-    "Count",
-    "Credentials",
-    "Endpoint",
-    "EndpointId",
-    "EndpointStatistics",
-    "Entry",
-    "Enum",
-    "Gap",
-    "Log",
-    "MeshError",
-    "Message",
-    "Missed",
-    "Outcome",
-    "OverflowPolicy",
-    "PeerInfo",
-    "Port",
-    "Promotion",
-    "Publisher",
-    "Receipt",
-    "Set",
-    "Settings",
-    "SettingsError",
-    "Start",
-    "StatusCode",
-    "StatusEvent",
-    "StatusSubscriber",
-    "Store",
-    "Subscriber",
-    "Table",
-    "Timespan",
-    "Timestamp",
-    "Value",
-    "Verification",
-    "Watch",
-    "plain",
-]
-
-_HOMES = {
-    "Backend": "endpoint.attaching",
-    "Batch": "stores.batch",
-    "Bookmark": "stores.watches",
-    "Change": "endpoint.watching",
-    "ClusterSecret": "handshake.secret",
-    "Commit": "endpoint.watching",
-    "Count": "wire.values",
-    "Credentials": "handshake.credentials",
-    "Endpoint": "endpoint.endpoint",
-    "EndpointId": "wire.identifiers",
-    "EndpointStatistics": "endpoint.statistics",
-    "Entry": "endpoint.reading",
-    "Enum": "wire.values",
-    "Gap": "stores.watches",
-    "Log": "endpoint.log",
-    "MeshError": "wire.errors",
-    "Message": "endpoint.mailbox",
-    "Missed": "endpoint.mailbox",
-    "Outcome": "endpoint.outcome",
-    "OverflowPolicy": "endpoint.outbox",
-    "PeerInfo": "endpoint.statistics",
-    "Port": "wire.values",
-    "Promotion": "endpoint.promoting",
-    "Publisher": "endpoint.publisher",
-    "Receipt": "endpoint.receipts",
-    "Set": "wire.values",
-    "Settings": "endpoint.settings",
-    "SettingsError": "endpoint.settings",
-    "Start": "endpoint.log",
-    "StatusCode": "endpoint.status",
-    "StatusEvent": "endpoint.status",
-    "StatusSubscriber": "endpoint.stream",
-    "Store": "endpoint.store",
-    "Subscriber": "endpoint.subscriber",
-    "Table": "wire.values",
-    "Timespan": "wire.values",
-    "Timestamp": "wire.values",
-    "Value": "wire.values",
-    "Verification": "endpoint.verifying",
-    "Watch": "endpoint.watching",
-    "plain": "wire.plain",
-}
-"""Where each name is defined. It is imported when it is first used: a program that only wants the
-version, or its own help, does not pay for a mesh."""
+__all__ = sorted(TRIO)
+_import = importer(__name__, TRIO)
+_MODULES = ("blocking", "errors")
 
 
 def __getattr__(name: str) -> object:
-    """Import a name when it is first used."""
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
+    """Import a name when it is first used, and look up the version."""
+    if name == "__version__":
+        return _version()
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    return _import(name)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # as slow as all the rest here
+
+    try:
+        return version("peermesh")
+    except PackageNotFoundError:
+        raise AttributeError("peermesh was not installed, so that its version is unknown") from None
 
 
 def __dir__() -> list[str]:
     """List what there is, for completion."""
-    return __all__
+    return [*__all__, *_MODULES, "__version__"]

@@ -9,6 +9,7 @@ from typing import Final, Self
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from wire.encoding import encode
 from wire.errors import InvalidData
+from wire.public import public
 from wire.values import Value
 
 _NANOSECONDS: Final = 1_000_000_000
@@ -27,6 +28,7 @@ def span_ns(expiry: float | timedelta | None) -> int | None:
     return round(expiry * _NANOSECONDS)
 
 
+@public
 class Batch:
     """Several operations as one mutation: all of them if all guards hold, else none.
 

@@ -34,6 +34,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from wire.errors import CredentialsError
 from wire.key_text import KeyText
+from wire.public import public
 
 KEY_PREFIX: Final = "peermesh-store-key-"
 """Says what the text is, to its reader and to scanners for leaked secrets."""
@@ -103,6 +104,7 @@ class StorageKey:
         return _derive(self.key, b"", b"fingerprint", 8)
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class StorageKeys:
     """A ring of keys: the first one is for what is written, all of them for what is read."""

@@ -19,6 +19,7 @@ from stores.actions import (
     WriterId,
 )
 from stores.index import KeyIndex
+from wire.public import public
 
 
 # Not frozen: one is built for every key that a durable master changes.
@@ -108,6 +109,7 @@ class Columns:
         return columns
 
 
+@public
 class ChangeKind(Enum):
     """What happened to a key (Broker's store events)."""
 

@@ -26,6 +26,7 @@ from typing import Final, Protocol
 from stores.history import Commit, History
 from stores.scanning import PAGE_COUNT_MAX, Page, Span
 from stores.table import Columns, Entry
+from wire.public import public
 
 TAKE_COUNT: Final = 256
 """Items given at once: half a millisecond's work, so that other readers have their turn."""
@@ -49,6 +50,7 @@ class Present:
     entry: Entry
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Bookmark:
     """Everything up to this revision has come."""
@@ -56,6 +58,7 @@ class Bookmark:
     revision: int
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Gap:
     """What happened after one revision is not known any more: forget what was watched.

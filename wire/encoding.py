@@ -101,13 +101,13 @@ def encode(value: Value) -> bytes:
         kind = type(value)
         parts: Parts = []
         (_WRITERS.get(kind) or _find_writer(kind))(value, parts, VALUE_DEPTH_MAX)
-    except _LimitPassed:
-        raise
+        encoded = b"".join(parts)
+        if len(encoded) > PAYLOAD_SIZE_MAX:
+            raise _too_large(len(encoded))
+    except _LimitPassed as passed:
+        raise EncodeError(str(passed)) from None
     except (EncodeError, UnicodeEncodeError) as error:
         raise _locate(value, "data", error) from None
-    encoded = b"".join(parts)
-    if len(encoded) > PAYLOAD_SIZE_MAX:
-        raise _too_large(len(encoded))
     if len(encoded) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
         _check_entries(encoded)
     return encoded
@@ -117,7 +117,7 @@ def _check_entries(encoded: bytes) -> None:
     try:
         check_shape(encoded, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)
     except DecodeError:
-        raise _LimitPassed(
+        raise EncodeError(
             f"data holds more than {VALUE_ENTRIES_MAX} values: send several messages, or bytes"
         ) from None
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from wire.public import public
 
+
+@public
 class ErrorCode(IntEnum):
     """Why something failed, as a number that may travel in ``drop_conn``.
 
@@ -51,22 +54,26 @@ class ErrorCode(IntEnum):
     KEEPER_UNREACHABLE = 93
 
 
+@public
 class MeshError(Exception):
     """The root of all errors that this library raises on purpose."""
 
     code: ErrorCode = ErrorCode.UNSPECIFIED
 
 
+@public
 class ProtocolError(MeshError):
     """Somebody broke the protocol. Never raised itself: see the two kinds below."""
 
 
+@public
 class LocalProtocolError(ProtocolError):
     """The caller asked for something that the protocol forbids now."""
 
     code = ErrorCode.LOGIC_ERROR
 
 
+@public
 class RemoteProtocolError(ProtocolError):
     """The peer did something that the protocol forbids; its connection has to end."""
 
@@ -76,6 +83,7 @@ class RemoteProtocolError(ProtocolError):
         self.code = code
 
 
+@public
 class DecodeError(RemoteProtocolError):
     """Bytes that are not a message, or not a value."""
 
@@ -84,124 +92,146 @@ class DecodeError(RemoteProtocolError):
         super().__init__(message, code)
 
 
+@public
 class EncodeError(MeshError, ValueError):
     """A value that has no place in the data model, such as an integer beyond 64 bits."""
 
     code = ErrorCode.SERIALIZATION_FAILED
 
 
+@public
 class InvalidTopic(MeshError, ValueError):
     """A topic that is too long, not text, or holds the reserved segment ``<$>``."""
 
     code = ErrorCode.INVALID_TOPIC
 
 
+@public
 class EndpointClosed(MeshError):
     """The endpoint was shut down, or was never started."""
 
     code = ErrorCode.SHUTTING_DOWN
 
 
+@public
 class EndpointFailed(EndpointClosed):
     """The endpoint was ended by an unexpected error, which is the ``__cause__`` of this one."""
 
 
+@public
 class ForkedEndpoint(EndpointClosed):
     """The handle was made before a fork, by the parent process: make another one in the child."""
 
 
+@public
 class PeerUnavailable(MeshError):
     """Nobody answers at that address."""
 
     code = ErrorCode.PEER_UNAVAILABLE
 
 
+@public
 class PeerIncompatible(MeshError):
     """The other side speaks another version of the protocol, or another protocol."""
 
     code = ErrorCode.PEER_INCOMPATIBLE
 
 
+@public
 class InsecureAddress(MeshError):
     """Plain TCP was asked for beyond the loopback interface."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
 
+@public
 class CredentialsError(MeshError):
     """A secret, a certificate or a key that cannot be used."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
 
+@public
 class PeerNotTrusted(MeshError):
     """The two sides of a connection do not accept each other's credentials."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
 
+@public
 class RolesError(MeshError, ValueError):
     """A table of roles that cannot be used: the text says what is wrong with it, and where."""
 
 
+@public
 class AddressInUse(MeshError):
     """Somebody listens at that address already, or it is not ours to listen at."""
 
     code = ErrorCode.PEER_INVALID
 
 
+@public
 class AddressInvalid(MeshError, ValueError):
     """The address does not exist: its host cannot be resolved, or is not one of this machine."""
 
     code = ErrorCode.PEER_INVALID
 
 
+@public
 class OutboxFull(MeshError):
     """``publish_nowait`` found no room; nothing was sent to anybody."""
 
     code = ErrorCode.OUTBOX_OVERFLOW
 
 
+@public
 class LimitExceeded(MeshError):
     """More was asked for than the protocol has room for; nothing of it was done."""
 
     code = ErrorCode.LIMIT_EXCEEDED
 
 
+@public
 class StoreError(MeshError):
     """The root of what can go wrong with a store."""
 
 
+@public
 class MasterExists(StoreError):
     """A master of that name is known in the mesh."""
 
     code = ErrorCode.MASTER_EXISTS
 
 
+@public
 class NotAllowed(StoreError):
     """The role of this endpoint does not permit it: reading, writing, leading or publishing."""
 
     code = ErrorCode.NOT_AUTHORIZED
 
 
+@public
 class NoSuchMaster(StoreError):
     """A clone was asked for where the master itself lives, or no master answered in time."""
 
     code = ErrorCode.NO_SUCH_MASTER
 
 
+@public
 class Fenced(StoreError):
     """The master was deposed before it knew what became of the mutation: it may be lost."""
 
     code = ErrorCode.FENCED
 
 
+@public
 class PromotionRefused(StoreError):
     """The clone is no good successor now: the text says why, and what ``force`` would cost."""
 
     code = ErrorCode.PROMOTION_REFUSED
 
 
+@public
 class NoSuchKey(StoreError, KeyError):
     """The key is not in the store."""
 
@@ -212,54 +242,63 @@ class NoSuchKey(StoreError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+@public
 class TypeClash(StoreError, TypeError):
     """The operation does not fit the type of the stored value, which stays as it was."""
 
     code = ErrorCode.TYPE_CLASH
 
 
+@public
 class InvalidData(StoreError, ValueError):
     """The operation fits, its operand does not."""
 
     code = ErrorCode.INVALID_DATA
 
 
+@public
 class GuardFailed(StoreError):
     """A guard of an atomic batch did not hold, and nothing of the batch was applied."""
 
     code = ErrorCode.GUARD_FAILED
 
 
+@public
 class StaleData(StoreError):
     """The clone has not heard from its master for longer than the stale interval."""
 
     code = ErrorCode.STALE_DATA
 
 
+@public
 class RequestTimeout(StoreError, TimeoutError):
     """The master did not answer in time; whether it applied the command is unknown."""
 
     code = ErrorCode.REQUEST_TIMEOUT
 
 
+@public
 class BackendFailure(StoreError):
     """The disk or the database under a master failed."""
 
     code = ErrorCode.BACKEND_FAILURE
 
 
+@public
 class StoreClosed(StoreError):
     """The store's handle, or its endpoint, is closed."""
 
     code = ErrorCode.SHUTTING_DOWN
 
 
+@public
 class NoSuchPartition(StoreError, LookupError):
     """The log has fewer partitions."""
 
     code = ErrorCode.NO_SUCH_PARTITION
 
 
+@public
 class OffsetOutOfRange(StoreError, LookupError):
     """Entries that were asked for are gone: retention, or ``trim``, went past the reader."""
 
@@ -277,13 +316,19 @@ class OffsetOutOfRange(StoreError, LookupError):
         self.start = start
         """The first that is there, or will be."""
 
+    def __reduce__(self) -> tuple[type[OffsetOutOfRange], tuple[int, int, int]]:
+        """Pickle the numbers, from which the text is made."""
+        return type(self), (self.partition, self.offset, self.start)
 
+
+@public
 class SequenceUnknown(StoreError, ValueError):
     """A named producer's sequence number is neither its next nor one that is remembered."""
 
     code = ErrorCode.SEQUENCE_UNKNOWN
 
 
+@public
 class KeeperUnreachable(RequestTimeout):
     """The keeper of a log did not answer in time; whether it did what was asked is unknown."""
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from wire.public import public
+
 ENDPOINT_ID_SIZE = 16
 
 
+@public
 class EndpointId(bytes):
     """The UUID of an endpoint, as its sixteen bytes (seed 7.2.1.1).
 

@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 
 from wire.identifiers import EndpointId
+from wire.public import public
 from wire.scalars import (
     Count,
     Enum,
@@ -37,6 +38,7 @@ UNITS_NS: Final = {
 WRITTEN_UNITS: Final = ("s", "ms", "us", "ns")
 
 
+@public
 def plain(value: Any) -> Any:  # noqa: ANN401 - any value in, plain Python out
     """Give a value as dicts, lists, text and numbers, down to its last element.
 

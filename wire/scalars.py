@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from wire.addresses import PORT_MAX
 from wire.errors import EncodeError
+from wire.public import public
 
 INTEGER_MIN: Final = -(2**63)
 INTEGER_MAX: Final = 2**63 - 1
@@ -27,6 +28,7 @@ _SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400 * _SECOND
 
 
+@public
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class Count:
     """An unsigned integer of 64 bits. ``Count(1)`` equals neither ``1`` nor ``True``."""
@@ -54,6 +56,7 @@ class Count:
         return f"Count({self.value})"
 
 
+@public
 class PortProtocol(IntEnum):
     """The transport protocol that a port number belongs to; numbered as in Broker."""
 
@@ -63,6 +66,7 @@ class PortProtocol(IntEnum):
     ICMP = 3
 
 
+@public
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class Port:
     """A port number with its protocol: ``Port(53, Port.UDP)`` is written ``53/udp``."""
@@ -111,6 +115,7 @@ _PROTOCOLS: Final = {
 }
 
 
+@public
 @dataclass(frozen=True, slots=True, order=True, repr=False)
 class Enum:
     """An enumerator of some other program, known by its name alone."""
@@ -143,6 +148,7 @@ def _check_fine(nanoseconds: int, python_type: str) -> None:
         )
 
 
+@public
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
     """An instant, in nanoseconds since 1970 in UTC, too fine for ``datetime``.
@@ -164,6 +170,7 @@ class Timestamp:
         return EPOCH + timedelta(0, nanoseconds // _SECOND, nanoseconds % _SECOND // _MICROSECOND)
 
 
+@public
 @dataclass(frozen=True, slots=True, order=True)
 class Timespan:
     """A duration in nanoseconds, too fine for ``timedelta``.

@@ -20,6 +20,7 @@ from typing import Any, Final, cast
 
 from wire.encoding import encode
 from wire.errors import EncodeError
+from wire.public import public
 from wire.scalars import Count, Enum, Port, PortProtocol, Timespan, Timestamp, Value
 
 __all__ = [
@@ -65,6 +66,7 @@ def _with_one_nan(value: Any) -> Any:  # noqa: ANN401 - any value goes in, and c
     return tuple(map(_with_one_nan, value)) if type(value) is tuple else value
 
 
+@public
 class Set(AbstractSet[Any]):
     """An immutable set of values with typed identity: it can hold 1, True and 1.0 at once.
 
@@ -170,6 +172,7 @@ class _Values(ValuesView[Any]):
         return (value for _, value in self._table.pairs())
 
 
+@public
 class Table(Mapping[Any, Any]):
     """An immutable table with typed keys: it can hold the keys 1, True and 1.0 at once.
 

@@ -37,7 +37,7 @@ def settings(*, are_limits: bool = False) -> str:
 def make_targets() -> str:
     """Draw what the Makefile offers, in its own words."""
     text = (ROOT / "Makefile").read_text("utf-8")
-    found = re.findall(r"^\t@echo 'make (\w+) +(.*)'$", text, re.M)
+    found = re.findall(r"^\t@echo 'make ([\w-]+) +(.*)'$", text, re.M)
     return table(("command", "does"), [(code(f"make {name}"), what) for name, what in found])
 
 

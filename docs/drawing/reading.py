@@ -16,6 +16,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from peermesh.names import TRIO
+
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
 NANOSECONDS: Final = 10**9
@@ -74,11 +76,22 @@ def constants(module: str, names: Iterable[str] = ()) -> list[Named]:
     return found
 
 
+def home_of(thing: type) -> str:
+    """Say which module defines a class: one that users hold names the package they have it from."""
+    match thing.__module__:
+        case "peermesh":
+            return TRIO[thing.__name__]
+        case "peermesh.errors":
+            return TRIO.get(thing.__name__, "wire.errors")
+        case module:
+            return module
+
+
 def attributes(thing: type) -> list[Named]:
     """Give the fields or enumerators of a class, those of its bases left out."""
     body = next(
         node.body
-        for node in ast.walk(tree(thing.__module__))
+        for node in ast.walk(tree(home_of(thing)))
         if isinstance(node, ast.ClassDef) and node.name == thing.__name__
     )
     return [

@@ -4,38 +4,64 @@
 in the seed's recipes.
 """
 
-from endpoint.attaching import Backend
-from endpoint.log import LogEntry, Start
-from endpoint.log_receipts import AppendReceipt
-from endpoint.receipts import Receipt
-from peermesh.blocking.endpoint import Endpoint
-from peermesh.blocking.gateways import serve_webhdfs
-from peermesh.blocking.log import Log, LogConsumer
-from peermesh.blocking.publisher import Publisher
-from peermesh.blocking.reading import Reader
-from peermesh.blocking.status import StatusSubscriber
-from peermesh.blocking.store import Store, StoreProxy
-from peermesh.blocking.subscriber import Subscriber
-from peermesh.blocking.watching import Events, Watch
-from stores.batch import Batch
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AppendReceipt",
-    "Backend",
-    "Batch",
-    "Endpoint",
-    "Events",
-    "Log",
-    "LogConsumer",
-    "LogEntry",
-    "Publisher",
-    "Reader",
-    "Receipt",
-    "Start",
-    "StatusSubscriber",
-    "Store",
-    "StoreProxy",
-    "Subscriber",
-    "Watch",
-    "serve_webhdfs",
-]
+from peermesh.names import BLOCKING, importer
+
+if TYPE_CHECKING:
+    from endpoint.attaching import Backend as Backend
+    from endpoint.events import StoreEvent as StoreEvent
+    from endpoint.log import LogEntry as LogEntry, Start as Start
+    from endpoint.log_receipts import AppendReceipt as AppendReceipt
+    from endpoint.mailbox import Message as Message, Missed as Missed
+    from endpoint.outbox import (
+        OutboxStatistics as OutboxStatistics,
+        OverflowPolicy as OverflowPolicy,
+    )
+    from endpoint.outcome import Outcome as Outcome
+    from endpoint.promoting import Promotion as Promotion
+    from endpoint.reading import Entry as Entry, Page as Page
+    from endpoint.receipts import Receipt as Receipt
+    from endpoint.settings import Settings as Settings, SettingsError as SettingsError
+    from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
+    from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
+    from endpoint.verifying import Verification as Verification
+    from endpoint.watching import Change as Change, Commit as Commit
+    from handshake.credentials import Credentials as Credentials
+    from handshake.secret import ClusterSecret as ClusterSecret
+    from handshake.ticket import JoinTicket as JoinTicket
+    from peermesh.blocking.endpoint import Endpoint as Endpoint
+    from peermesh.blocking.gateways import serve_webhdfs as serve_webhdfs
+    from peermesh.blocking.log import Log as Log, LogConsumer as LogConsumer
+    from peermesh.blocking.publisher import Publisher as Publisher
+    from peermesh.blocking.reading import Reader as Reader
+    from peermesh.blocking.status import StatusSubscriber as StatusSubscriber
+    from peermesh.blocking.store import Store as Store, StoreProxy as StoreProxy
+    from peermesh.blocking.subscriber import Subscriber as Subscriber
+    from peermesh.blocking.watching import Events as Events, Watch as Watch
+    from stores.backends.store_keys import write_new_key as write_new_key
+    from stores.batch import Batch as Batch
+    from stores.sealing import StorageKeys as StorageKeys
+    from stores.table import ChangeKind as ChangeKind
+    from stores.watches import Bookmark as Bookmark, Gap as Gap
+    from wire.errors import ErrorCode as ErrorCode, MeshError as MeshError
+    from wire.identifiers import EndpointId as EndpointId
+    from wire.plain import plain as plain
+    from wire.scalars import (
+        Count as Count,
+        Enum as Enum,
+        Port as Port,
+        PortProtocol as PortProtocol,
+        Timespan as Timespan,
+        Timestamp as Timestamp,
+        Value as Value,
+    )
+    from wire.values import Set as Set, Table as Table
+
+__all__ = sorted(BLOCKING)
+__getattr__ = importer(__name__, BLOCKING)
+
+
+def __dir__() -> list[str]:
+    """List what there is, for completion."""
+    return __all__

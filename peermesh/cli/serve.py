@@ -97,7 +97,7 @@ class _Server:
     async def live(self, name: str, of_master: int | None, of_promoted: int) -> None:
         """Do all of it, and stay; ``of_master`` is ``None`` for a clone."""
         try:
-            from peermesh.gateways import serve_webhdfs
+            from peermesh.gateways.webhdfs.serving import open_gateway
         except ImportError as error:
             text = "this needs HTTP: pip install 'peermesh[http]'"
             raise CommandFailed(text, ExitCode.MISSING) from error
@@ -113,7 +113,7 @@ class _Server:
                 else:
                     store = await _attach_master(endpoint, name, path, of_master)
                 await self._join(endpoint, nursery)
-                async with serve_webhdfs(store, host=host, port=port, **self._access) as gateway:
+                async with open_gateway(store, host=host, port=port, **self._access) as gateway:
                     scheme = "webhdfs" if gateway.scheme == "http" else "swebhdfs"
                     self._say(
                         "serving",

@@ -1,18 +1,51 @@
 """Front ends that speak other people's protocols, over HTTP (extra ``http``)."""
 
-from importlib import import_module
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
+from peermesh.names import importer
+from wire.public import public
+
 if TYPE_CHECKING:
-    from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway, serve_webhdfs
+    from endpoint.store import Store
+    from handshake.credentials import Credentials
+    from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway
 
 __all__ = ["GatewayStatistics", "WebHDFSGateway", "serve_webhdfs"]
 
+_SERVING = "peermesh.gateways.webhdfs.serving"
 
-def __getattr__(name: str) -> object:
-    """Import a name when it is first used: most of what is here needs nothing but itself."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module("peermesh.gateways.webhdfs.serving"), name)
-    globals()[name] = value
-    return value
+__getattr__ = importer(__name__, {"GatewayStatistics": _SERVING, "WebHDFSGateway": _SERVING})
+
+
+@public
+def serve_webhdfs(
+    store: Store,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    token: str | None = None,
+    credentials: Credentials | None = None,
+    allow_plain: bool = False,
+) -> AbstractAsyncContextManager[WebHDFSGateway]:
+    """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
+
+    On the endpoint with the store's master it is active; on one with a clone it answers as a
+    standby NameNode, until that clone is promoted. With ``credentials`` it is ``swebhdfs://``, and
+    clients need a certificate of the same authority. Beyond loopback it needs those, or
+    ``allow_plain`` and a ``token``, which clients send as a bearer token. Raises
+    ``InsecureAddress``, ``CredentialsError`` for a token that is too short, ``AddressInUse``, and
+    ``ModuleNotFoundError`` without the extra ``http``.
+    """
+    from peermesh.gateways.webhdfs.serving import open_gateway  # it needs the extra http
+
+    return open_gateway(
+        store,
+        host=host,
+        port=port,
+        token=token,
+        credentials=credentials,
+        allow_plain=allow_plain,
+    )

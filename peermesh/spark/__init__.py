@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from peermesh.names import importer
+
 if TYPE_CHECKING:
+    from peermesh.spark.configuration import InvalidGateways
     from peermesh.spark.fingerprints import fingerprint
     from peermesh.spark.ledger import Ledger, Work, upsert_batch
     from peermesh.spark.listener import MeshListener
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataLoss",
+    "InvalidGateways",
     "JobFenced",
     "Ledger",
     "MeshListener",
@@ -28,6 +31,7 @@ __all__ = [
 
 _HOMES = {
     "DataLoss": "peermesh.spark.reading",
+    "InvalidGateways": "peermesh.spark.configuration",
     "JobFenced": "peermesh.spark.records",
     "Ledger": "peermesh.spark.ledger",
     "MeshListener": "peermesh.spark.listener",
@@ -39,9 +43,4 @@ _HOMES = {
     "upsert_batch": "peermesh.spark.ledger",
 }
 
-
-def __getattr__(name: str) -> object:
-    """Import what is asked for."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+__getattr__ = importer(__name__, _HOMES)

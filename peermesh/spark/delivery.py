@@ -20,8 +20,23 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import channels
+import endpoint
+import handshake
+import peermesh
+import stores
+import wire
+
+OURS: Final = sorted(
+    {
+        module.__name__.partition(".")[0]
+        for module in (wire, handshake, channels, stores, endpoint, peermesh)
+    }
+)
+"""Six packages in a checkout; the wheel has but one, which holds the other five."""
+
 PACKAGES: Final = (
-    *("wire", "handshake", "channels", "stores", "endpoint", "peermesh"),
+    *OURS,
     *("trio", "attr", "attrs", "idna", "outcome", "sniffio", "sortedcontainers"),
 )
 """What a leaf of the mesh imports: ours, trio, and what trio needs."""

@@ -46,6 +46,8 @@ from wire.messages import (
     ResponderSynAck,
 )
 
+__all__ = ["SMALL_ID", "DropConn", "HostilePeer", "encoded", "open_hostile"]
+
 SMALL_ID: Final = EndpointId(bytes(15) + b"\x01")
 """An id that originates with everybody else's."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from handshake.keyfiles import read_file, write_private
 from stores.sealing import KEY_SIZE, StorageKey, StorageKeys, keys_text
 from wire.errors import CredentialsError
+from wire.public import public
 
 PathLike = str | os.PathLike[str]
 
@@ -55,6 +56,7 @@ def keys_from_environment(environment: Mapping[str, str]) -> StorageKeys | None:
     return None
 
 
+@public
 def write_new_key(path: PathLike) -> StorageKeys:
     """Put a new key into a file: before the keys that are there, which become old ones.
 

@@ -51,7 +51,7 @@ class GatewayStatistics:
 
 
 class WebHDFSGateway:
-    """A gateway that serves; see ``serve_webhdfs``."""
+    """A gateway that serves; see ``peermesh.gateways.serve_webhdfs``."""
 
     def __init__(self, store: Store, access: Access, network: Network) -> None:
         """Serve a store."""
@@ -211,23 +211,16 @@ class WebHDFSGateway:
 
 
 @asynccontextmanager
-async def serve_webhdfs(
+async def open_gateway(
     store: Store,
     *,
-    host: str = "127.0.0.1",
-    port: int = 0,
-    token: str | None = None,
-    credentials: Credentials | None = None,
-    allow_plain: bool = False,
+    host: str,
+    port: int,
+    token: str | None,
+    credentials: Credentials | None,
+    allow_plain: bool,
 ) -> AsyncIterator[WebHDFSGateway]:
-    """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
-
-    On the endpoint with the store's master it is active; on one with a clone it answers as a
-    standby NameNode, until that clone is promoted. With ``credentials`` it is ``swebhdfs://``, and
-    clients need a certificate of the same authority. Beyond loopback it needs those, or
-    ``allow_plain`` and a ``token``, which clients send as a bearer token. Raises
-    ``InsecureAddress``, ``CredentialsError`` for a token that is too short, and ``AddressInUse``.
-    """
+    """Open what ``peermesh.gateways.serve_webhdfs`` promises."""
     network = Network(
         credentials,
         allow_plain=allow_plain,

@@ -90,7 +90,7 @@ def test_bytecode_is_for_the_python_that_made_it_and_others_read_the_source(
             data = archive.read(name)
             is_foreign = name.endswith("c") and not is_ours
             made.writestr(name, b"\0\0\0\0" + data[4:] if is_foreign else data)
-    script = "import wire.limits; print(wire.limits.__file__)"
+    script = "from wire import limits; print(limits.__file__)"
     found = subprocess.run(
         [sys.executable, "-S", "-c", script],
         capture_output=True, text=True, check=True, env={"PYTHONPATH": str(other)}, cwd=tmp_path,

@@ -1,0 +1,93 @@
+"""The names of the API, once for both of its colours, and how they are imported when first used.
+
+A program that only wants the version, or its own help, does not pay for a mesh.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Final
+
+SHARED: Final = {
+    "AppendReceipt": "endpoint.log_receipts",
+    "Backend": "endpoint.attaching",
+    "Batch": "stores.batch",
+    "Bookmark": "stores.watches",
+    "Change": "endpoint.watching",
+    "ChangeKind": "stores.table",
+    "ClusterSecret": "handshake.secret",
+    "Commit": "endpoint.watching",
+    "Count": "wire.scalars",
+    "Credentials": "handshake.credentials",
+    "EndpointId": "wire.identifiers",
+    "EndpointStatistics": "endpoint.statistics",
+    "Entry": "endpoint.reading",
+    "Enum": "wire.scalars",
+    "ErrorCode": "wire.errors",
+    "Gap": "stores.watches",
+    "JoinTicket": "handshake.ticket",
+    "LogEntry": "endpoint.log",
+    "MeshError": "wire.errors",
+    "Message": "endpoint.mailbox",
+    "Missed": "endpoint.mailbox",
+    "OutboxStatistics": "endpoint.outbox",
+    "Outcome": "endpoint.outcome",
+    "OverflowPolicy": "endpoint.outbox",
+    "Page": "endpoint.reading",
+    "PeerInfo": "endpoint.statistics",
+    "Port": "wire.scalars",
+    "PortProtocol": "wire.scalars",
+    "Promotion": "endpoint.promoting",
+    "Receipt": "endpoint.receipts",
+    "Set": "wire.values",
+    "Settings": "endpoint.settings",
+    "SettingsError": "endpoint.settings",
+    "Start": "endpoint.log",
+    "StatusCode": "endpoint.status",
+    "StatusEvent": "endpoint.status",
+    "StorageKeys": "stores.sealing",
+    "StoreEvent": "endpoint.events",
+    "Table": "wire.values",
+    "Timespan": "wire.scalars",
+    "Timestamp": "wire.scalars",
+    "Value": "wire.scalars",
+    "Verification": "endpoint.verifying",
+    "plain": "wire.plain",
+    "write_new_key": "stores.backends.store_keys",
+}
+"""What is the same thing in ``peermesh`` and in ``peermesh.blocking``, and where it is defined."""
+
+COLOURED: Final = {
+    "Endpoint": ("endpoint.endpoint", "peermesh.blocking.endpoint"),
+    "Events": ("endpoint.events", "peermesh.blocking.watching"),
+    "Log": ("endpoint.log", "peermesh.blocking.log"),
+    "LogConsumer": ("endpoint.log_consumer", "peermesh.blocking.log"),
+    "Publisher": ("endpoint.publisher", "peermesh.blocking.publisher"),
+    "Reader": ("endpoint.reading", "peermesh.blocking.reading"),
+    "StatusSubscriber": ("endpoint.stream", "peermesh.blocking.status"),
+    "Store": ("endpoint.store", "peermesh.blocking.store"),
+    "StoreProxy": ("endpoint.store_proxy", "peermesh.blocking.store"),
+    "Subscriber": ("endpoint.subscriber", "peermesh.blocking.subscriber"),
+    "Watch": ("endpoint.watching", "peermesh.blocking.watching"),
+    "serve_webhdfs": ("peermesh.gateways", "peermesh.blocking.gateways"),
+}
+"""What waits, and so is another thing for trio than for threads: where each of the two is."""
+
+TRIO: Final[Mapping[str, str]] = SHARED | {name: homes[0] for name, homes in COLOURED.items()}
+BLOCKING: Final[Mapping[str, str]] = SHARED | {name: homes[1] for name, homes in COLOURED.items()}
+
+
+def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
+    """Make the ``__getattr__`` of a package, which imports each name when it is first used."""
+
+    def get(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(home), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return get

@@ -1,0 +1,1 @@
+"""What builds the wheel and tests it. No part of the wheel itself."""
