@@ -8,6 +8,7 @@ other way leads around this test.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -21,6 +22,8 @@ from textwrap import dedent
 from typing import NamedTuple
 
 import pytest
+
+from tools.relocate import MOVED
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid"}
@@ -181,6 +184,30 @@ def test_an_example_is_short_and_in_the_readme_which_is_run():
         assert text in shown, path
 
 
+def imported(text: str) -> set[str]:
+    """Give the top-level packages that a piece of Python imports."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def pages() -> list[Path]:
+    return sorted({*documents(), *ROOT.glob("*.md"), *(ROOT / "examples").rglob("*.py")})
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_imports_of_ours_only_what_the_wheel_has(path):
+    """The layers are packages of the checkout alone: users import ``peermesh``."""
+    text = path.read_text("utf-8")
+    shown = [block.text for block in blocks(text) if block.language == "python"]
+    for piece in [text] if path.suffix == ".py" else shown:
+        assert imported(piece).isdisjoint(MOVED)
+
+
 # The test itself, on documents of which we know what is wrong.
 
 
@@ -256,3 +283,10 @@ def test_a_command_that_does_not_exist_is_found(monkeypatch):
     assert problem_of(["peermesh", "sing"]) == "main has no command sing"
     assert problem_of(["peermesh", "listen", "--loud"]) == "listen has no option --loud"
     assert problem_of(["peermesh", "--port", "listen"]) == "main has no option --port"
+
+
+def test_an_import_of_a_layer_is_found():
+    assert imported("import trio\nasync def f():\n    from wire.errors import MeshError") == {
+        "trio",
+        "wire",
+    }
