@@ -17,14 +17,14 @@ DEMO_EXTRAS := cli,spark,http
 TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
-.PHONY: help demo test check check-lint check-format check-types check-imports check-audit lowest \
-	wheel-test swarm bench clean
+.PHONY: help demo test check check-lint check-format check-types check-imports check-changes \
+	check-audit lowest wheel-test swarm bench clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo       run the main job (ARGS="..." are passed on)'
 	@echo 'make test       run the tests on all cores (ARGS="..." go to pytest)'
-	@echo 'make check      lint, format, types, the direction of imports, and known vulnerabilities'
+	@echo 'make check      lint, format, types, the direction of imports, changes, known vulnerabilities'
 	@echo 'make lowest     run the tests of the core with the lowest versions that are allowed'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
@@ -37,8 +37,8 @@ demo: $(VENV)/.ready-demo
 test: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-# Five targets, so that "make --keep-going check" shows all that is wrong at once.
-check: check-lint check-format check-types check-imports check-audit
+# Six targets, so that "make --keep-going check" shows all that is wrong at once.
+check: check-lint check-format check-types check-imports check-changes check-audit
 
 check-lint: $(VENV)/.ready-test
 	$(VENV)/bin/ruff check .
@@ -51,6 +51,10 @@ check-types: $(VENV)/.ready-test
 
 check-imports: $(VENV)/.ready-test
 	$(VENV)/bin/lint-imports
+
+# The fragments of the changelog can be read, and come out as one.
+check-changes: $(VENV)/.ready-test
+	@$(VENV)/bin/towncrier build --draft --version next >/dev/null
 
 # Without a way to the advisory service it says so and passes; AUDIT=--required makes it fail then.
 check-audit: $(VENV)/.ready-test

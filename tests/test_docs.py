@@ -1,4 +1,4 @@
-"""What the documents show, works: README.md and docs/ are run like any other code.
+"""What the documents show, works: README.md and its like, and docs/, are run like any other code.
 
 The ``python`` blocks of a document are run from top to bottom, in one namespace and one fresh
 interpreter. In ``console`` blocks, lines that begin with ``$ peermesh`` or ``$ make`` have to name
@@ -68,8 +68,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def documents() -> list[Path]:
-    readme = ROOT / "README.md"
-    return [readme] * readme.is_file() + sorted((ROOT / "docs").rglob("*.md"))
+    return sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def of_language(path: Path, language: str) -> list[Block]:
@@ -196,7 +195,7 @@ def imported(text: str) -> set[str]:
 
 
 def pages() -> list[Path]:
-    return sorted({*documents(), *ROOT.glob("*.md"), *(ROOT / "examples").rglob("*.py")})
+    return documents() + sorted((ROOT / "examples").rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,6 @@ import time
 import zipfile
 from collections.abc import Sequence
 from email import message_from_bytes
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -51,12 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run all of it, and say how long each step took."""
     parser = argparse.ArgumentParser(prog="python -m tools.wheel_test", description=__doc__)
     parser.add_argument("--all", action="store_true", help="run all tests of the package")
+    parser.add_argument("--wheel", type=Path, help="test this wheel, and build none")
     parser.add_argument("-n", dest="workers", default="4", help="so many workers of pytest-xdist")
     parser.add_argument("tests", nargs="*", help="run these instead, such as tests/wire")
     told = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="peermesh-wheel-test-") as folder:
         steps = _Steps(Path(folder))
-        steps.build()
+        steps.build(told.wheel)
         steps.install("cli,http,test,spark,zookeeper" if told.all else "cli,http,test")
         steps.use()
         chosen = told.tests or (["tests"] if told.all else [*LAYERS, *DOORS])
@@ -79,14 +80,17 @@ class _Steps:
         }
         """Not even CI: properties are tried as long as they are in the checkout there, not here."""
 
-    def build(self) -> None:
-        """Build the sdist from the checkout, and the wheel from the sdist; look into the wheel."""
-        dist = self._folder / "dist"
-        self._run(sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT), is_quiet=True)
-        (self._wheel,) = dist.glob("*.whl")
+    def build(self, wheel: Path | None) -> None:
+        """Build the sdist from the checkout, and the wheel from the sdist, unless there is one."""
+        if wheel is None:
+            dist = self._folder / "dist"
+            build = (sys.executable, "-m", "build", "--outdir", str(dist), str(ROOT))
+            self._run(*build, is_quiet=True)
+            (wheel,) = dist.glob("*.whl")
+        self._wheel = wheel.resolve()
         with zipfile.ZipFile(self._wheel) as archive:
             check_wheel(archive)
-        self._say(f"built {self._wheel.name} from its sdist")
+        self._say(f"{self._wheel.name} occupies {FACE} alone")
 
     def install(self, extras: str) -> None:
         """Install the wheel beside Django Channels."""
@@ -102,8 +106,7 @@ class _Steps:
             path = user / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text('"""The user\'s own."""\n\nOWNER = "user"\n', "utf-8")
-        app = resources.files(__package__).joinpath("wheel_app.py").read_text("utf-8")
-        (user / "app.py").write_text(app, "utf-8")
+        shutil.copy(Path(__file__).with_name("wheel_app.py"), user / "app.py")
         self._run(str(self._python), "app.py", cwd=user)
         checker = (sys.executable, "-m", "mypy", "--strict", "--cache-dir", os.devnull)
         self._run(*checker, "--python-executable", str(self._python), "app.py", cwd=user)
