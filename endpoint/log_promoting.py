@@ -18,6 +18,7 @@ from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.partitions import Retention
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
+from wire.public import public
 
 if TYPE_CHECKING:
     from endpoint.log_runner import LogRunner
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("peermesh.log")
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class LogPromotion:
     """What came of the promotion of a log's follower."""

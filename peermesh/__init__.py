@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from endpoint.events import Events as Events, StoreEvent as StoreEvent
     from endpoint.log import Log as Log, LogEntry as LogEntry, Start as Start
     from endpoint.log_consumer import LogConsumer as LogConsumer
+    from endpoint.log_promoting import LogPromotion as LogPromotion
     from endpoint.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.mailbox import Message as Message, Missed as Missed
     from endpoint.outbox import (
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from peermesh.gateways import serve_webhdfs as serve_webhdfs
     from stores.backends.store_keys import write_new_key as write_new_key
     from stores.batch import Batch as Batch
+    from stores.digests import ReplicaDigest as ReplicaDigest
+    from stores.history import ChangeOf as ChangeOf
+    from stores.log.runs import Position as Position
     from stores.sealing import StorageKeys as StorageKeys
     from stores.table import ChangeKind as ChangeKind
     from stores.watches import Bookmark as Bookmark, Gap as Gap

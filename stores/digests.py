@@ -11,6 +11,7 @@ from zlib import crc32
 
 from stores.table import Columns
 from wire.identifiers import EntityId
+from wire.public import public
 
 
 def checksum(key: bytes, value: bytes, revision: int, expires_at_ns: int | None) -> int:
@@ -47,6 +48,7 @@ class Digest:
         return f"{self.revision}:{self.entry_count}:{self.total:016x}"
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class ReplicaDigest:
     """What one replica said."""

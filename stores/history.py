@@ -26,6 +26,7 @@ from stores.actions import (
 from stores.encoding import decode_action
 from stores.table import Entry
 from wire.limits import MIB
+from wire.public import public
 
 HISTORY_COUNT_MAX: Final = 1_000_000
 """Mutations kept: some seconds of the fastest writer, and days of a quiet store. Nobody who needs
@@ -42,6 +43,7 @@ _MEMO_COUNT: Final = 8
 """Records that are remembered as what they mean: watchers of one store read the same ones."""
 
 
+@public
 class ChangeOf(Enum):
     """What a commit did to a key."""
 

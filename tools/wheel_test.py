@@ -31,6 +31,7 @@ DOORS: Final = (
     "tests/peermesh/test_blocking_log.py",
     "tests/peermesh/test_names.py",
     "tests/peermesh/test_seed_recipes.py",
+    "tests/peermesh/spark/test_delivery.py",
 )
 
 OF_THE_CHECKOUT: Final = (
@@ -60,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         steps.build(told.wheel)
         steps.install("cli,http,test,spark,zookeeper" if told.all else "cli,http,test")
         steps.use()
-        chosen = told.tests or (["tests"] if told.all else [*LAYERS, *DOORS])
+        without_java = ["-m", "not spark and not zookeeper", *LAYERS, *DOORS]
+        chosen = told.tests or (["tests"] if told.all else without_java)
         return steps.test(chosen, told.workers)
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from endpoint.attaching import Backend as Backend
     from endpoint.events import StoreEvent as StoreEvent
     from endpoint.log import LogEntry as LogEntry, Start as Start
+    from endpoint.log_promoting import LogPromotion as LogPromotion
     from endpoint.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.mailbox import Message as Message, Missed as Missed
     from endpoint.outbox import (
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     from peermesh.blocking.watching import Events as Events, Watch as Watch
     from stores.backends.store_keys import write_new_key as write_new_key
     from stores.batch import Batch as Batch
+    from stores.digests import ReplicaDigest as ReplicaDigest
+    from stores.history import ChangeOf as ChangeOf
+    from stores.log.runs import Position as Position
     from stores.sealing import StorageKeys as StorageKeys
     from stores.table import ChangeKind as ChangeKind
     from stores.watches import Bookmark as Bookmark, Gap as Gap

@@ -11,6 +11,7 @@ from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError
+from wire.public import public
 
 ENTRY_SIZE = 16
 """Bytes that an entry takes besides its key and value, roughly."""
@@ -24,6 +25,7 @@ def partition_of(key: bytes, count: int) -> int:
     return int.from_bytes(blake2b(key, digest_size=8).digest(), "big") % count
 
 
+@public
 @dataclass(frozen=True, slots=True)
 class Position:
     """The place of one entry in a log."""
