@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Self, overload
 
 import trio
 
-from endpoint import arguments
+from endpoint import arguments, forking
 from endpoint.arguments import NodeId
 from endpoint.attaching import (
     BUFFER_SECONDS,
@@ -179,6 +179,7 @@ class Endpoint:
         self._nursery = await self._manager.__aenter__()
         self.loop.tasks.begin(self._nursery)
         self.loop.is_open = self.loop.publication.is_open = True
+        forking.tell(self)
         self.loop.start_task(self.loop.tick_forever)
         if self._network.is_refreshable:
             self.loop.start_task(self._network.refresh_forever)
@@ -249,7 +250,13 @@ class Endpoint:
         self._check_open()
         self.loop.start_task(function, *arguments)
 
+    def forked(self) -> None:
+        """Refuse what is asked from now on: this is a child process; see ``endpoint.forking``."""
+        self.loop.forked()
+
     def _check_open(self) -> None:
+        if self.loop.publication.is_forked:
+            raise forking.error()
         if not self.loop.is_open:
             raise EndpointClosed(
                 "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"

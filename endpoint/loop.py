@@ -611,6 +611,14 @@ class EndpointLoop:
         for connection in list(self._connections):
             await connection.ended.wait()
 
+    def forked(self) -> None:
+        """Publish nothing, and serve no store: this is a child process."""
+        self.is_open = False
+        self.publication.close()
+        self.publication.is_forked = True
+        for store in self.stores.values():
+            store.forked()
+
     def end(self) -> None:
         """Tell everybody who waits that nothing comes any more."""
         self.status.end()

@@ -9,8 +9,9 @@ from typing import Final
 
 import trio
 
+from endpoint import forking
 from endpoint.tls import TLSStream, TLSTransport
-from endpoint.transport import Transport, transport_of
+from endpoint.transport import Transport, is_kernel_socket, transport_of
 from handshake.certificates import unreadable
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
@@ -122,7 +123,7 @@ class Network:
             raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
         self._uses += 1  # From now on: a ticket must not come in between.
         try:
-            return await self._open_listeners(port, host=address, backlog=backlog)
+            listeners = await self._open_listeners(port, host=address, backlog=backlog)
         except (OSError, ValueError, OverflowError) as error:
             self._uses -= 1
             causes = [error, *getattr(error, "exceptions", ())]
@@ -131,6 +132,9 @@ class Network:
             detail = getattr(error, "strerror", None) or error
             text = f"cannot listen at {join_address(address, port)} ({detail}): {advice}"
             raise AddressInUse(text) from error
+        for listener in listeners:
+            _own(listener.socket)
+        return listeners
 
     async def connect(self, address: str, port: int) -> Transport:
         """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
@@ -147,11 +151,13 @@ class Network:
             raise PeerUnavailable(f"{port} is no port: give the one that the peer listens at")
         self._uses += 1
         stream = await self._open_stream(address, port)
+        _own(stream.socket)
         self.refresh()
         return await self._shake(stream, self._trust.client, server_side=False)
 
     async def secure(self, stream: trio.SocketStream) -> Stream:
         """Take a connection over as ``accept`` does, for those who want trio's stream."""
+        _own(stream.socket)
         self.refresh()
         return await self._shake(stream, self._trust.server, server_side=True)
 
@@ -180,6 +186,12 @@ class Network:
             stream.socket.close()
             raise
         return secure
+
+
+def _own(sock: trio.socket.SocketType) -> None:
+    """Have a socket closed in child processes, if there is one to close."""
+    if is_kernel_socket(sock):
+        forking.own(sock)
 
 
 def _transport_of(stream: Stream) -> Transport:

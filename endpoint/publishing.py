@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar, cast
 
 import trio
 
-from endpoint import arguments
+from endpoint import arguments, forking
 from endpoint.arguments import NodeId
 from endpoint.connection import Connection, EncodeSingle
 from endpoint.core import ROUTES_MAX, EndpointCore
@@ -99,6 +99,8 @@ class Publication:
         self._counted = 0
         self.is_open = False
         """Set by the endpoint while it is open."""
+        self.is_forked = False
+        """Whether this is a copy in a child process."""
 
     @property
     def messages(self) -> int:
@@ -328,6 +330,8 @@ class Publication:
 
     def _make_way(self, topic: str, kind: PackedType, to: object) -> _Way:
         """Check what a first message of its kind names, and find where such messages go."""
+        if self.is_forked:
+            raise forking.error()
         if not self.is_open:
             raise EndpointClosed(
                 "the endpoint is not open: publish inside of 'async with Endpoint() as ...'"

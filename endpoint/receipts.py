@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from endpoint import arguments
+from endpoint import arguments, forking
 from endpoint.barriers import Seconds
 from endpoint.bell import Bell
 from stores.outcomes import Applied, Refused
@@ -68,6 +68,15 @@ Callbacks = Sequence[Callable[[], object]]
 """Users' functions to call, now that an outcome is known."""
 
 
+def _renew() -> None:
+    """Begin with a free lock in a child process: a thread that is not there may hold it."""
+    global _adding
+    _adding = threading.Lock()
+
+
+forking.renew(_renew)
+
+
 @public
 class Receipt:
     """One mutation on its way. Not looking at it is fire and forget.
@@ -108,6 +117,10 @@ class Receipt:
         """Take in that it could not even be asked, and give the callbacks; as ``resolve``."""
         self._result = error
         return () if self._callbacks is None else self._wake()
+
+    def lose(self, error: Exception) -> None:
+        """Take in, in a child process, that no outcome comes, and wake nothing: all is copied."""
+        self._result, self._callbacks = error, None
 
     def _wake(self) -> list[Callable[[], object]]:
         """Wake what waits in the mesh's own code, and give the users' callbacks."""

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, assert_never
 
 import trio
 
+from endpoint import forking
 from endpoint.barriers import Barrier
 from endpoint.bell import Bell
 from endpoint.callbacks import Callbacks
@@ -50,6 +51,7 @@ from wire.errors import (
     BackendFailure,
     DecodeError,
     ErrorCode,
+    ForkedEndpoint,
     RequestTimeout,
     StaleData,
     StoreError,
@@ -192,7 +194,7 @@ class StoreRunner:
         """Run ``core``. A master has a ``backend``, a clone has none. ``now_ns`` is a clock."""
         self.core = core
         self.name = name
-        self.error: StoreError | None = None
+        self.error: StoreError | ForkedEndpoint | None = None
         """Why the store is closed, if it is."""
         self.is_master = backend is not None
         self.is_changing_role = False
@@ -571,6 +573,12 @@ class StoreRunner:
         self.changed.unpark_all()
 
     # The end.
+
+    def forked(self) -> None:
+        """Serve no handle: this is a child process. Outcomes come in the parent alone."""
+        self.error = forking.error()
+        for receipt in self._receipts.values():
+            receipt.lose(self.error)
 
     async def finish(self) -> None:
         """Wait until everything that was asked here has its outcome."""

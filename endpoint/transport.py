@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 import trio
 
+from endpoint import forking
 from endpoint.outbox import JOIN_SIZE
 from wire.limits import MIB
 
@@ -232,6 +233,7 @@ def transport_of(stream: trio.abc.Stream) -> Transport:
     if isinstance(stream, trio.SocketStream) and is_kernel_socket(stream.socket):
         bare = socket.socket(fileno=os.dup(stream.socket.fileno()))
         stream.socket.close()
+        forking.own(bare)
         return SocketTransport(bare)
     if isinstance(stream, trio.SocketStream):
         release = getattr(stream.socket, "release", None)

@@ -10,7 +10,10 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-INTERNAL = {"end", "fail", "push", "ready_count", "resolve", "take", "wake"}
+INTERNAL = {
+    *("end", "ended", "fail", "forked", "lose"),
+    *("push", "ready_count", "resolve", "take", "wake"),
+}
 """Methods of handles that the mesh itself calls, and says so."""
 
 

@@ -3,43 +3,52 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, overload
 
 import trio
 
+from endpoint import arguments
+from endpoint.arguments import NodeId
 from endpoint.attaching import (
     BUFFER_SECONDS,
     PATIENCE_SECONDS,
     STALE_SECONDS,
     Attaching,
     Backend,
+    Handle,
 )
-from endpoint.endpoint import AWAIT_PEER_SECONDS, GRACE_SECONDS, RETRY_SECONDS, Endpoint as Core
+from endpoint.barriers import Callback, Seconds, barrier
+from endpoint.endpoint import (
+    AWAIT_PEER_SECONDS,
+    AWAIT_SUBSCRIBED_SECONDS,
+    GRACE_SECONDS,
+    PEER_SECONDS,
+    QUEUE_SIZE_MAX,
+    RETRY_SECONDS,
+    Endpoint as Core,
+)
 from endpoint.log import Log as CoreLog
 from endpoint.mailbox import Mailbox
 from endpoint.outcome import Outcome
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.store import Store as CoreStore
-from endpoint.store_proxy import StoreProxy as CoreProxy
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
+from peermesh.blocking.living import Life, Passage
 from peermesh.blocking.log import Log
 from peermesh.blocking.outbound import Outbound
-from peermesh.blocking.portal import Portal
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.status import StatusSubscriber
 from peermesh.blocking.store import Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
-from wire.addresses import join_address
-from wire.errors import EndpointClosed
 from wire.identifiers import EndpointId
-from wire.topics import check_topic
 from wire.values import Value
+
+HandleT = TypeVar("HandleT", bound=Handle)
 
 
 class Endpoint:
@@ -66,61 +75,43 @@ class Endpoint:
             roles=roles,
             **settings,
         )
-        self._portal = Portal.acquire()
-        self._outbound = Outbound(self._portal, self._core.loop.publication)
+        loop = self._core.loop
+        self._life = life = Life(self._core)
+        self._passage = Passage(life)
+        allow = loop.core.authorisation.check_publish
+        self._outbound = Outbound(self._passage, loop.publication, allow)
         self.publish: Final = self._outbound.publish
-        self._lock = threading.Lock()
-        self._is_open = True
-        self._grace = GRACE_SECONDS
-        self._portal.call(self._open)
+        life.open(self._leave, self._outbound.pump)
 
-    async def _open(self) -> None:
-        self._closing = trio.Event()
-        self._closed = trio.Event()
-        opened = trio.Event()
-        await self._portal.start(self._live, opened)
-        await opened.wait()
+    async def _leave(self) -> None:
+        """Have what was published leave, and then the endpoint."""
+        grace = self._life.grace
+        with trio.move_on_after(grace):
+            await self._outbound.flush()
+        # What is left has had its time: a core that shuts down takes nothing any more.
+        self._outbound.close()
+        await self._core.shutdown(grace)
 
-    async def _live(self, opened: trio.Event) -> None:
-        """Be the one task in which the endpoint is entered and left."""
-        try:
-            async with self._core:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._outbound.pump)
-                    opened.set()
-                    await self._closing.wait()
-                    with trio.move_on_after(self._grace):
-                        await self._outbound.flush()
-                    # What is left has had its time: a core that shuts down takes nothing any more.
-                    nursery.cancel_scope.cancel()
-                await self._core.shutdown(self._grace)
-        finally:
-            self._outbound.close()
-            self._closed.set()
+    def __repr__(self) -> str:
+        """Show the id, where it listens, and how many peers it has."""
+        return self._passage.show(f"Endpoint {self.node_id()}", self._core)
 
     @property
     def settings(self) -> Settings:
         """Give the settings that are in force."""
         return self._core.settings
 
-    def shutdown(self, grace: float = GRACE_SECONDS) -> None:
-        """End, after the peers have what was published before, or after ``grace`` seconds."""
-        with self._lock:
-            if not self._is_open:
-                return
-            self._is_open = False
-        self._grace = grace
-        self._portal.call(self._close)
-        self._portal.release()
+    def shutdown(self, grace: Seconds = GRACE_SECONDS) -> None:
+        """End, after the peers have what was published before, or after ``grace`` seconds.
 
-    async def _close(self) -> None:
-        self._closing.set()
-        await self._closed.wait()
+        Waits until the endpoint is over, in every thread that calls it. Does nothing in a child
+        process. Ctrl-C ends the waiting, and the endpoint ends on its own.
+        """
+        self._life.close(arguments.seconds("grace", grace, default=GRACE_SECONDS))
 
-    def _open_portal(self) -> Portal:
-        if not self._is_open:
-            raise EndpointClosed("the endpoint was shut down: make a new one")
-        return self._portal
+    def _open_passage(self) -> Passage:
+        self._passage.check()
+        return self._passage
 
     # The mesh.
 
@@ -128,180 +119,186 @@ class Endpoint:
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._core.node_id()
 
-    def listen(self, address: str = "127.0.0.1", port: int = 0) -> int:
-        """Accept peers at this address; give the port, which 0 lets the system choose."""
-        return self._open_portal().call(self._core.listen, address, port)
+    def listen(self, address: str = "127.0.0.1", port: int | str = 0) -> int:
+        """Accept peers at this address; see ``peermesh.Endpoint.listen``."""
+        return self._open_passage().call(self._core.listen, address, port)
 
     def peer(
         self,
         address: str,
-        port: int | None = None,
-        retry: float = RETRY_SECONDS,
-        *,
-        timeout: float | None = None,
+        port: int | str | None = None,
+        retry: Seconds = RETRY_SECONDS,
+        timeout: Seconds = PEER_SECONDS,
     ) -> Outcome:
-        """Peer with the endpoint that listens there; see ``peermesh.Endpoint.peer``.
+        """Peer with the endpoint that listens there; see ``peermesh.Endpoint.peer``."""
+        return self._open_passage().call(self._core.peer, address, port, retry, timeout)
 
-        After ``timeout`` seconds it gives up waiting, and false; the attempts go on.
-        """
-        return self._open_portal().call(self._peer, address, port, retry, timeout)
-
-    async def _peer(
-        self, address: str, port: int | None, retry: float, timeout: float | None
-    ) -> Outcome:
-        with trio.move_on_after(float("inf") if timeout is None else timeout):
-            return await self._core.peer(address, port, retry)
-        # A ticket is not to be seen.
-        where = "the address of the ticket" if port is None else join_address(address, port)
-        return Outcome(reached=False, reason=f"no peering with {where} within {timeout} s yet")
-
-    def unpeer(self, address: str, port: int) -> Outcome:
-        """End the peering with that address; what was published before still arrives."""
-        return self._open_portal().call(self._core.unpeer, address, port)
+    def unpeer(self, address: str, port: int | str | None = None) -> Outcome:
+        """End the peering with that address; see ``peermesh.Endpoint.unpeer``."""
+        return self._open_passage().call(self._core.unpeer, address, port)
 
     def peers(self) -> list[PeerInfo]:
         """List the peers, in the order of their ids, with what flows to and from them."""
-        return self._open_portal().call_sync(self._core.peers)
+        return self._open_passage().call_sync(self._core.peers)
+
+    @overload
+    def await_peer(self, node_id: NodeId, timeout: Seconds = AWAIT_PEER_SECONDS) -> Outcome: ...
+
+    @overload
+    def await_peer(
+        self, node_id: NodeId, callback: Callback, timeout: Seconds = AWAIT_PEER_SECONDS
+    ) -> None: ...
 
     def await_peer(
         self,
-        node_id: EndpointId,
-        callback: Callable[[Outcome], object] | None = None,
-        timeout: float = AWAIT_PEER_SECONDS,
-    ) -> Outcome:
-        """Wait until there is a path to an endpoint and its subscriptions are known here.
+        node_id: NodeId,
+        *positional: Seconds | Callback,
+        timeout: Seconds = AWAIT_PEER_SECONDS,
+        callback: Callback | None = None,
+    ) -> Outcome | None:
+        """Wait until there is a path to an endpoint; see ``peermesh.Endpoint.await_peer``.
 
-        With a ``callback`` it returns at once; the callback runs in the background thread.
+        A ``callback`` runs in a thread of its own, and may call anything.
         """
-        return self._open_portal().call(self._core.await_peer, node_id, timeout, callback)
+        wanted = arguments.endpoint_id("node_id", node_id)
+        how = barrier("await_peer", positional, timeout, callback)
+        wait = partial(self._core.await_peer, wanted, timeout=how.seconds, callback=how.callback)
+        return self._open_passage().call(wait)
+
+    def await_subscribed(
+        self, topic: str, count: int = 1, timeout: Seconds = AWAIT_SUBSCRIBED_SECONDS
+    ) -> Outcome:
+        """Wait until so many others subscribe; see ``peermesh.Endpoint.await_subscribed``."""
+        return self._open_passage().call(self._core.await_subscribed, topic, count, timeout)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""
-        return self._open_portal().call_sync(self._core.statistics)
+        return self._open_passage().call_sync(self._core.statistics)
 
     # Messages.
 
-    def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, or raise ``OutboxFull``; then nobody got it."""
+    def publish_nowait(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish without waiting, or raise ``OutboxFull``; then nothing was sent."""
         self._outbound.publish_nowait(topic, data, to=to)
 
     def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
-        """Publish many messages, in order."""
+        """Publish many messages, in order; those before a wrong one are published."""
         self._outbound.publish_batch(batch)
 
     def publisher(self, topic: str) -> Publisher:
         """Give a publisher for one topic."""
-        self._open_portal()
+        self._open_passage()
         return Publisher(self._outbound, topic)
 
-    def subscribe(self, *topics: str, queue_size: int | None = None) -> Subscriber:
-        """Subscribe to all topics that begin with one of these; ``""`` is every topic."""
-        wanted = [check_topic(topic) for topic in topics]
-        portal, loop = self._open_portal(), self._core.loop
-        mailbox = Mailbox(queue_size or self.settings.queue_size, self.settings.shape())
-        subscriber = Subscriber(portal, loop, mailbox)
-        portal.call_sync(loop.add_reader, mailbox, subscriber, wanted)
+    def subscribe(
+        self, *topics: str | Iterable[str], queue_size: int | None = None, local: bool = False
+    ) -> Subscriber:
+        """Subscribe to all topics that begin with one of these; see ``peermesh.Endpoint``."""
+        wanted = arguments.topics("topics", topics)
+        size = self.settings.queue_size
+        if queue_size is not None:
+            size = arguments.count("queue_size", queue_size, most=QUEUE_SIZE_MAX)
+        passage, loop = self._open_passage(), self._core.loop
+        mailbox = Mailbox(size, self.settings.shape())
+        subscriber = Subscriber(passage, loop, mailbox, wanted)
+        passage.call_sync(partial(loop.add_reader, mailbox, subscriber, wanted, local=local))
         return subscriber
 
     def subscribe_status(self) -> StatusSubscriber:
         """Follow what happens in the mesh from now on."""
-        portal = self._open_portal()
-        return StatusSubscriber(portal, portal.call_sync(self._core.subscribe_status))
+        passage = self._open_passage()
+        return StatusSubscriber(passage, passage.call_sync(self._core.subscribe_status))
 
-    def forward(self, *topics: str) -> None:
-        """Have these topics sent here and passed on, as if somebody here had subscribed."""
-        self._open_portal().call_sync(self._core.forward, *topics)
+    def forward(self, *topics: str | Iterable[str]) -> None:
+        """Have these topics sent here and forwarded, as if a subscriber were here."""
+        self._open_passage().call_sync(self._core.forward, *topics)
 
     # Stores.
 
     def attach_master(
         self,
         name: str,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
         replicas: int = 0,
         **options: object,
     ) -> Store:
         """Attach the master of a store; see ``peermesh.Endpoint.attach_master``."""
-        portal = self._open_portal()
-        attaching = self._core.attach_master(name, backend, replicas=replicas, **options)
-        return Store(portal, portal.call(self._attach, attaching))
+        rest: dict[str, Any] = {"replicas": replicas, **options}
+        return self._attach_store(partial(self._core.attach_master, name, backend, **rest))
 
     def attach_clone(
         self,
         name: str,
         *,
-        stale_interval: float | None = STALE_SECONDS,
-        mutation_buffer_interval: float = BUFFER_SECONDS,
+        stale_interval: Seconds = STALE_SECONDS,
+        mutation_buffer_interval: Seconds = BUFFER_SECONDS,
     ) -> Store:
         """Attach a clone of a store; see ``peermesh.Endpoint.attach_clone``."""
-        portal = self._open_portal()
-        attaching = self._core.attach_clone(
+        attach = partial(
+            self._core.attach_clone,
             name,
             stale_interval=stale_interval,
             mutation_buffer_interval=mutation_buffer_interval,
         )
-        return Store(portal, portal.call(self._attach, attaching))
+        return self._attach_store(attach)
+
+    def _attach_store(self, attach: Callable[[], Attaching[CoreStore]]) -> Store:
+        passage = self._open_passage()
+        store = passage.call(_attach, attach)
+        return Store(passage.of(f"store {store.name()}"), store)
 
     def attach_proxy(
-        self, name: str, *, mutation_buffer_interval: float = BUFFER_SECONDS
+        self, name: str, *, mutation_buffer_interval: Seconds = BUFFER_SECONDS
     ) -> StoreProxy:
         """Use a store without a copy; see ``peermesh.Endpoint.attach_proxy``."""
-        portal, attach = self._open_portal(), self._core.attach_proxy
-
-        async def make() -> CoreProxy:
-            return await attach(name, mutation_buffer_interval=mutation_buffer_interval)
-
-        return StoreProxy(portal, portal.call(make))
-
-    async def _attach(self, attaching: Attaching[CoreStore]) -> CoreStore:
-        return await attaching
+        passage, interval = self._open_passage(), mutation_buffer_interval
+        attach = partial(self._core.attach_proxy, name, mutation_buffer_interval=interval)
+        proxy = passage.call(_attach, attach)
+        return StoreProxy(passage.of(f"store {proxy.name()}"), proxy)
 
     # Logs.
 
     def attach_log(
         self,
         name: str,
-        topics: Iterable[str] = (),
+        topics: str | Iterable[str] = (),
         partitions: int | None = None,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
         replicas: int = 0,
         **options: object,
     ) -> Log:
         """Attach the keeper of a log; see ``peermesh.Endpoint.attach_log``."""
-        portal, attach = self._open_portal(), self._core.attach_log
         rest: dict[str, Any] = {"replicas": replicas, **options}
-        make = partial(attach, name, topics, partitions, backend, **rest)
-        return Log(portal, portal.call(self._attach_log, make))
+        attach = partial(self._core.attach_log, name, topics, partitions, backend, **rest)
+        return self._attach_log(attach)
 
     def attach_log_clone(
         self,
         name: str,
-        backend: Backend = Backend.Memory,
+        backend: Backend | str = Backend.Memory,
         *,
-        stale_interval: float | None = STALE_SECONDS,
-        patience: float = PATIENCE_SECONDS,
+        stale_interval: Seconds = STALE_SECONDS,
+        patience: Seconds = PATIENCE_SECONDS,
         **options: object,
     ) -> Log:
         """Attach a follower of a log; see ``peermesh.Endpoint.attach_log_clone``."""
-        portal, attach = self._open_portal(), self._core.attach_log_clone
         rest: dict[str, Any] = {"stale_interval": stale_interval, "patience": patience, **options}
-        make = partial(attach, name, backend, **rest)
-        return Log(portal, portal.call(self._attach_log, make))
+        return self._attach_log(partial(self._core.attach_log_clone, name, backend, **rest))
 
-    def attach_log_proxy(self, name: str, *, patience: float = PATIENCE_SECONDS) -> Log:
+    def attach_log_proxy(self, name: str, *, patience: Seconds = PATIENCE_SECONDS) -> Log:
         """Use a log without a copy; see ``peermesh.Endpoint.attach_log_proxy``."""
-        portal = self._open_portal()
-        make = partial(self._core.attach_log_proxy, name, patience=patience)
-        return Log(portal, portal.call(self._attach_log, make))
+        return self._attach_log(partial(self._core.attach_log_proxy, name, patience=patience))
 
-    async def _attach_log(self, attach: Callable[[], Attaching[CoreLog]]) -> CoreLog:
-        return await attach()
+    def _attach_log(self, attach: Callable[[], Attaching[CoreLog]]) -> Log:
+        passage = self._open_passage()
+        log = passage.call(_attach, attach)
+        return Log(passage.of(f"log {log.name()}"), log)
 
     def __enter__(self) -> Self:
         """Use it within the block."""
-        self._open_portal()
+        self._passage.check()
         return self
 
     def __exit__(
@@ -312,3 +309,7 @@ class Endpoint:
     ) -> None:
         """Shut down."""
         self.shutdown()
+
+
+async def _attach(attach: Callable[[], Attaching[HandleT]]) -> HandleT:
+    return await attach()

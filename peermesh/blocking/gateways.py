@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import trio
 
 from handshake.credentials import Credentials
+from peermesh.blocking.living import FAILURES
 from peermesh.blocking.store import Store
+from wire.errors import StoreClosed
 
 if TYPE_CHECKING:
     from peermesh.gateways import WebHDFSGateway
@@ -28,10 +30,8 @@ def serve_webhdfs(
     """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
     from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
 
-    portal, core = store.inside()
-    closing = portal.call_sync(trio.Event)
-    opened = portal.call_sync(trio.Event)
-    closed = portal.call_sync(trio.Event)
+    passage, core = store.inside()
+    closing, opened, closed = trio.Event(), trio.Event(), trio.Event()
     found: list[WebHDFSGateway | BaseException] = []
 
     async def live() -> None:
@@ -56,14 +56,15 @@ def serve_webhdfs(
             opened.set()
             closed.set()
 
-    portal.call(portal.start, live)
-    portal.call(opened.wait)
+    passage.start(live)
+    passage.call(opened.wait)
     if isinstance(found[0], BaseException):
         raise found[0]
     try:
         yield found[0]
     finally:
-        portal.call_sync(closing.set)
-        portal.call(closed.wait)
+        with suppress(StoreClosed, *FAILURES):  # The gateway ended with its endpoint.
+            passage.call_sync(closing.set)
+            passage.call(closed.wait)
     if isinstance(found[0], BaseException):  # It broke within the block.
         raise found[0]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
+from typing import overload
 
+from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import Closing
 from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
 from endpoint.log_consumer import LogConsumer as CoreConsumer
@@ -14,7 +16,8 @@ from endpoint.log_promoting import LogPromotion
 from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
-from peermesh.blocking.portal import Portal
+from endpoint.store_handle import AWAIT_IDLE_SECONDS
+from peermesh.blocking.living import FAILURES, Passage
 from stores.log.partitions import Span
 from wire.errors import RequestTimeout, StoreClosed
 from wire.values import Value
@@ -26,10 +29,14 @@ class Log(Closing):
     All methods may be called from any thread. Many entries go fastest with ``append_batch``.
     """
 
-    def __init__(self, portal: Portal, core: Core) -> None:
+    def __init__(self, passage: Passage, core: Core) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
-        self._portal = portal
+        self._passage = passage
         self._core = core
+
+    def __repr__(self) -> str:
+        """Show the log's name, and its role here."""
+        return self._passage.show(f"Log {self.name()}", self._core)
 
     def name(self) -> str:
         """Give the log's name."""
@@ -37,7 +44,7 @@ class Log(Closing):
 
     def partition_count(self) -> int:
         """Give the number of partitions, which never changes."""
-        return self._portal.call(self._core.partition_count)
+        return self._passage.call(self._core.partition_count)
 
     def is_keeper(self) -> bool:
         """Tell whether the log's keeper is here now: promotions change it."""
@@ -53,7 +60,7 @@ class Log(Closing):
     ) -> LogPromotion:
         """Make this follower the keeper of its log; see ``peermesh.Log.promote``."""
         ask = partial(self._core.promote, topics, replicas=replicas, force=force, **keep)
-        return self._portal.call(self._promote, ask)
+        return self._passage.call(self._promote, ask)
 
     async def _promote(self, ask: Callable[[], Awaitable[LogPromotion]]) -> LogPromotion:
         return await ask()
@@ -82,7 +89,7 @@ class Log(Closing):
         sequence: int | None = None,
     ) -> AppendReceipt:
         """Append entries to one partition, one after the other, all or none of them."""
-        return self._portal.call(
+        return self._passage.call(
             partial(
                 self._core.append_batch,
                 list(values),
@@ -109,17 +116,17 @@ class Log(Closing):
             producer=producer,
             sequence=sequence,
         )
-        return self._portal.call(append)
+        return self._passage.call(append)
 
     def trim(self, partition: int, offset: int) -> Receipt:
         """Let the entries of a partition before an offset go."""
-        return self._portal.call(self._core.trim, partition, offset)
+        return self._passage.call(self._core.trim, partition, offset)
 
     def read(
-        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: float = 0.0
+        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: Seconds = 0.0
     ) -> list[LogEntry]:
         """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing."""
-        return self._portal.call(self._core.read, partition, offset, limit, timeout)
+        return self._passage.call(self._core.read, partition, offset, limit, timeout)
 
     def consume(
         self,
@@ -129,78 +136,100 @@ class Log(Closing):
         partitions: Iterable[int] | None = None,
     ) -> LogConsumer:
         """Give a consumer: ``for entry in log.consume("name")``."""
+        self._passage.check()
         core = self._core.consume(name, start=start, partitions=partitions)
-        return LogConsumer(self._portal, core)
+        return LogConsumer(self._passage, core)
 
     def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
-        return self._portal.call(self._core.offsets)
+        return self._passage.call(self._core.offsets)
 
     def offset_at(self, partition: int, when: datetime | int) -> int:
         """Give the offset of the first entry that was appended at this time or later."""
-        return self._portal.call(self._core.offset_at, partition, when)
+        return self._passage.call(self._core.offset_at, partition, when)
 
     def commit(self, consumer: str, positions: Mapping[int, int]) -> Receipt:
         """Remember that a consumer is done with all before these offsets."""
-        return self._portal.call(self._core.commit, consumer, positions)
+        return self._passage.call(self._core.commit, consumer, positions)
 
     def committed(self, consumer: str) -> dict[int, int]:
         """Give the next offsets that a consumer wants; empty if it has committed nothing."""
-        return self._portal.call(self._core.committed, consumer)
+        return self._passage.call(self._core.committed, consumer)
 
     def consumers(self) -> dict[str, dict[int, int]]:
         """Give all named consumers with what they have committed."""
-        return self._portal.call(self._core.consumers)
+        return self._passage.call(self._core.consumers)
 
     def forget_consumer(self, consumer: str) -> Receipt:
         """Forget a consumer, with what it has committed."""
-        return self._portal.call(self._core.forget_consumer, consumer)
+        return self._passage.call(self._core.forget_consumer, consumer)
 
     def lag(self, consumer: str) -> int:
         """Count the entries that are there and that a consumer has not committed."""
-        return self._portal.call(self._core.lag, consumer)
+        return self._passage.call(self._core.lag, consumer)
 
-    def await_idle(self, timeout: float = 15.0) -> Outcome:
-        """Wait until the log is idle; false after ``timeout`` seconds, with the reason."""
-        return self._portal.call(self._core.await_idle, timeout)
+    @overload
+    def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
+
+    @overload
+    def await_idle(self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS) -> None: ...
+
+    def await_idle(
+        self,
+        *positional: Seconds | Callback,
+        timeout: Seconds = AWAIT_IDLE_SECONDS,
+        callback: Callback | None = None,
+    ) -> Outcome | None:
+        """Wait until the log is idle; see ``peermesh.Log.await_idle``.
+
+        A ``callback`` runs in a thread of its own, and may call anything.
+        """
+        how = barrier("await_idle", positional, timeout, callback)
+        try:
+            return self._passage.call(self._core.runner.wait, how)
+        except StoreClosed as error:
+            if how.callback is not None:
+                raise
+            return Outcome(reached=False, reason=str(error), error=error)
 
     def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""
-        self._portal.call(self._core.close)
+        with suppress(StoreClosed, *FAILURES):  # Then it is closed.
+            self._passage.call(self._core.close)
 
 
-class LogConsumer:
+class LogConsumer(Closing):
     """Entries of a log, in order within each partition, for one thread."""
 
-    def __init__(self, portal: Portal, core: CoreConsumer) -> None:
+    def __init__(self, passage: Passage, core: CoreConsumer) -> None:
         """Use ``Log.consume``."""
-        self._portal = portal
+        self._passage = passage
         self._core = core
 
-    def get(self, timeout: float = math.inf) -> LogEntry:
+    def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``RequestTimeout``."""
         try:
-            return self._portal.call(self._core.get, timeout)
+            return self._passage.call(self._core.get, timeout)
         except RequestTimeout:
             raise
         except TimeoutError as error:
             raise RequestTimeout(str(error)) from None
 
-    def get_batch(self, limit: int = READ_LIMIT, timeout: float = math.inf) -> list[LogEntry]:
+    def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
         """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
-        return self._portal.call(self._core.get_batch, limit, timeout)
+        return self._passage.call(self._core.get_batch, limit, timeout)
 
     def seek(self, partition: int, offset: int) -> None:
         """Go on from there in a partition."""
-        self._portal.call_sync(self._core.seek, partition, offset)
+        self._passage.call_sync(self._core.seek, partition, offset)
 
     def commit(self) -> Receipt:
         """Remember that all that was handed out is dealt with."""
-        return self._portal.call(self._core.commit)
+        return self._passage.call(self._core.commit)
 
     def positions(self) -> dict[int, int]:
         """Give the next offset of each partition."""
-        return self._portal.call(self._core.positions)
+        return self._passage.call(self._core.positions)
 
     def __iter__(self) -> Iterator[LogEntry]:
         """Iterate until the log is closed."""
@@ -209,3 +238,12 @@ class LogConsumer:
                 yield self.get()
             except StoreClosed:
                 return
+
+    def __repr__(self) -> str:
+        """Show the log, and the consumer's name."""
+        return self._passage.show("LogConsumer", self._core)
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        with suppress(StoreClosed, *FAILURES):  # Then it is closed.
+            self._passage.call_sync(self._core.close)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Final, cast
 
 import trio
 
+from endpoint import arguments
+from endpoint.arguments import NodeId
 from endpoint.publishing import Publication
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.living import Passage
 from wire.encoding import encode
-from wire.errors import EncodeError, EndpointClosed, OutboxFull
+from wire.errors import EncodeError, NotAllowed, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import PackedType
+from wire.scalars import shorten
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -40,16 +44,26 @@ _WAY: Final = itemgetter(0)
 Way = tuple[str, PackedType, "EndpointId | None"]
 
 _NOWHERE: Final[Way] = ("<$>", PackedType.BYTES, None)
-"""The way of nothing: nobody can publish on a reserved topic."""
+"""The way of nothing: no message goes to a reserved topic."""
+
+logger = logging.getLogger("peermesh")
 
 
 class Outbound:
     """What threads have published and the loop has not taken yet."""
 
-    def __init__(self, portal: Portal, publication: Publication) -> None:
-        """Feed a publication that lives in the portal's thread."""
-        self._portal = portal
+    def __init__(
+        self, passage: Passage, publication: Publication, allow: Callable[[str], object]
+    ) -> None:
+        """Feed a publication that lives in the portal's thread.
+
+        ``allow`` raises ``NotAllowed`` for a topic that this endpoint may not publish on.
+        """
+        self._passage = passage
+        self._soon = passage.soon
+        self._wake_up = passage.guarded(self._wake)
         self._publication = publication
+        self._allow = allow
         self._pending: list[Way | bytes] = []
         """Ways and payloads in turn. Threads extend it and the loop cuts off its front, each in one
         step of the interpreter: so that neither needs a lock, and nothing is done per message."""
@@ -65,12 +79,14 @@ class Outbound:
         """What waits of large messages; changed under the lock, with the next."""
         self._is_crowded = False
         self._is_idle = True
+        self._pumping = trio.CancelScope()
         self.is_closed = False
+        passage.hold(self)
 
     # In any thread.
 
-    def publish(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, waiting for room while too much waits already."""
+    def publish(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish, waiting for room while too much waits already; see ``peermesh.Endpoint``."""
         way = self._last_way
         if type(data) is bytes and topic == way[0] and to is None:
             # The straight way for one more message like the last one.
@@ -80,7 +96,7 @@ class Outbound:
             pending.extend((way, data))
             if not self._is_armed:
                 self._is_armed = True
-                self._portal.soon(self._wake)
+                self._soon(self._wake_up)
             if len(pending) > PENDING_MAX * 2 or self._is_crowded:
                 self._wait_for_room()
             return
@@ -88,20 +104,26 @@ class Outbound:
         if self._is_full():
             self._wait_for_room()
 
-    def publish_nowait(self, topic: str, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, or raise ``OutboxFull``; then nobody got it."""
+    def publish_nowait(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish without waiting, or raise ``OutboxFull``; then nothing was sent."""
         if self._is_full():
             raise OutboxFull("too much waits to be sent: publish() waits for room, or publish less")
         self._put(topic, data, to)
 
     def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order."""
-        for topic, data in batch:
+        for pair in batch:
+            try:
+                topic, data = pair
+            except (TypeError, ValueError):
+                raise TypeError(
+                    f"batch: {shorten(pair)} is no pair of topic and value: give a list of pairs"
+                ) from None
             self._put(topic, data, None)
             if self._is_full():
                 self._wait_for_room()
 
-    def _put(self, topic: str, data: Value, to: EndpointId | None) -> None:
+    def _put(self, topic: str, data: Value, to: NodeId | None) -> None:
         way = self._last_way
         if type(data) is bytes and topic == way[0] and to is None:
             payload = data
@@ -112,7 +134,7 @@ class Outbound:
         self._pending.extend((way, payload))
         if not self._is_armed:
             self._is_armed = True
-            self._portal.soon(self._wake)
+            self._soon(self._wake_up)
 
     def _count(self, size: int) -> None:
         """Count a large message that is about to be put in; raises ``EncodeError``."""
@@ -125,20 +147,23 @@ class Outbound:
             if large > LARGE_BYTES_MAX:
                 self._is_crowded = True
 
-    def _way(self, topic: str, data: Value, to: EndpointId | None) -> tuple[Way, bytes]:
+    def _way(self, topic: str, data: Value, to: NodeId | None) -> tuple[Way, bytes]:
+        receiver = to if to is None or type(to) is EndpointId else arguments.receiver("to", to)
         if type(data) is bytes:
             payload, kind = data, PackedType.BYTES
         else:
             payload, kind = encode(data), PackedType.DATA
-        way = self._ways.get((topic, kind, to)) or self._check((topic, kind, to))
-        if kind is PackedType.BYTES and to is None:
+        if type(topic) is not str:
+            check_topic(topic)  # Before it is looked up: it may have no hash.
+        way = self._ways.get((topic, kind, receiver)) or self._check((topic, kind, receiver))
+        if kind is PackedType.BYTES and receiver is None:
             self._last_way = way
         return way, payload
 
     def _check(self, way: Way) -> Way:
         if self.is_closed:
-            raise EndpointClosed("the endpoint is closed")
-        check_topic(way[0])
+            raise self._passage.error()
+        self._allow(check_topic(way[0]))
         if len(self._ways) >= WAYS_MAX:
             self._ways.clear()
         self._ways[way] = way
@@ -156,7 +181,7 @@ class Outbound:
             finally:
                 self._waiters -= 1
         if self.is_closed:
-            raise EndpointClosed("the endpoint was closed while publish() waited for room")
+            raise self._passage.error()
 
     # In the portal's thread.
 
@@ -164,19 +189,23 @@ class Outbound:
         self._work.unpark_all()
 
     async def pump(self) -> None:
-        """Take what the threads publish, for ever."""
+        """Take what the threads publish, until it is closed."""
+        with self._pumping:
+            while True:
+                await self._wait_for_work()
+                self._is_idle = False
+                await self._take()
+                self._make_room()
+
+    async def _wait_for_work(self) -> None:
         pending = self._pending
-        while True:
-            while not pending:
-                # The order matters: a thread looks at the flag after it has put a message in.
-                self._is_armed = False
-                if pending:
-                    break
-                self._is_idle = True
-                await self._work.park()
-            self._is_idle = False
-            await self._take()
-            self._make_room()
+        while not pending:
+            # The order matters: a thread looks at the flag after it has put a message in.
+            self._is_armed = False
+            if pending:
+                break
+            self._is_idle = True
+            await self._work.park()
 
     async def _take(self) -> None:
         """Hand over a batch, in runs of the same topic."""
@@ -192,14 +221,18 @@ class Outbound:
             await self._hand_over(way, [payload for _, payload in run])
 
     def _make_room(self) -> None:
-        """Wake who waits, once it is worth it: they fill up what is being handed over."""
+        """Wake what waits, once it is worth it: it fills up what is being handed over."""
         if self._waiters and len(self._pending) < PENDING_MAX and not self._is_crowded:
             with self._room:
                 self._room.notify_all()
 
     async def _hand_over(self, way: Way, payloads: Sequence[bytes]) -> None:
         topic, kind, to = way
-        await self._publication.publish_run(topic, kind, to, payloads)
+        try:
+            await self._publication.publish_run(topic, kind, to, payloads)
+        except NotAllowed as error:  # It was allowed when it came; the next one is told.
+            logger.warning("%d messages were not published: %s", len(payloads), error)
+            self._forget_ways()
         if self._large_bytes:  # Else there is no need to look at each of them.
             large = sum([size for size in map(len, payloads) if size >= SMALL_SIZE])
             with self._counting:
@@ -213,9 +246,26 @@ class Outbound:
             await trio.lowlevel.checkpoint()
 
     def close(self) -> None:
-        """Take nothing more, and wake who waits."""
+        """Take nothing more, and wake what waits."""
         self.is_closed = True
-        self._last_way = _NOWHERE
-        self._ways.clear()
+        self._forget_ways()
+        self._pumping.cancel()
         with self._room:
             self._room.notify_all()
+
+    def _forget_ways(self) -> None:
+        """Have the next message of each way checked again."""
+        self._last_way = _NOWHERE
+        self._ways.clear()
+
+    # For the endpoint's life.
+
+    def ended(self) -> None:
+        """Take nothing more."""
+        self.close()
+
+    def forked(self) -> None:
+        """Take nothing in a child process: what waits is sent by the parent."""
+        self.is_closed, self._is_crowded = True, False
+        self._forget_ways()
+        self._pending = []

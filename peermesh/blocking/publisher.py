@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from endpoint.arguments import NodeId
+from endpoint.closing import Closing
 from peermesh.blocking.outbound import Outbound
-from wire.identifiers import EndpointId
 from wire.topics import check_topic
 from wire.values import Value
 
 
-class Publisher:
+class Publisher(Closing):
     """Publishes on one topic; safe to use from many threads."""
 
     def __init__(self, outbound: Outbound, topic: str) -> None:
@@ -18,14 +19,21 @@ class Publisher:
         self.topic = check_topic(topic)
         self._outbound = outbound
 
-    def publish(self, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, waiting for room when too much waits to be sent."""
+    def __repr__(self) -> str:
+        """Show the topic."""
+        return f"<Publisher {self.topic!r}>"
+
+    def publish(self, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish, waiting for room; see ``peermesh.Publisher.publish``."""
         self._outbound.publish(self.topic, data, to=to)
 
-    def publish_nowait(self, data: Value, *, to: EndpointId | None = None) -> None:
-        """Publish, or raise ``OutboxFull``; then nobody got it."""
+    def publish_nowait(self, data: Value, *, to: NodeId | None = None) -> None:
+        """Publish without waiting, or raise ``OutboxFull``; then nothing was sent."""
         self._outbound.publish_nowait(self.topic, data, to=to)
 
     def publish_batch(self, batch: Iterable[Value]) -> None:
-        """Publish many, in order."""
+        """Publish many messages, in order; see ``peermesh.Publisher.publish_batch``."""
         self._outbound.publish_batch((self.topic, data) for data in batch)
+
+    def close(self) -> None:
+        """Do nothing: a publisher holds nothing that could be given back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from endpoint.reading import Entry, Page, Reader as Core
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.living import Passage
 from stores.scanning import PAGE_COUNT
 from wire.values import Value
 
@@ -13,14 +13,14 @@ from wire.values import Value
 class Reader:
     """Reads of a store, all as of one moment each; see ``peermesh.Reader``."""
 
-    def __init__(self, portal: Portal, core: Core) -> None:
+    def __init__(self, passage: Passage, core: Core) -> None:
         """Use ``Store.not_before`` or ``Store.at_master``."""
-        self._portal = portal
+        self._passage = passage
         self._reader = core
 
     def get(self, key: Value, default: Value = None) -> Value:
         """Give the value of a key, or ``default`` if it is missing."""
-        return self._portal.call(self._reader.get, key, default)
+        return self._passage.call(self._reader.get, key, default)
 
     def get_index_from_value(self, key: Value, index: Value) -> Value:
         """Look into the value of a key, as Broker does: what is there depends on its type.
@@ -29,23 +29,23 @@ class Reader:
         of that key; of any other type the value itself. Raises ``NoSuchKey`` if the key, the
         position or the table's key is missing, ``TypeClash`` if the position is no number.
         """
-        return self._portal.call(self._reader.get_index_from_value, key, index)
+        return self._passage.call(self._reader.get_index_from_value, key, index)
 
     def entry(self, key: Value) -> Entry | None:
         """Give the value of a key with its revision and expiry; ``None`` if it is missing."""
-        return self._portal.call(self._reader.entry, key)
+        return self._passage.call(self._reader.entry, key)
 
     def exists(self, key: Value) -> bool:
         """Tell whether a key is there."""
-        return self._portal.call(self._reader.exists, key)
+        return self._passage.call(self._reader.exists, key)
 
     def keys(self) -> list[Value]:
         """Give all keys, in no order."""
-        return self._portal.call(self._reader.keys)
+        return self._passage.call(self._reader.keys)
 
     def items(self) -> list[tuple[Value, Value]]:
         """Give all keys with their values, as of one moment, in no order."""
-        return self._portal.call(self._reader.items)
+        return self._passage.call(self._reader.items)
 
     def scan(
         self,
@@ -61,7 +61,7 @@ class Reader:
         async def scan() -> Page:
             return await self._reader.scan(start, stop, prefix=prefix, limit=limit, after=after)
 
-        return self._portal.call(scan)
+        return self._passage.call(scan)
 
     def entries(
         self, start: Value = None, stop: Value = None, *, prefix: Value = None

@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
 from endpoint.attaching import Backend
+from endpoint.barriers import Seconds
 from endpoint.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.promoting import Promotion
 from endpoint.receipts import Receipt
 from endpoint.store import VERIFY_SECONDS, Store as Core
 from endpoint.store_proxy import StoreProxy as CoreProxy
 from endpoint.verifying import Verification
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.living import Passage
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
 from peermesh.blocking.watching import Events, Watch
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import StoreClosed
 from wire.values import Value
 
 
@@ -28,16 +28,16 @@ class Store(StoreHandle):
     All methods may be called from any thread. Mutations of one thread keep their order.
     """
 
-    def __init__(self, portal: Portal, core: Core) -> None:
+    def __init__(self, passage: Passage, core: Core) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
-        super().__init__(portal, core)
+        super().__init__(passage, core)
         self._core: Core = core
         self._use_core()
         core.runner.on_swap.append(self._use_core)
 
-    def inside(self) -> tuple[Portal, Core]:
+    def inside(self) -> tuple[Passage, Core]:
         """Give the way into the loop's thread, and the store in there: for what serves it."""
-        return self._portal, self._core
+        return self._passage, self._core
 
     def _use_core(self) -> None:
         """Read from the core that the store has now."""
@@ -50,28 +50,28 @@ class Store(StoreHandle):
         if self._is_readable():
             encoded = self._table.get(encode(key))
             return default if encoded is None else decode(encoded)
-        return self._portal.call(self._core.get, key, default)
+        return self._passage.call(self._core.get, key, default)
 
     def exists(self, key: Value) -> bool:
         """Tell whether a key is there."""
         if self._is_readable():
             return self._table.get(encode(key)) is not None
-        return self._portal.call(self._core.exists, key)
+        return self._passage.call(self._core.exists, key)
 
     def not_before(self, since: Receipt | int) -> Reader:
         """Read what is not older than a write; see ``peermesh.Store.not_before``."""
-        return Reader(self._portal, self._core.not_before(since))
+        return Reader(self._passage, self._core.not_before(since))
 
     def at_master(self) -> Reader:
         """Read what is as fresh as at the master; see ``peermesh.Store.at_master``."""
-        return Reader(self._portal, self._core.at_master())
+        return Reader(self._passage, self._core.at_master())
 
     def _is_readable(self) -> bool:
         """Tell whether the table can be read from this thread: nothing of ours is on its way."""
         runner = self._runner
+        if self._is_closed or runner.error is not None:
+            raise self._closed()
         runner.check()
-        if self._is_closed:
-            raise StoreClosed(f"store {runner.name} is closed: attach it anew")
         if runner.is_master:
             return not self._pending and runner.resolved_request == self._requests.last_request
         return runner.is_synced
@@ -92,15 +92,15 @@ class Store(StoreHandle):
     ) -> Promotion:
         """Make this clone the master of its store; see ``peermesh.Store.promote``."""
         ask = partial(self._core.promote, backend, replicas=replicas, force=force, **options)
-        return self._portal.call(self._promote, ask)
+        return self._passage.call(self._promote, ask)
 
     async def _promote(self, ask: Callable[[], Awaitable[Promotion]]) -> Promotion:
         self._take()
         return await ask()
 
-    def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
+    def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
         """Compare what all replicas hold; see ``peermesh.Store.verify``."""
-        return self._portal.call(self._core.verify, timeout)
+        return self._passage.call(self._core.verify, timeout)
 
     # Events and watches.
 
@@ -110,7 +110,7 @@ class Store(StoreHandle):
         def begin() -> CoreEvents:
             return self._core.events(prefix=prefix, queue_size=queue_size)
 
-        return Events(self._portal, self._portal.call_sync(begin))
+        return Events(self._passage, self._passage.call_sync(begin))
 
     def watch(
         self,
@@ -120,22 +120,24 @@ class Store(StoreHandle):
         from_revision: int | None = None,
     ) -> Watch:
         """Give what there is, a mark, and then every commit; see ``peermesh.Store.watch``."""
+        if self._is_closed:
+            raise self._closed()
         core = self._core.watch(prefix=prefix, keys=keys, from_revision=from_revision)
-        return Watch(self._portal, core)
+        return Watch(self._passage, core)
 
 
 class StoreProxy(StoreHandle):
     """A store without a copy; see ``endpoint.store_proxy``."""
 
-    def __init__(self, portal: Portal, core: CoreProxy) -> None:
+    def __init__(self, passage: Passage, core: CoreProxy) -> None:
         """Use ``Endpoint.attach_proxy``."""
-        super().__init__(portal, core)
+        super().__init__(passage, core)
         self._proxy = core
 
     def not_before(self, since: Receipt | int) -> Reader:
         """Read what is not older than a write; see ``peermesh.Store.not_before``."""
-        return Reader(self._portal, self._proxy.not_before(since))
+        return Reader(self._passage, self._proxy.not_before(since))
 
     def at_master(self) -> Reader:
         """Read at the master itself; see ``peermesh.Store.at_master``."""
-        return Reader(self._portal, self._proxy.at_master())
+        return Reader(self._passage, self._proxy.at_master())

@@ -5,20 +5,22 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from typing import Final, overload
 
+from endpoint.barriers import Barrier, Callback, Seconds, barrier
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store import Store as CoreStore
 from endpoint.store_handle import AWAIT_IDLE_SECONDS, Expiry
 from endpoint.store_proxy import StoreProxy as CoreProxy
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.living import FAILURES, Passage
 from peermesh.blocking.reading import Reader
 from stores.actions import Initial
 from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
 from wire.encoding import encode
-from wire.errors import StoreClosed
+from wire.errors import EndpointClosed, StoreClosed
 from wire.values import Value
 
 MARK_COUNT: Final = 1_024
@@ -39,9 +41,9 @@ class StoreHandle(Closing, Reader):
     All methods may be called from any thread. Mutations of one thread keep their order.
     """
 
-    def __init__(self, portal: Portal, core: CoreStore | CoreProxy) -> None:
+    def __init__(self, passage: Passage, core: CoreStore | CoreProxy) -> None:
         """Change what ``core`` is the handle of."""
-        super().__init__(portal, core)
+        super().__init__(passage, core)
         self._handle = core
         self._runner = core.runner
         self._requests = core.runner.core.requests
@@ -51,6 +53,12 @@ class StoreHandle(Closing, Reader):
         self._is_armed = False
         self._lock = threading.Lock()
         self._is_closed = False
+        self._take_soon = passage.guarded(self._take)
+        passage.hold(self)
+
+    def __repr__(self) -> str:
+        """Show name, role and state."""
+        return self._passage.show(f"{type(self).__name__} {self._runner.name}", self._handle)
 
     def name(self) -> str:
         """Give the store's name."""
@@ -69,9 +77,9 @@ class StoreHandle(Closing, Reader):
         value: Value,
         expiry: Expiry = None,
         *,
-        timeout: float = PUT_UNIQUE_SECONDS,
+        timeout: Seconds = PUT_UNIQUE_SECONDS,
     ) -> bool:
-        """Set a key if it is missing; tell whether it was. One of all who try succeeds.
+        """Set a key if it is missing; tell whether it was. One of several that try succeeds.
 
         Raises ``RequestTimeout`` if the master does not answer; whether it was set is then unknown.
         """
@@ -135,7 +143,7 @@ class StoreHandle(Closing, Reader):
         return self.batch(compare_and_set(key, value, revision, expiry))
 
     def compare_and_erase(self, key: Value, revision: int) -> Receipt:
-        """Remove a key if nobody changed it since this revision; see ``compare_and_set``."""
+        """Remove a key if it is unchanged since this revision; see ``compare_and_set``."""
         return self.batch(compare_and_erase(key, revision))
 
     def _add(self, key: Value, operand: bytes, initial: Initial, expiry: Expiry) -> Receipt:
@@ -149,19 +157,30 @@ class StoreHandle(Closing, Reader):
     def _ask(self, request: Callable[[], int]) -> Receipt:
         """Hand a mutation over to the loop; one wake-up serves many."""
         runner = self._runner
-        if runner.error is not None:
-            raise runner.error
-        if self._is_closed:
-            raise StoreClosed(f"store {runner.name} is closed: attach it anew")
+        if runner.error is not None or self._is_closed:
+            raise self._closed()
         receipt = Receipt(0)
         self._pending.append((receipt, request))
         if not self._is_armed:
             self._is_armed = True
-            self._portal.soon(self._take)
+            self._arm()
         self._asked += 1
         if self._asked >= MARK_COUNT:
             self._wait_for_room(receipt)
         return receipt
+
+    def _arm(self) -> None:
+        try:
+            self._passage.soon(self._take_soon)
+        except EndpointClosed:
+            self.ended()
+            raise self._closed() from None
+
+    def _closed(self) -> Exception:
+        """Give the error that says why nothing can be asked any more."""
+        runner = self._runner
+        closed = StoreClosed(f"store {runner.name} is closed: attach it anew")
+        return self._passage.better(runner.error or closed)
 
     def _wait_for_room(self, receipt: Receipt) -> None:
         with self._lock:
@@ -176,39 +195,78 @@ class StoreHandle(Closing, Reader):
     def _take(self) -> None:
         self._is_armed = False
         runner, pending = self._runner, self._pending
+        if runner.error is not None:
+            self._fail_pending()
+            return
         while pending:
             receipt, request = pending.popleft()
             try:
                 runner.adopt(receipt, request())
             except Exception as error:
-                receipt.fail(error)
+                self._passage.call_back(receipt.fail(error))
         runner.urge()
+
+    def _fail_pending(self) -> None:
+        """Fail what was not handed over in time: no outcome would ever come."""
+        error = self._closed()
+        while self._pending:
+            with suppress(IndexError):  # Another thread has just taken the last one.
+                receipt, _ = self._pending.popleft()
+                self._passage.call_back(receipt.fail(error))
 
     # The barrier, and the end.
 
+    @overload
+    def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
+
+    @overload
+    def await_idle(self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS) -> None: ...
+
     def await_idle(
         self,
-        callback: Callable[[Outcome], object] | None = None,
-        timeout: float = AWAIT_IDLE_SECONDS,
-    ) -> Outcome:
-        """Wait until the store is idle (seed 7.6.1); false after ``timeout`` seconds, with reason.
+        *positional: Seconds | Callback,
+        timeout: Seconds = AWAIT_IDLE_SECONDS,
+        callback: Callback | None = None,
+    ) -> Outcome | None:
+        """Wait until the store is idle; see ``peermesh.Store.await_idle``.
 
-        With a ``callback`` it returns at once; the callback runs in the background thread.
+        A ``callback`` runs in a thread of its own, and may call anything.
         """
-        return self._portal.call(self._await_idle, callback, timeout)
+        how = barrier("await_idle", positional, timeout, callback)
+        try:
+            return self._passage.call(self._await_idle, how)
+        except StoreClosed as error:
+            if how.callback is not None:
+                raise
+            return Outcome(reached=False, reason=str(error), error=error)
 
-    async def _await_idle(
-        self, callback: Callable[[Outcome], object] | None, timeout: float
-    ) -> Outcome:
+    async def _await_idle(self, how: Barrier) -> Outcome | None:
         self._take()
-        return await self._handle.await_idle(timeout, callback)  # type: ignore[call-overload,no-any-return]  # one of two overloads
+        return await self._runner.wait(how)
 
     def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""
         if not self._is_closed:
             self._is_closed = True
-            self._portal.call(self._close)
+            with suppress(StoreClosed, *FAILURES):  # Then it is closed.
+                self._passage.call(self._close)
 
     async def _close(self) -> None:
         self._take()
         await self._handle.close()
+
+    # For the endpoint's life.
+
+    def ended(self) -> None:
+        """Take in that the endpoint is over, in whatever way."""
+        self._is_closed = True
+        self._fail_pending()
+
+    def forked(self) -> None:
+        """Lose what was asked, in a child process: the parent does it."""
+        self._is_closed = True
+        self._lock = threading.Lock()
+        error = self._closed()
+        while self._pending:
+            receipt, _ = self._pending.popleft()
+            receipt.lose(error)

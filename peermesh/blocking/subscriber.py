@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+import math
+import os
 import queue
 import threading
 import time
+import weakref
 from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Final, Self
 
+from endpoint import arguments
+from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import QUEUE_BYTES_MAX, Mailbox, Message, Pair
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.living import FAILURES, Passage
 from wire.errors import EndpointClosed
+from wire.topics import check_topic
 
 GATHER_DIVISOR: Final = 8
-"""A reader who waits is woken when an eighth of its queue is full, or nothing more follows at once:
-two threads that wake each other for every read of 128 KiB took a quarter more time for 10 KB."""
+"""A reader that waits is woken when an eighth of its queue is full, or nothing more follows at
+once: two threads that wake each other for every read of 128 KiB took a quarter more time for
+10 KB."""
+
+_new = tuple.__new__
+"""Names a pair at the cost of the interpreter's own constructor."""
+
+
+class _Signalled(deque[Pair]):
+    """Messages at hand, of a subscriber with a descriptor: it is told when the last one is gone."""
+
+    def __init__(self, settle: Callable[[], object]) -> None:
+        super().__init__()
+        self._settle = settle
+
+    def popleft(self) -> Pair:
+        pair = super().popleft()
+        if not self:
+            self._settle()
+        return pair
 
 
 class Subscriber(Closing):
@@ -25,62 +51,99 @@ class Subscriber(Closing):
     Safe to use from many threads at once: each message goes to one of them.
     """
 
-    def __init__(self, portal: Portal, loop: EndpointLoop, mailbox: Mailbox) -> None:
+    def __init__(
+        self, passage: Passage, loop: EndpointLoop, mailbox: Mailbox, topics: Iterable[str]
+    ) -> None:
         """Use ``Endpoint.subscribe``."""
-        self._portal = portal
+        self._passage = passage
         self._loop = loop
         self._mailbox = mailbox
+        self._topics = dict.fromkeys(topics)
+        """The prefixes that are wanted, for people to see."""
         self._ready: deque[Pair] = deque()
         self._wakeups: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._is_waiting = False
         self._is_closed = False
+        self._is_ended = False
+        """Whether the end of the endpoint closed it."""
         self._lock = threading.Lock()
+        self._release_soon = passage.guarded(self._release)
+        self._descriptor: int | None = None
+        self._close_descriptor: Callable[[], object] | None = None
+        self._settling = threading.Lock()
+        passage.hold(self)
 
-    def get(self, timeout: float | None = None) -> Message:
+    def __repr__(self) -> str:
+        """Show the topics, and how many messages wait."""
+        state = "closed " if self._is_closed else ""
+        waiting = self._mailbox.waiting + len(self._ready)
+        return f"<Subscriber {', '.join(list(self._topics))} {state}waiting={waiting}>"
+
+    def get(self, timeout: Seconds = None) -> Message:
         """Wait for the next message, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, and ``EndpointClosed`` when the subscriber is closed.
+        Raises ``TimeoutError`` then, and ``EndpointClosed`` when the subscriber is closed and read
+        to its end.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else _deadline(timeout)
         while True:
             try:
-                return tuple.__new__(Message, self._ready.popleft())
+                return _new(Message, self._ready.popleft())
             except IndexError:
                 self._refill(deadline)
 
-    def get_batch(self, timeout: float | None = None) -> list[Pair]:
-        """Wait for a message, and take all others that are there, too; raises as ``get`` does."""
+    def get_batch(self, timeout: Seconds = None) -> list[Pair]:
+        """Wait for a message, and take all others that are there, too; raises as ``get`` does.
+
+        Its messages are plain pairs of topic and data.
+        """
         first = self.get(timeout)
         return [first, *self.poll()]
 
     def poll(self) -> list[Pair]:
-        """Take all messages that are there, without waiting."""
+        """Take all messages that are there, as pairs of topic and data, without waiting."""
+        self._passage.check_process()
         with self._lock:
-            ready, self._ready = self._ready, deque()
+            ready = self._ready
+            is_signalled = self._descriptor is not None
+            self._ready = _Signalled(self._settle) if is_signalled else deque()
             batch = list(ready)
             while not self._mailbox.is_empty():
                 self._mailbox.take(batch)
             self._make_room()
+            self._settle()
         return batch
 
     def available(self) -> int:
         """Count the messages that are there."""
+        self._passage.check_process()
         return self._mailbox.waiting + len(self._ready)
 
     def add_topic(self, topic: str) -> None:
         """Want messages whose topic begins with this, too."""
-        self._portal.call_sync(self._loop.add_topics, self._mailbox, (topic,))
+        wanted = arguments.prefix("topic", topic)
+        self._change(self._loop.add_topics, wanted)
+        self._topics[wanted] = None
 
     def remove_topic(self, topic: str) -> None:
         """No longer want messages for the sake of this prefix."""
-        self._portal.call_sync(self._loop.remove_topics, self._mailbox, (topic,))
+        unwanted = check_topic(topic)
+        self._change(self._loop.remove_topics, unwanted)
+        self._topics.pop(unwanted, None)
+
+    def _change(self, change: Callable[[Mailbox, Iterable[str]], None], topic: str) -> None:
+        if self._is_closed and not self._is_ended:
+            raise EndpointClosed("the subscriber is closed: subscribe anew")
+        self._passage.call_sync(change, self._mailbox, (topic,))
 
     @property
     def dropped(self) -> int:
-        """Messages dropped because nobody read them for the stall time."""
+        """Messages dropped because the subscriber was not read for the stall time."""
         return self._mailbox.dropped
 
     def _refill(self, deadline: float | None) -> None:
+        if self._passage.is_here():
+            raise RuntimeError("get() would wait for its own thread: call it in another one")
         with self._lock:
             mailbox = self._mailbox
             while not self._ready:
@@ -88,15 +151,22 @@ class Subscriber(Closing):
                     mailbox.take(self._ready)
                     continue
                 if self._is_closed:
-                    raise EndpointClosed("the subscriber is closed, and was read to its end")
+                    raise self._closed()
                 self._wait(deadline)
             self._make_room()
+            self._settle()
+
+    def _closed(self) -> Exception:
+        text = "the subscriber is closed, and was read to its end: subscribe anew"
+        return self._passage.await_error(text) if self._is_ended else EndpointClosed(text)
 
     def _wait(self, deadline: float | None) -> None:
         # The order matters: the loop looks at the flag after it has put a group in.
         self._is_waiting = True
         if not self._mailbox.is_empty() or self._is_closed:
             return
+        # The loop may have held up publishers just after this thread took what filled the mailbox.
+        self._make_room()
         timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
             self._wakeups.get(timeout=timeout)
@@ -107,15 +177,57 @@ class Subscriber(Closing):
     def _make_room(self) -> None:
         if self._mailbox.is_holding and self._mailbox.has_room:
             self._mailbox.is_holding = False
-            self._portal.soon(self._release)
+            with suppress(EndpointClosed):  # Then no publishers wait.
+                self._passage.soon(self._release_soon)
 
     def _release(self) -> None:
         self._loop.release(self._mailbox)
+
+    # A descriptor to wait for.
+
+    def fileno(self) -> int:
+        """Give a descriptor that is readable while messages wait, for ``select`` and its like.
+
+        It is readable at the end, too, when ``get`` says that no more come. Leave the reading of it
+        to the subscriber, and the closing to ``close``. Linux has such descriptors, other systems
+        have not.
+        """
+        self._passage.check_process()
+        with self._lock:
+            if self._descriptor is None:
+                if self._is_closed:
+                    raise self._closed()
+                self._signal(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+            assert self._descriptor is not None
+            return self._descriptor
+
+    def _signal(self, descriptor: int) -> None:
+        self._close_descriptor = weakref.finalize(self, os.close, descriptor)
+        ready, self._ready = self._ready, _Signalled(self._settle)
+        while ready:
+            with suppress(IndexError):  # Another thread has just taken the last one.
+                self._ready.append(ready.popleft())
+        self._descriptor = descriptor
+        self._settle()
+
+    def _settle(self) -> None:
+        """Have the descriptor readable while there is something to read, and only then."""
+        if self._descriptor is None:
+            return
+        with self._settling:
+            if self._descriptor is None:
+                return
+            with suppress(BlockingIOError):
+                os.eventfd_read(self._descriptor)
+            if self._ready or not self._mailbox.is_empty() or self._is_closed:
+                os.eventfd_write(self._descriptor, 1)
 
     # For the loop, in its thread.
 
     def wake(self, *, more_follows: bool) -> None:
         """There is something to read: let it gather, if more follows at once."""
+        if self._descriptor is not None:
+            self._settle()
         if self._is_waiting and not (more_follows and self._is_little()):
             self._is_waiting = False
             self._wakeups.put(None)
@@ -132,16 +244,44 @@ class Subscriber(Closing):
         return len(self._ready)
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """Take in that the endpoint ends, and nothing comes any more."""
+        self._is_ended = True
+        self._finish()
+
+    def _finish(self) -> None:
         if not self._is_closed:
             self._is_closed = True
             self._loop.remove_topics(self._mailbox, None)
             self._wakeups.put(None)
+            self._settle()
 
     def close(self) -> None:
         """Want nothing any more. What is there can still be read."""
         if not self._is_closed:
-            self._portal.call_sync(self.end)
+            with suppress(EndpointClosed):  # Then it is closed.
+                self._passage.call_sync(self._finish)
+        with self._settling:
+            self._descriptor = None
+            if self._close_descriptor is not None:
+                self._close_descriptor()
+
+    # For the endpoint's life.
+
+    def ended(self) -> None:
+        """Take in that the endpoint is over, in whatever way."""
+        if not self._is_closed:
+            self._is_closed = self._is_ended = True
+            self._wakeups.put(None)
+            self._settle()
+
+    def forked(self) -> None:
+        """Forget the messages in a child process: they are the parent's."""
+        self._is_closed = self._is_ended = True
+        self._lock, self._settling = threading.Lock(), threading.Lock()
+        self._ready, self._mailbox = deque(), Mailbox()
+        self._descriptor = None
+        if self._close_descriptor is not None:
+            self._close_descriptor()
 
     def __iter__(self) -> Self:
         """Iterate until the subscriber or its endpoint is closed."""
@@ -150,9 +290,16 @@ class Subscriber(Closing):
     def __next__(self) -> Message:
         """Wait for the next message."""
         try:
-            return tuple.__new__(Message, self._ready.popleft())
+            return _new(Message, self._ready.popleft())
         except IndexError:
             try:
                 return self.get()
+            except FAILURES:
+                raise
             except EndpointClosed:
                 raise StopIteration from None
+
+
+def _deadline(timeout: Seconds) -> float | None:
+    seconds = arguments.seconds("timeout", timeout)
+    return None if seconds == math.inf else time.monotonic() + min(seconds, threading.TIMEOUT_MAX)

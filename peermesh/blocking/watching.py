@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Generic, Protocol, TypeVar
 
+from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.events import StoreEvent
 from endpoint.mailbox import Missed
 from endpoint.watching import Watch as CoreWatch, WatchItem
-from peermesh.blocking.portal import Portal
+from peermesh.blocking.living import FAILURES, Passage
 from wire.errors import RequestTimeout, StoreClosed
 
 ItemT = TypeVar("ItemT")
@@ -18,7 +20,7 @@ ItemT = TypeVar("ItemT")
 class Source(Protocol[ItemT]):
     """A stream of a store in the portal's thread."""
 
-    async def get(self, timeout: float | None = None) -> ItemT:
+    async def get(self, timeout: Seconds = None) -> ItemT:
         """Wait for the next item."""
 
     def poll(self) -> list[ItemT]:
@@ -31,27 +33,32 @@ class Source(Protocol[ItemT]):
 class _Stream(Closing, Generic[ItemT]):
     """What events and watches have in common."""
 
-    def __init__(self, portal: Portal, core: Source[ItemT]) -> None:
-        self._portal = portal
+    def __init__(self, passage: Passage, core: Source[ItemT]) -> None:
+        self._passage = passage
         self._core = core
 
-    def get(self, timeout: float | None = None) -> ItemT:
+    def get(self, timeout: Seconds = None) -> ItemT:
         """Wait for the next one, for ``timeout`` seconds at most; then ``RequestTimeout``.
 
         Raises ``StoreClosed`` when no more can come.
         """
         try:
-            return self._portal.call(self._core.get, timeout)
+            return self._passage.call(self._core.get, timeout)
         except TimeoutError as error:
             raise RequestTimeout(str(error)) from None
 
     def poll(self) -> list[ItemT]:
         """Take what is there, without waiting."""
-        return self._portal.call_sync(self._core.poll)
+        return self._passage.call_sync(self._core.poll)
 
     def close(self) -> None:
         """Follow no longer."""
-        self._portal.call_sync(self._core.close)
+        with suppress(StoreClosed, *FAILURES):  # Then it is closed.
+            self._passage.call_sync(self._core.close)
+
+    def __repr__(self) -> str:
+        """Show the store, and what waits or was given."""
+        return self._passage.show(type(self).__name__, self._core)
 
     def __iter__(self) -> Iterator[ItemT]:
         """Iterate until it, or the store, is closed."""
@@ -69,9 +76,9 @@ class Events(_Stream[StoreEvent | Missed]):
 class Watch(_Stream[WatchItem]):
     """What there is, a mark, and then every commit; see ``Store.watch``."""
 
-    def __init__(self, portal: Portal, core: CoreWatch) -> None:
+    def __init__(self, passage: Passage, core: CoreWatch) -> None:
         """Use ``Store.watch``."""
-        super().__init__(portal, core)
+        super().__init__(passage, core)
         self._watch = core
 
     @property

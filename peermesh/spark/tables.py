@@ -63,7 +63,7 @@ def _at_one_moment(reader: Reader) -> list[Entry] | None:
 
 def _entries_of_copy(store: Store) -> list[Entry]:
     """Give all entries of a copy, in one go of its loop: nothing happens in between."""
-    portal, core = store.inside()
+    passage, core = store.inside()
 
     def take() -> list[Entry]:
         found: list[Entry] = []
@@ -75,4 +75,4 @@ def _entries_of_copy(store: Store) -> list[Entry]:
                 return found
             span = span.after(page.continuation)
 
-    return portal.call_sync(take)
+    return passage.call_sync(take)

@@ -73,6 +73,21 @@ def test_who_waits_is_woken_for_much_or_for_the_last(size: int, *, more_follows:
         assert got.get(timeout=WAIT) == ("/t", b"x")
 
 
+def test_publishers_that_are_held_up_too_late_are_let_go() -> None:
+    """The loop may hold them up just after the reader has taken all, and waits for more."""
+    with broker.Endpoint() as endpoint, endpoint.subscribe("/t") as subscriber:
+        reader = threading.Thread(target=list, args=(subscriber,))
+        reader.start()
+        while not subscriber._is_waiting:
+            threading.Event().wait(0.001)
+        subscriber._mailbox.is_holding = True
+        subscriber.wake(more_follows=False)
+        while subscriber._mailbox.is_holding:
+            threading.Event().wait(0.001)
+    reader.join(WAIT)
+    assert not reader.is_alive()
+
+
 def test_what_is_there_when_the_time_is_over_is_read() -> None:
     with broker.Endpoint() as endpoint, endpoint.subscribe("/t") as subscriber:
         got: queue.SimpleQueue[object] = queue.SimpleQueue()

@@ -1,0 +1,230 @@
+"""An endpoint's life in the portal's loop, and the passages by which its handles reach it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from inspect import iscoroutine
+from typing import Final, Protocol, TypeVar, cast
+from weakref import WeakSet
+
+from endpoint import forking
+from endpoint.endpoint import GRACE_SECONDS, Endpoint as Core
+from peermesh.blocking.portal import Portal
+from peermesh.doors.room import Finish, Room, Task, logger
+from wire.errors import EndpointClosed, EndpointFailed, ForkedEndpoint, MeshError, StoreClosed
+
+Result = TypeVar("Result")
+
+FAILURES: Final = (EndpointFailed, ForkedEndpoint)
+"""Ends of an endpoint that are no end of a loop over its messages: that raises them."""
+
+
+class Held(Protocol):
+    """A handle that has something of its own, which calls find without crossing."""
+
+    def forked(self) -> None:
+        """Let go of it: this is a child process. Takes no lock."""
+
+    def ended(self) -> None:
+        """Let go of it: the endpoint is over. Called in the portal's thread."""
+
+
+class Life:
+    """One endpoint in the portal's loop, from ``open`` to ``close``."""
+
+    def __init__(self, core: Core) -> None:
+        """Prepare for ``core``."""
+        self.core = core
+        self.portal = Portal.acquire()
+        self.room = Room(core)
+        self.held: WeakSet[Held] = WeakSet()
+        self.is_closing = False
+        """Whether ``close`` was called; the endpoint goes on until all has left."""
+        self.grace = GRACE_SECONDS
+        """How long the end may take."""
+        self.over = threading.Event()
+        core.loop.callbacks.run = self._run_callback
+
+    def open(self, leave: Task, *tasks: Task) -> None:
+        """Enter the endpoint, and wait until it is open; see ``Room.live`` for the arguments."""
+
+        def begin(opened: Finish) -> None:
+            self.portal.lodgers[self] = None
+            self.portal.spawn(partial(self._live, opened, leave, *tasks))
+
+        try:
+            self.portal.cross(begin, lambda _: self.room.close())
+        except EndpointClosed as error:
+            raise self.shown(error) from self.room.failure
+
+    async def _live(self, opened: Finish, leave: Task, *tasks: Task) -> None:
+        await self.room.live(opened, leave, *tasks)
+        self._end()
+        self.portal.leave()
+        self.over.set()
+
+    def _end(self) -> None:
+        self.portal.lodgers.pop(self, None)
+        for held in list(self.held):
+            held.ended()
+
+    def close(self, grace: float) -> None:
+        """End the endpoint, and wait until it is over; does nothing in a child process."""
+        if self.portal.is_forked:
+            return
+        if self.portal.is_here():
+            raise RuntimeError("shutdown would wait for its own thread: call it in another one")
+        self.begin_exit(grace)
+        self.over.wait()
+        self.portal.join()
+
+    def begin_exit(self, grace: float, *, is_quiet: bool = False) -> None:
+        """Begin to end the endpoint, unless that was begun before."""
+        if not self.is_closing:
+            self.is_closing, self.grace, self.room.is_quiet = True, grace, is_quiet
+            try:
+                self.portal.soon(self.room.close)
+            except EndpointClosed:  # The loop died.
+                self.over.set()
+
+    def await_exit(self, timeout: float) -> None:
+        """Wait for the end for so many seconds, if it began as the process' end did."""
+        if self.room.is_quiet:
+            self.over.wait(timeout)
+
+    def died(self, error: BaseException) -> None:
+        """Take in that the loop is gone."""
+        self.room.died(error)
+        self._end()
+        self.over.set()
+
+    def forked(self) -> None:
+        """Refuse what is asked from now on: this is a child process."""
+        for held in list(self.held):
+            held.forked()
+
+    def shown(self, error: EndpointClosed) -> EndpointClosed:
+        """Give the error that says why the endpoint is closed, if ``error`` only says that."""
+        if self.portal.is_forked:
+            return forking.error()
+        return self.room.error() if self.room.is_over else error
+
+    # Callbacks.
+
+    def _run_callback(self, callback: Callable[..., object], values: tuple[object, ...]) -> None:
+        self.portal.callbacks.put(partial(self._call, callback, values))
+
+    def _call(self, callback: Callable[..., object], values: tuple[object, ...]) -> None:
+        """Run a user's callback, in its own thread; what it raises is told, and ends nothing."""
+        try:
+            result = callback(*values)
+            if iscoroutine(result):
+                result.close()
+                raise TypeError("a callback of the blocking API is a plain function, not async")
+        except BaseException as error:
+            failed = partial(self.core.loop.callbacks.failed, callback, error)
+            try:
+                self.portal.soon(self.room.guarded(failed))
+            except EndpointClosed:  # With nobody left to be told.
+                logger.exception("a callback raised")
+
+
+class Passage:
+    """The way of one handle to its endpoint, from any thread.
+
+    Whatever ended the endpoint, calls raise ``EndpointClosed``; or for stores, ``StoreClosed``.
+    """
+
+    def __init__(self, life: Life, store: str = "") -> None:
+        """Lead to an endpoint. ``store`` says what the handle is of, as in ``"store cities"``."""
+        self._life = life
+        self._portal = life.portal
+        self._room = life.room
+        self._store = store
+        self.soon: Final = life.portal.soon
+        self.guarded: Final = life.room.guarded
+
+    def of(self, store: str) -> Passage:
+        """Give the passage of a store's handle."""
+        return Passage(self._life, store)
+
+    def call(self, function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
+        """Run an async function over there, and wait for its result."""
+        return self._cross(partial(self._room.begin, partial(function, *arguments)))
+
+    def call_sync(self, function: Callable[..., Result], *arguments: object) -> Result:
+        """Run a function over there, and wait for its result."""
+        return self._cross(partial(self._room.look, partial(function, *arguments)))
+
+    def _cross(self, begin: Callable[[Finish], object]) -> Result:  # type: ignore[type-var]  # that of the function
+        try:
+            return cast("Result", self._portal.cross(begin, self._room.cancel))
+        except EndpointClosed as error:
+            shown = self._shown(error)
+            raise shown from shown.__cause__
+
+    def start(self, task: Task) -> None:
+        """Start a task over there that ends with the endpoint; nothing is told of its end."""
+        self.call_sync(self._room.begin, task, lambda _: None)
+
+    def hold(self, handle: Held) -> None:
+        """Tell a handle of the endpoint's end, and of forks."""
+        self._life.held.add(handle)
+
+    def is_here(self) -> bool:
+        """Tell whether this is the portal's thread, which nothing may block."""
+        return self._portal.is_here()
+
+    def call_back(self, callbacks: Sequence[Callable[[], object]]) -> None:
+        """Have a user's callbacks run; over there only."""
+        for callback in callbacks:
+            self._life.core.loop.callbacks.call(callback)
+
+    def check_process(self) -> None:
+        """Raise ``ForkedEndpoint`` in a child process, for calls that do not cross."""
+        if self._portal.is_forked:
+            raise forking.error()
+
+    @property
+    def is_forked(self) -> bool:
+        """Tell whether this is a child process."""
+        return self._portal.is_forked
+
+    def check(self) -> None:
+        """Raise what calls raise, if the endpoint is closed or is being closed."""
+        if self._portal.is_forked or self._life.is_closing or self._room.is_over:
+            raise self.error()
+
+    def error(self) -> MeshError:
+        """Give what calls raise once the endpoint is closed."""
+        return self._shown(self._room.error())
+
+    def await_error(self, text: str) -> MeshError:
+        """Give what calls raise once the endpoint's loop has ended, when it is known why."""
+        if not self._portal.is_forked:
+            self._life.over.wait()
+        return self._shown(EndpointClosed(text))
+
+    def better(self, error: Exception) -> Exception:
+        """Give the error that ended the endpoint instead of what follows from it."""
+        found = self._life.shown(EndpointClosed())
+        return found if isinstance(found, FAILURES) else error
+
+    def show(self, name: str, core: object) -> str:
+        """Give the repr of a handle: that of its twin over there while the endpoint lives."""
+        if self._portal.is_forked:
+            return f"<{name} of the parent process>"
+        if self._room.is_over:
+            return f"<{name} {'closed' if self._room.failure is None else 'failed'}>"
+        try:
+            return repr(core)
+        except RuntimeError:  # It changed meanwhile, in its own thread.
+            return f"<{name}>"
+
+    def _shown(self, error: EndpointClosed) -> MeshError:
+        error = self._life.shown(error)
+        if not self._store or isinstance(error, FAILURES):
+            return error
+        return StoreClosed(f"{self._store} is closed: {error}")
