@@ -100,6 +100,7 @@ def test_what_a_child_inherits_says_so_at_every_call() -> None:
         assert isinstance(store, blocking.Store)
         clone = endpoint.attach_clone("without a master", mutation_buffer_interval=3_600)
         receipt = clone.put("k", 1)
+        assert not clone.await_idle(0)  # The loop has taken it.
 
         def ask() -> str:
             found = complaints(handles, (ForkedEndpoint,))

@@ -214,6 +214,16 @@ def test_receipts_have_an_outcome_when_the_loop_dies() -> None:
     endpoint.shutdown()
 
 
+def test_what_the_end_overtakes_has_an_outcome() -> None:
+    endpoint = blocking.Endpoint()
+    store = endpoint.attach_master("s")
+    store._is_armed = True  # As if another thread were about to wake the loop, and came too late.
+    receipt = store.put("k", 1)
+    endpoint.shutdown()
+    with pytest.raises(StoreClosed):
+        receipt.result(WAIT)
+
+
 Mistake = Callable[[Any, Any, Any], object]
 
 MISTAKES: dict[str, Mistake] = {

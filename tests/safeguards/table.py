@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
+from tests.safeguards.table_doors import DOORS
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_logs import LOG_SUCCESSION
@@ -712,6 +713,7 @@ SAFEGUARDS = [
     *LOG_SUCCESSION,
     *ENDPOINT,
     *LIFE,
+    *DOORS,
     *FACE,
     *BROKERS,
     *GATEWAYS,
