@@ -6,15 +6,12 @@ Imported when the first store is attached: an endpoint without stores does witho
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import trio
-
 from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend
+from endpoint.disk import reading
 from endpoint.guarding import Guarding
 from endpoint.proxy_runner import ProxyRunner
 from endpoint.storage_keys import take_keys
@@ -76,17 +73,6 @@ def make_backend(
         raise BackendFailure("an SQLite store needs the option path=FILE") from None
     except TypeError as error:
         raise BackendFailure(f"an SQLite store cannot be set up like this: {error}") from None
-
-
-@asynccontextmanager
-async def closed_on_failure(close: Callable[[], None]) -> AsyncIterator[None]:
-    """Let go of a backend if nobody becomes its owner within the block."""
-    try:
-        yield
-    except BaseException:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(close)
-        raise
 
 
 def check_open(loop: EndpointLoop) -> None:
@@ -156,8 +142,8 @@ class Attachments:
         self._check(name, hears, speaks)
         keeper = make_backend(backend, name, dict(options), self._around.open_file)
         epoch_min = started_at(self._around.now_ns())
-        async with closed_on_failure(keeper.close):
-            loaded = await trio.to_thread.run_sync(keeper.load, epoch_min)
+        async with reading(partial(keeper.load, epoch_min), keeper.close) as load:
+            loaded = await load()
             durable, now_ns = keeper.is_durable, self._around.now_ns()
             self._check(name, hears, speaks)
             core = Master(
@@ -245,4 +231,4 @@ class Attachments:
         check_open(self._loop)
         runner.guarding = self._guarding(runner.name)
         self._loop.add_store(runner.hears, runner)
-        self._loop.start_task(runner.flush_forever)
+        runner.start_task(runner.flush_forever)

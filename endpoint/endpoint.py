@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -24,6 +25,7 @@ from endpoint.attaching import (
     topics_of,
 )
 from endpoint.barriers import Barrier, Callback, Seconds, barrier
+from endpoint.connection import LAST_WORDS_SECONDS
 from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
@@ -35,11 +37,13 @@ from endpoint.peering import Peering
 from endpoint.proving import Proving, make_signer
 from endpoint.publisher import Publisher
 from endpoint.settings import Settings, authorise
+from endpoint.shielding import shielded
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent, credentials_event
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
+from endpoint.tasks import FINISH_SECONDS
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.ticket import JoinTicket
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
     from endpoint.log_attachments import LogAttachments
     from endpoint.store import Store
     from endpoint.store_proxy import StoreProxy
+
+logger = logging.getLogger("peermesh.endpoint")
 
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""
@@ -86,9 +92,11 @@ NAMES_MAX: Final = 8
 class Endpoint:
     """One participant of the mesh: ``async with Endpoint() as endpoint``.
 
-    It listens, peers with others, publishes, subscribes, and holds stores. Leaving the block waits
-    until the peers have what was published before, for some seconds at most. Until then it works,
-    even when the block is cancelled: what is shielded can use it to put things in order.
+    It listens, peers with others, publishes, subscribes, and holds stores. Leaving the block does
+    what ``shutdown`` does, in about ``GRACE_SECONDS`` and one more at most, and up to
+    ``FINISH_SECONDS`` longer if a disk does not answer: this also holds within a
+    ``trio.move_on_after`` of less. Until then it works, even when the block is cancelled: what is
+    shielded can use it to put things in order. A second Ctrl-C leaves at once.
     """
 
     def __init__(
@@ -210,38 +218,54 @@ class Endpoint:
     async def shutdown(self, grace: Seconds = GRACE_SECONDS) -> None:
         """End: no new peers, then the stores, then all that was published leaves.
 
-        Waits for ``grace`` seconds at most for stores, and as long for peers that do not answer.
-        May be called twice.
+        Waits for ``grace`` seconds at most for stores and peers that do not answer, and for some
+        seconds more for a disk in the middle of a write. May be called twice.
         """
         grace = arguments.seconds("grace", grace, default=GRACE_SECONDS)
         if self.loop.is_open:
             self.loop.is_open = False
-            try:
-                await self._leave(grace)
-            finally:
-                self.loop.end()
-                self._ended.set()
-        elif self._nursery is not None:
-            with trio.CancelScope(shield=True):
+            # In a task of the endpoint: whatever becomes of the caller, it comes to its end. Only
+            # an interrupt, which no shield keeps away, leaves everything at once.
+            self.loop.start_task(self._leave, grace)
+        if self._nursery is not None:
+            with shielded("the endpoint to leave", 2 * (grace + FINISH_SECONDS)):
                 await self._ended.wait()
 
     async def _leave(self, grace: float) -> None:
+        try:
+            await self._part_in_order(grace)
+        finally:
+            self.loop.end()
+            self._ended.set()
+
+    async def _part_in_order(self, grace: float) -> None:
+        """Let go of listeners, stores and peers: within ``grace`` seconds if disks answer."""
         for scope in list(self._addresses):
             scope.cancel()
         for dialer in list(self._dialers.values()):
             dialer.stop()
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + grace):
+        deadline = trio.current_time() + grace
+        with trio.CancelScope(deadline=deadline):
             async with trio.open_nursery() as nursery:
                 for topic in list(self.loop.stores):
-                    nursery.start_soon(self.loop.close_store, topic, grace / 2)
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + grace):
+                    nursery.start_soon(self._close_store, topic, grace / 2)
+        # What a slow disk has taken of the time is not at the expense of what was published.
+        with trio.CancelScope(deadline=max(deadline, trio.current_time() + grace / 2)):
             async with trio.open_nursery() as nursery:
                 for peering in self.loop.peerings.values():
                     nursery.start_soon(self.loop.drain, peering)
         self.loop.publication.close()
         self.loop.part_all(ErrorCode.SHUTTING_DOWN, "the endpoint shuts down")
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + GRACE_SECONDS):
+        with trio.move_on_after(2 * LAST_WORDS_SECONDS):
             await self.loop.quiet()
+        with trio.move_on_after(FINISH_SECONDS):
+            await self.loop.tasks.all_finished()
+
+    async def _close_store(self, topic: str, grace: float) -> None:
+        try:
+            await self.loop.close_store(topic, grace)
+        except Exception:
+            logger.exception("a store could not be closed; all else is left in order")
 
     def _part(self, peering: Peering, reason: str, code: ErrorCode = ErrorCode.NONE) -> None:
         self.loop.part(peering, StatusCode.PEER_REMOVED, code, reason)

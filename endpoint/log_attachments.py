@@ -12,10 +12,9 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import trio
-
 from endpoint.attaching import PATIENCE_SECONDS, Backend
-from endpoint.attachments import check_open, check_replicas, closed_on_failure
+from endpoint.attachments import check_open, check_replicas
+from endpoint.disk import reading
 from endpoint.guarding import Guarding
 from endpoint.log import Log
 from endpoint.log_collector import collect
@@ -121,8 +120,8 @@ class LogAttachments:
         retention = take_retention(options)
         keeper = make_log_backend(backend, name, options)
         load = partial(keeper.load_keeper, started_at(self._around.now_ns()), partitions)
-        async with closed_on_failure(keeper.close):
-            loaded = await trio.to_thread.run_sync(load)
+        async with reading(load, keeper.close) as read:
+            loaded = await read()
             self._check_keeper(name)
             core: Keeper | Follower
             if loaded.role is Role.KEEPER:
@@ -160,8 +159,8 @@ class LogAttachments:
         keeper = make_log_backend(backend, name, dict(options))
         stale_seconds, seconds = times
         patience = Patience(seconds, stale_seconds)
-        async with closed_on_failure(keeper.close):
-            loaded = await trio.to_thread.run_sync(_load_copy, keeper)
+        async with reading(partial(_load_copy, keeper), keeper.close) as read:
+            loaded = await read()
             self._check_reader(name, "read")
             core = patience.follower(self._entity(), loaded, self._around.now_ns())
             runner = self._run(core, name, keeper, patience)
@@ -215,4 +214,4 @@ class LogAttachments:
 
     def _collect(self, log: Log, topics: Sequence[str]) -> None:
         if topics:
-            self._loop.start_task(collect, log, self._subscribe(*topics))
+            log.runner.start_task(collect, log, self._subscribe(*topics))

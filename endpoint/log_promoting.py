@@ -9,8 +9,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import trio
-
 from stores.effects import Deposed
 from stores.epochs import promoted, started_at, term_of
 from stores.log.changes import LogChanges, Role
@@ -59,8 +57,8 @@ async def promote(
     runner.is_changing_role = True
     try:
         await _stand_still(runner, follower)
-        with trio.CancelScope(shield=True):
-            await runner.commit_role(follower.copy.promote(epoch))
+        change = follower.copy.promote(epoch)
+        await runner.finish_task("its promotion to be durable", runner.commit_role, change)
         ends = _lead(runner, follower, epoch, (retention, replicas))
     except BackendFailure as error:
         runner.carry_out(follower.commit_failed(0, str(error)))
@@ -103,12 +101,11 @@ async def step_down(runner: LogRunner, deposed: Deposed) -> None:
     """
     keeper = runner.log
     assert isinstance(keeper, Keeper), keeper
-    with trio.CancelScope(shield=True):
-        await runner.await_commits()
-        try:
-            await runner.commit_role(LogChanges(role=Role.DEPOSED, known_epoch=deposed.epoch))
-        except BackendFailure as error:
-            logger.error("log %s: %s", runner.name, error)
+    await runner.await_commits()
+    try:
+        await runner.commit_role(LogChanges(role=Role.DEPOSED, known_epoch=deposed.epoch))
+    except BackendFailure as error:
+        logger.error("log %s: %s", runner.name, error)
     legacy = keeper.legacy(deposed.epoch)
     now_ns = runner.now_ns()
     follower = runner.patience.follower(keeper.entity, legacy, now_ns, keeper.requests)

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, Protocol, cast
 import trio
 
 from endpoint.attaching import PATIENCE_SECONDS, STALE_SECONDS
+from endpoint.disk import describe, log_failure, on_disk
 from endpoint.log_promoting import step_down
 from endpoint.status import StatusCode
 from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
@@ -87,9 +88,6 @@ class LogHost(StoreHost, Protocol):
     def add_store(self, topic: str, store: StoreRunner) -> None:
         """Have a log hear the commands on a topic."""
 
-    def drop_store(self, topic: str) -> None:
-        """Have nobody hear them any more."""
-
 
 class LogRunner(StoreRunner):
     """One log of an endpoint at work."""
@@ -143,7 +141,7 @@ class LogRunner(StoreRunner):
         except LimitExceeded:
             self._log_host.drop_store(self.hears)
             raise
-        self._host.start_task(self.flush_forever)
+        self.start_task(self.flush_forever)
 
     def _hear_more(self) -> None:
         if self._topics.also_hears is not None:
@@ -169,7 +167,7 @@ class LogRunner(StoreRunner):
         self.grown.unpark_all()
 
     async def commit_role(self, changes: LogChanges) -> None:
-        """Make a change of the role durable; raises ``BackendFailure``. Shield it."""
+        """Make a change of the role durable; raises ``BackendFailure``. Finish it."""
         assert self.backend is not None, "a log without a backend has one role"
         assert not self._is_committing, "wait until nothing is on its way to the disk"
         if not self.backend.is_durable:
@@ -177,7 +175,7 @@ class LogRunner(StoreRunner):
             return
         self._is_committing = True
         try:
-            await trio.to_thread.run_sync(self.backend.commit, changes)
+            await on_disk(self.backend.commit, changes)
         finally:
             self._is_committing = False
             self.changed.unpark_all()
@@ -194,7 +192,7 @@ class LogRunner(StoreRunner):
 
     def _on_deposed(self, effect: Deposed) -> None:
         self.is_changing_role = True
-        self._host.start_task(step_down, self, effect)
+        self.start_task(step_down, self, effect)
 
     def tell_deposed(self, effect: Deposed) -> None:
         """Say that a follower is in the keeper's place now."""
@@ -270,7 +268,7 @@ class LogRunner(StoreRunner):
         assert isinstance(self.log, Keeper | Follower), self.log
         if self.backend.is_durable:
             self._is_committing = True
-            self._host.start_task(self._commit_log, effect)
+            self.start_task(self._commit_log, effect)
             return []
         self.backend.commit(effect.changes)
         return self.log.persisted(effect.token)
@@ -279,17 +277,16 @@ class LogRunner(StoreRunner):
         assert self.backend is not None
         assert isinstance(self.log, Keeper | Follower), self.log
         try:
-            # Shielded: a commit that is under way is finished, whatever ends around it.
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self.backend.commit, effect.changes)
-        except BackendFailure as error:
-            logger.error("log %s: %s", self.name, error)
+            await on_disk(self.backend.commit, effect.changes)
+        except Exception as error:
+            log_failure("log", self.name, error)
+            self.carry_out(self.log.commit_failed(effect.token, describe(error)))
+            return
+        finally:
             self._is_committing = False
-            self.carry_out(self.log.commit_failed(effect.token, str(error)))
-        else:
-            self._is_committing = False
-            self.carry_out(self.log.persisted(effect.token))
-            self.settle()
+            self.changed.unpark_all()
+        self.carry_out(self.log.persisted(effect.token))
+        self.settle()
         self.changed.unpark_all()
 
     def _read_for(self, reader: EntityId, query: Fetch | TimeQuery) -> list[LogEffect]:
@@ -302,7 +299,7 @@ class LogRunner(StoreRunner):
         elif not self.backend.is_durable:
             found = self.backend.find(query.partition, query.timestamp_ns)
             return self.log.was_read(reader, query, (), found)
-        self._host.start_task(self._read_from_disk, self.log, reader, query)
+        self.start_task(self._read_from_disk, self.log, reader, query)
         return []
 
     async def _read_from_disk(
@@ -315,7 +312,7 @@ class LogRunner(StoreRunner):
             if isinstance(query, Fetch):
                 runs = await self.read(query)
             else:
-                found = await trio.to_thread.run_sync(
+                found = await on_disk(
                     self.backend.find, query.partition, query.timestamp_ns, limiter=self._readers
                 )
         except BackendFailure:
@@ -335,9 +332,7 @@ class LogRunner(StoreRunner):
         runs: list[Run] = []
         size = query.size_max
         for partition, offset, end in readable(self.log, query):
-            more = await trio.to_thread.run_sync(
-                self.backend.read, partition, offset, size, limiter=self._readers
-            )
+            more = await on_disk(self.backend.read, partition, offset, size, limiter=self._readers)
             more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
             size -= sum(len(run.body) for run in more)
             runs += more
@@ -347,10 +342,18 @@ class LogRunner(StoreRunner):
 
     async def close(self) -> None:
         """Say goodbye, and let go of the backend."""
-        with trio.CancelScope(shield=True):
-            while self.is_changing_role:
-                await self.changed.park()
+        while self.is_changing_role and self.error is None:
+            await self.changed.park()
         await super().close()
+        self._end_reads()
+
+    def fail(self, error: Exception) -> None:
+        """End this log, and nothing else, for an error that nothing here expects."""
+        super().fail(error)
+        self.end_change()
+        self._end_reads()
+
+    def _end_reads(self) -> None:
         for number in list(self._answers):
             self._answered[number] = _closed(number)
             self._answers[number].set()
@@ -413,6 +416,10 @@ class Ear:
 
     def discovered(self, endpoint: EndpointId) -> None:
         """The runner hears of it already."""
+
+    def fail(self, error: Exception) -> None:
+        """The runner failed at what came."""
+        self._runner.fail(error)
 
     async def finish(self) -> None:
         """There is nothing to wait for."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import trio
 
+from endpoint.disk import on_disk
 from endpoint.log_runner import TICKS_PER_SECOND, LogRunner, readable
 from endpoint.receipts import store_error
 from stores.log.follower import Follower
@@ -110,7 +111,7 @@ class LocalSource:
         backend = self._runner.backend
         assert backend is not None
         span = self._log.partitions[partition].span
-        found = await trio.to_thread.run_sync(backend.find, partition, timestamp_ns)
+        found = await on_disk(backend.find, partition, timestamp_ns)
         return span.end if found is None else min(max(found, span.start), span.end)
 
 

@@ -106,6 +106,7 @@ class EndpointLoop:
         self.tasks = Tasks()
         self.start_task = self.tasks.start
         self.callbacks = Callbacks(self.start_task, self.emit)
+        self.finish_task = self.tasks.finish
         self.is_open = False
         """Whether peers, stores and logs may come: false before it begins, and once it leaves."""
         self.busy_poll_seconds = settings.busy_poll_microseconds / 1e6
@@ -277,7 +278,7 @@ class EndpointLoop:
             return
         with trio.move_on_after(grace):
             await store.finish()
-        await store.close()
+        await self.tasks.finish(f"store {store.name} to be closed", store.close)
         self.drop_store(store.hears)
 
     def drop_store(self, topic: str) -> None:
@@ -297,7 +298,7 @@ class EndpointLoop:
     def _tell_stores(self, event: StatusEvent) -> None:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:
             for store in list(self.stores.values()):
-                store.unreachable(event.endpoint)
+                self._drive(store, store.unreachable, event.endpoint)
         elif event.status is StatusCode.ENDPOINT_DISCOVERED and event.endpoint is not None:
             self._discovered.append(event.endpoint)
 
@@ -306,7 +307,15 @@ class EndpointLoop:
         discovered, self._discovered = self._discovered, []
         for endpoint in discovered:
             for store in list(self.stores.values()):
-                store.discovered(endpoint)
+                self._drive(store, store.discovered, endpoint)
+
+    @staticmethod
+    def _drive(store: StoreRunner, step: Callable[..., None], *arguments: object) -> None:
+        """Have a store do something; an error that nothing expects ends that store alone."""
+        try:
+            step(*arguments)
+        except Exception as error:
+            store.fail(error)
 
     # Frames.
 
@@ -354,7 +363,7 @@ class EndpointLoop:
                     self._holding.hold(connection, receiver)
             else:
                 store = self.stores[header.topic]
-                store.receive(header.sender, payloads)
+                self._drive(store, store.receive, header.sender, payloads)
                 self._dirty[store] = None
 
     def _deliver_here(
@@ -394,7 +403,7 @@ class EndpointLoop:
         if self._dirty:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
-                store.settle()
+                self._drive(store, store.settle)
         gauge = connection.gauge
         pause = self.throttle.settle(connection) if gauge is not None and gauge.is_due else 0.0
         if connection.inflow.received >= connection.inflow.due_at:
@@ -503,7 +512,7 @@ class EndpointLoop:
             for gauge in self.throttle.recovered():
                 self.release(gauge)
             for store in list(self.stores.values()):
-                store.tick()
+                self._drive(store, store.tick)
             if count % TICKS_PER_WATCH == 0:
                 self.watch(trio.current_time())
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
-import trio
-
+from endpoint.disk import on_disk
 from stores.clone import Clone
 from stores.effects import Deposed
 from stores.epochs import promoted, started_at, term_of
@@ -55,13 +55,13 @@ async def promote(
     runner.is_changing_role = True
     runner.carry_out(clone.pause())
     try:
-        legacy = await trio.to_thread.run_sync(_settle_in, keeper, clone.legacy(epoch))
+        settle_in = partial(on_disk, _settle_in, keeper, clone.legacy(epoch))
+        legacy = await runner.finish_task("its promotion to be durable", settle_in)
         if runner.error is not None:
             raise PromotionRefused(f"store {runner.name} was closed meanwhile")
     except BaseException:
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(keeper.close)
         runner.carry_out(clone.go_on())
+        await runner.finish_task("its backend to be closed", on_disk, keeper.close)
         raise
     finally:
         runner.is_changing_role = False

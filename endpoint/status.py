@@ -42,6 +42,9 @@ class StatusCode(StrEnum):
     """A store of this endpoint has heard a second master of its name."""
     STORE_DEPOSED = "store_deposed"
     """A master of this endpoint is a clone now, since another one was promoted."""
+    STORE_FAILED = "store_failed"
+    """A store or log of this endpoint has ended without being closed: its disk failed, or it met
+    an error that nothing expects, or its role is taken or not allowed. All others go on."""
     NOT_ALLOWED = "not_allowed"
     """An endpoint did what its role does not permit, and nothing came of it: told once a second."""
     FORGERY_DROPPED = "forgery_dropped"
@@ -87,6 +90,7 @@ _ERRORS: Final = frozenset(
         StatusCode.PEER_UNAVAILABLE,
         StatusCode.CANNOT_REMOVE_PEER,
         StatusCode.CREDENTIALS_REFUSED,
+        StatusCode.STORE_FAILED,
         StatusCode.CALLBACK_FAILED,
     }
 )

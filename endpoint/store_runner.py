@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, assert_never
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final, Protocol, TypeVar, assert_never, cast
 
 import trio
 
@@ -12,6 +13,7 @@ from endpoint import forking
 from endpoint.barriers import Barrier
 from endpoint.bell import Bell
 from endpoint.callbacks import Callbacks
+from endpoint.disk import close_file, describe, log_failure, on_disk
 from endpoint.guarding import Guarding
 from endpoint.outcome import Outcome
 from endpoint.promoting import MakeClone, step_down
@@ -52,14 +54,18 @@ from wire.errors import (
     DecodeError,
     ErrorCode,
     ForkedEndpoint,
+    MasterExists,
     RequestTimeout,
     StaleData,
+    StoreClosed,
     StoreError,
 )
 from wire.identifiers import EndpointId, EntityId
 from wire.topics import proxy_topic, store_topics
 
 logger = logging.getLogger("peermesh.store")
+
+Result = TypeVar("Result")
 
 YIELD_COUNT: Final = 256
 """Mutations after which their author lets other tasks run, as publishers do."""
@@ -141,6 +147,14 @@ class StoreHost(Protocol):
 
     def start_task(self, function: Callable[..., object], *arguments: object) -> None:
         """Start a task of the endpoint's."""
+
+    def finish_task(
+        self, what: str, function: Callable[..., Awaitable[Result]], *arguments: object
+    ) -> Awaitable[Result]:
+        """Run something to its end in a task of the endpoint, even if the caller is cancelled."""
+
+    def drop_store(self, topic: str) -> None:
+        """Have no store hear the commands on a topic any more."""
 
     def emit(self, event: StatusEvent) -> None:
         """Tell those who follow what happens."""
@@ -231,7 +245,7 @@ class StoreRunner:
         self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
         self._tokens = 0
         self._turn = -1
-        self._is_committing = self._is_letting_go = self._is_urged = False
+        self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
         self._work = trio.lowlevel.ParkingLot()
 
     # The loop's side.
@@ -336,9 +350,55 @@ class StoreRunner:
         """Record something with the endpoint's flight recorder."""
         self._host.note(kind, text)
 
-    def start_task(self, function: Callable[..., object], *arguments: object) -> None:
-        """Start a task that lives as long as the endpoint."""
-        self._host.start_task(function, *arguments)
+    def start_task(self, function: Callable[..., Awaitable[object]], *arguments: object) -> None:
+        """Start a task that lives as long as the endpoint; its failure is this store's alone."""
+        self._host.start_task(self._run_guarded, function, *arguments)
+
+    async def _run_guarded(
+        self, function: Callable[..., Awaitable[object]], *arguments: object
+    ) -> None:
+        try:
+            await function(*arguments)
+        except Exception as error:
+            self.fail(error)
+
+    def fail(self, error: Exception) -> None:
+        """End this store, and nothing else, for an error that nothing here expects.
+
+        Receipts and readers get it. The backend is closed, and the mesh hears no more of the store.
+        """
+        if self._has_failed:
+            return
+        self._has_failed = True
+        kind = "log" if self.is_log else "store"
+        logger.error("%s %s failed", kind, self.name, exc_info=error)
+        if self.error is not None:
+            return
+        failure = StoreError(f"{kind} {self.name} failed: {describe(error)}: attach it again")
+        failure.__cause__ = error
+        self._on_closed(failure)
+        receipts, self._receipts = self._receipts, {}
+        for receipt in receipts.values():
+            receipt.fail(failure)
+        backend, self._backend = self._backend, None
+        with suppress(Exception):  # It may be the core that failed.
+            farewell = self.core.close()
+            self.carry_out([each for each in farewell if not isinstance(each, Persist)])
+        for topic in self.hears_all():
+            self._host.drop_store(topic)
+        if backend is not None:
+            self._is_letting_go = True
+            self.start_task(self._let_go, backend)
+
+    def finish_task(
+        self, what: str, function: Callable[..., Awaitable[Result]], *arguments: object
+    ) -> Awaitable[Result]:
+        """Run something to its end in a task of the endpoint, and give what it gives."""
+        return self._host.finish_task(f"{what}, of {self.name}", function, *arguments)
+
+    def hears_all(self) -> list[str]:
+        """Give all topics that are heard."""
+        return [self.hears]
 
     async def await_revision(self, revision: int) -> None:
         """Wait until readers see this revision, or the store is closed."""
@@ -436,7 +496,7 @@ class StoreRunner:
                     self._host.send_command(store_topics(self.name)[1], to, payload)
                 case Persist():
                     self._is_committing = True
-                    self._host.start_task(self._commit, self.core, self._backend, effect)
+                    self.start_task(self._commit, self.core, self._backend, effect)
                 case _:
                     self._tell(effect)
         self.moved.ring()
@@ -516,7 +576,7 @@ class StoreRunner:
             rebind()
         if before is not None:
             self._is_letting_go = True
-            self._host.start_task(self._let_go, before)
+            self.start_task(self._let_go, before)
         for token in list(self._idle):
             self.carry_out(core.begin_idle(token))
         self.changed.unpark_all()
@@ -535,20 +595,24 @@ class StoreRunner:
         step_down(self, effect, self.make_clone)
 
     async def _let_go(self, backend: StoreBackend) -> None:
-        with trio.CancelScope(shield=True):
+        try:
             while self._is_committing:
                 await self.changed.park()
-            try:
-                await trio.to_thread.run_sync(backend.close)
-            except BackendFailure as error:
-                logger.error("store %s: %s", self.name, error)
-        self._is_letting_go = False
-        self.changed.unpark_all()
+            await close_file(self.name, backend.close)
+        except BackendFailure as error:
+            logger.error("store %s", error)
+        finally:
+            self._is_letting_go = False
+            self.changed.unpark_all()
 
     def _on_closed(self, error: StoreError) -> None:
+        if self.error is not None:
+            return
         self.error = error
-        self.is_in_touch = False
+        self.is_in_touch = self.is_master = False
         self._host.note("store", f"{self.name}: closed: {error}")
+        if not isinstance(error, (StoreClosed, MasterExists)):
+            self._tell_failed(error)
         self.changed.unpark_all()
         self.moved.ring()
         self._work.unpark_all()
@@ -557,19 +621,25 @@ class StoreRunner:
         for observer in self._observers:
             observer.end()
 
+    def _tell_failed(self, error: StoreError) -> None:
+        own: EndpointId = cast("Any", self.core).entity.endpoint
+        text = f"{'log' if self.is_log else 'store'} {self.name}: {error}"
+        event = StatusEvent(StatusCode.STORE_FAILED, own, None, error.code, text, self.name)
+        self._host.emit(event)
+
     async def _commit(self, core: Master, backend: StoreBackend, effect: Persist) -> None:
+        # The endpoint's end waits for it: only a disk that never answers is left behind.
         try:
-            # Shielded: a commit that is under way is finished, whatever ends around it.
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(backend.commit, effect.changes)
-        except BackendFailure as error:
-            logger.error("store %s: %s", self.name, error)
+            await on_disk(backend.commit, effect.changes)
+        except Exception as error:
+            log_failure("store", self.name, error)
+            self.carry_out(core.commit_failed(effect.token, describe(error)))
+            return
+        finally:
             self._is_committing = False
-            self.carry_out(core.commit_failed(effect.token, str(error)))
-        else:
-            self._is_committing = False
-            self.carry_out(core.persisted(effect.token))
-            self.settle()
+            self.changed.unpark_all()
+        self.carry_out(core.persisted(effect.token))
+        self.settle()
         self.changed.unpark_all()
 
     # The end.
@@ -589,14 +659,12 @@ class StoreRunner:
             await self.changed.park()
 
     async def close(self) -> None:
-        """Say goodbye, and let go of the backend."""
+        """Say goodbye, and let go of the backend. A task of the endpoint does it, to the end."""
         if self.error is None:
             self.settle()
-        with trio.CancelScope(shield=True):
-            while self._is_committing or self._is_letting_go:
-                await self.changed.park()
+        while self._is_committing or self._is_letting_go:
+            await self.changed.park()
         if self.error is None:
             self.carry_out(self.core.close())
         if self._backend is not None:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._backend.close)
+            await close_file(self.name, self._backend.close)

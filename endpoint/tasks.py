@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextvars import copy_context
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import trio
 
+from endpoint.shielding import shielded
 from wire.errors import EndpointClosed
+
+FINISH_SECONDS: Final = 10.0
+"""How long a cancelled caller waits for what it has begun: a disk that spins up, or a file server
+that another one replaces, answers by then."""
+
+Result = TypeVar("Result")
 
 
 class Tasks:
@@ -24,6 +31,8 @@ class Tasks:
         self._nursery: trio.Nursery | None = None
         self._scopes: dict[trio.CancelScope, None] = {}
         self._is_over = False
+        self._unfinished = 0
+        self._finished = trio.lowlevel.ParkingLot()
 
     def begin(self, nursery: trio.Nursery) -> None:
         """Start tasks in this nursery."""
@@ -45,6 +54,51 @@ class Tasks:
                 await function(*arguments)
             finally:
                 del self._scopes[scope]
+
+    async def finish(
+        self, what: str, function: Callable[..., Awaitable[Result]], *arguments: object
+    ) -> Result:
+        """Run something to its end in a task of the endpoint, and give what it gives.
+
+        A caller that is cancelled still waits for it, for ``FINISH_SECONDS`` at most: what has
+        begun at a disk is done or not, and never unknown. A second Ctrl-C waits for nothing.
+        """
+        done = trio.Event()
+        results: list[Result] = []
+        errors: list[Exception] = []
+
+        async def work() -> None:
+            try:
+                results.append(await function(*arguments))
+            except Exception as error:
+                errors.append(error)
+            finally:
+                done.set()
+
+        if self._is_over:
+            raise EndpointClosed(f"the endpoint was closed before {what}")
+        self.start(work)
+        self._unfinished += 1
+        try:
+            await done.wait()
+        except trio.Cancelled:
+            with shielded(what, FINISH_SECONDS):
+                await done.wait()
+            if not (results or errors):
+                raise
+        finally:
+            self._unfinished -= 1
+            self._finished.unpark_all()
+        if errors:
+            raise errors[0]
+        if not results:
+            raise EndpointClosed(f"the endpoint was closed while it waited for {what}")
+        return results[0]
+
+    async def all_finished(self) -> None:
+        """Wait until nothing is left that ``finish`` was asked for."""
+        while self._unfinished:
+            await self._finished.park()
 
     def end(self) -> None:
         """Cancel all tasks, and those that somebody may start yet."""

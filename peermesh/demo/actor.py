@@ -14,6 +14,7 @@ from typing import IO, Final
 import trio
 
 import peermesh
+from endpoint.shielding import shielded
 from peermesh.demo.errors import DemoError
 from peermesh.demo.link import END_SECONDS_MAX, Assignment, Message
 from peermesh.demo.sessions import end_session
@@ -156,7 +157,7 @@ class Actor:
     async def _end(self, process: trio.Process) -> None:
         """Ask it to end, by ending its orders; then see that it has."""
         assert process.stdin is not None
-        with trio.CancelScope(shield=True):
+        with shielded("a process of the demo to end", 2 * END_SECONDS_MAX):
             await process.stdin.aclose()
             with trio.move_on_after(END_SECONDS_MAX):
                 await process.wait()

@@ -15,6 +15,7 @@ import trio
 
 from endpoint.flight import FlightRecorder
 from endpoint.outcome import Outcome
+from endpoint.shielding import shielded
 from endpoint.surroundings import surroundings
 from peermesh.testing import shapes
 from peermesh.testing.disks import DiskFault
@@ -38,6 +39,9 @@ CONVERGED_SECONDS: Final = 30.0
 
 RETRY_SECONDS: Final = 0.5
 """The longest pause between two attempts to dial: in a test nobody wants to wait for ten."""
+
+CLOSE_SECONDS: Final = 120.0
+"""How long all nodes may take to close. Each has limits of its own: this is a net below them."""
 
 LAST_TASKS_SECONDS: Final = 10.0
 """How long the tasks of a cluster that is closed may take to end."""
@@ -393,7 +397,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Look a last time, and end all nodes in order."""
-        with trio.CancelScope(shield=True):
+        with shielded("the nodes of a cluster to close", CLOSE_SECONDS):
             self.snapshot = await self.take_snapshot()
             for wire in self.wires():  # Otherwise nodes would wait for those who do not hear them.
                 if wire.faults:
@@ -503,9 +507,8 @@ async def _grow(cluster: Cluster, names: Sequence[str], edges: Sequence[tuple[st
 
 async def await_empty(nursery: trio.Nursery) -> None:
     """Wait until all tasks of a cluster have ended; raises ``LeakError`` that names the others."""
-    deadline = trio.current_time() + LAST_TASKS_SECONDS
-    with trio.CancelScope(shield=True):
-        while nursery.child_tasks and trio.current_time() < deadline:  # noqa: ASYNC110 - a nursery tells nobody
+    with shielded("the last tasks of a cluster to end", LAST_TASKS_SECONDS):
+        while nursery.child_tasks:  # noqa: ASYNC110 - a nursery tells nobody
             await trio.sleep(LAST_TASKS_SECONDS / 1_000)
     if nursery.child_tasks:
         names = ", ".join(task_names(nursery.child_tasks))

@@ -22,7 +22,9 @@ from typing import Final
 
 import trio
 
+from endpoint.shielding import shielded
 from peermesh.testing.faults import Unsupported
+from peermesh.testing.processes import REAP_SECONDS
 
 WORLD: Final = "this machine"
 
@@ -104,7 +106,7 @@ async def disturb(pid: int, fault: DiskFault, *, paths: Sequence[Path] = ()) -> 
         await _attached(tracer, pid)
         yield
     finally:
-        with trio.CancelScope(shield=True):
+        with shielded("strace to let go of a process", REAP_SECONDS):
             if tracer.poll() is None:
                 tracer.send_signal(signal.SIGINT)  # It detaches: the process goes on as before.
             await tracer.wait()

@@ -14,6 +14,7 @@ from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
 from endpoint.promoting import Promotion
 from endpoint.reading import Entry
+from endpoint.shielding import shielded
 from endpoint.status import StatusEvent
 from endpoint.store import VERIFY_SECONDS
 from endpoint.store_handle import AWAIT_IDLE_SECONDS
@@ -31,6 +32,11 @@ Item = TypeVar("Item")
 
 GIVE_UP_SECONDS: Final = 5.0
 """How long closing a handle waits for a node that does not answer: it is about to end anyway."""
+
+
+POLL_SECONDS: Final = 60.0
+"""How long a poll may take: a node that is paused answers when it goes on. What comes later is
+lost."""
 
 
 class NodeDown(MeshError):
@@ -85,7 +91,7 @@ class Subscription(Handle, AsyncClosing, Generic[Item]):
 
     async def _refill(self) -> None:
         # Shielded, since what a poll has taken is nowhere else.
-        with trio.CancelScope(shield=True):
+        with shielded("what a poll takes from a node", POLL_SECONDS):
             self._ready.extend(map(self._read, await self._call("poll")))
 
     @staticmethod

@@ -11,10 +11,16 @@ from typing import Final
 
 import trio
 
+from endpoint.shielding import shielded
+
 LINE_SIZE_MAX: Final = 16 * 1024 * 1024
 """Bytes of a line that a program says. More is no line, but somebody who has lost his way."""
 
 RECEIVE_SIZE: Final = 64 * 1024
+
+REAP_SECONDS: Final = 10.0
+"""How long the system may take to end what was killed, which it does after the disk has answered.
+"""
 
 
 class ProgramEnded(Exception):
@@ -67,10 +73,9 @@ class Program:
         if process is None:
             raise ProgramEnded(f"{self.command[0]} was not started")
         process.kill()
-        with trio.CancelScope(shield=True):  # The system does not let it wait for long.
-            await process.wait()
-        assert process.returncode is not None
-        return process.returncode
+        with shielded(f"{self.command[0]} to be gone", REAP_SECONDS):
+            return await process.wait()
+        raise ProgramEnded(f"{self.command[0]} was killed, and is not gone")
 
     async def restart(self) -> None:
         """Kill it, and start it again."""

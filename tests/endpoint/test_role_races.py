@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import Any
 
@@ -11,38 +10,11 @@ import trio
 
 from endpoint import Endpoint
 from endpoint.attaching import Backend
-from endpoint.log import Log
 from endpoint.surroundings import surroundings
 from stores.backends.sqlite import SQLiteBackend
+from tests.endpoint.gates import Gate, gate
 from tests.endpoint.rows import LIMIT, star
 from wire.errors import BackendFailure, EndpointClosed, PromotionRefused, StoreError
-
-
-class Gate:
-    """Stands before one method of a backend, and lets its callers in when it is opened."""
-
-    def __init__(self, backend: Any, method: str, failure: BackendFailure | None = None) -> None:
-        self._backend, self._method, self._failure = backend, method, failure
-        self._is_open = threading.Event()
-        self.is_reached = threading.Event()
-
-    def __getattr__(self, name: str) -> Any:
-        return self._pass if name == self._method else getattr(self._backend, name)
-
-    def open(self) -> None:
-        self._is_open.set()
-
-    def _pass(self, *arguments: Any) -> Any:
-        self.is_reached.set()
-        assert self._is_open.wait(LIMIT), "the test has forgotten its gate"
-        if self._failure is not None:
-            raise self._failure
-        return getattr(self._backend, self._method)(*arguments)
-
-
-def gate(log: Log, method: str, failure: BackendFailure | None = None) -> Gate:
-    log.runner.backend = found = Gate(log.runner.backend, method, failure)
-    return found
 
 
 async def test_of_two_promotions_at_once_one_is_refused() -> None:

@@ -16,6 +16,7 @@ from typing import Final
 import trio
 
 from endpoint.network import Network, remote_address
+from endpoint.shielding import shielded
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
@@ -103,7 +104,7 @@ class EdgeBroker(Opened):
                 yield
             finally:
                 nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True), trio.move_on_after(SILENCE_SECONDS):
+                with shielded("the registry to forget a broker", SILENCE_SECONDS):
                     await self._reign.end()
 
     async def active(self) -> None:

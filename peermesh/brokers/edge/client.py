@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from endpoint.shielding import shielded
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.errors import EdgeClosed, RegistryError
 from peermesh.brokers.edge.line import Line, make_network
@@ -79,7 +80,7 @@ class Client(Opened):
                 self._changed.unpark_all()
                 members = list(self._following)
                 nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True), trio.move_on_after(LEAVE_SECONDS):
+                with shielded("the registry to forget a client", LEAVE_SECONDS):
                     await self._leave_all(members)
 
     async def _leave_all(self, topics: list[str]) -> None:

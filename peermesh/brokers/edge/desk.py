@@ -9,9 +9,10 @@ from typing import Final
 import trio
 
 from endpoint.network import Network
+from endpoint.shielding import shielded
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
-from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
@@ -110,7 +111,7 @@ class Desk:
                 await self._line.serve(self._hear)
                 nursery.cancel_scope.cancel()
         finally:
-            with trio.CancelScope(shield=True), trio.move_on_after(5):
+            with shielded("the nodes of a lost client to be removed", SILENCE_SECONDS):
                 await self._session.close()
 
     def _hear(self, message: NodeFrame | ControlMessage) -> None:

@@ -18,6 +18,7 @@ from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
 from endpoint.reading import Entry
 from endpoint.receipts import Receipt
+from endpoint.shielding import shielded
 from endpoint.status import StatusCode
 from endpoint.store import Store
 from endpoint.watching import Commit
@@ -39,6 +40,9 @@ AGAIN_SECONDS: Final = 0.1
 
 ALIVE_SECONDS: Final = 1.0
 """How long a master may take to answer before it is taken for lost with the endpoint that is."""
+
+END_SECONDS: Final = 1.0
+"""How long the end waits for the store, which is in memory and has no disk to wait for."""
 
 RANK_SECONDS: Final = 3.0
 """How long a survivor lets each other one before it in order try first to be the master."""
@@ -81,7 +85,7 @@ class EmbeddedTree(Opened):
                 nursery.cancel_scope.cancel()
                 store, self._store = self._store, None
                 if store is not None:
-                    with trio.CancelScope(shield=True), trio.move_on_after(1):
+                    with shielded("the registry's store to be closed", END_SECONDS):
                         await store.close()
 
     async def _attach(self) -> None:

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from endpoint.shielding import shielded
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
@@ -86,7 +87,7 @@ class ZooKeeperRegistry(Opened):
                 yield
             finally:
                 nursery.cancel_scope.cancel()
-                with trio.CancelScope(shield=True), trio.move_on_after(END_SECONDS):
+                with shielded("ZooKeeper to end the session", END_SECONDS):
                     await trio.to_thread.run_sync(self._end, abandon_on_cancel=True)
 
     def _end(self) -> None:

@@ -21,6 +21,7 @@ from endpoint.endpoint import Endpoint
 from endpoint.log import Log
 from endpoint.log_receipts import AppendReceipt
 from endpoint.reading import Entry
+from endpoint.shielding import shielded
 from endpoint.store import Store as Table
 from endpoint.watching import Commit
 from peermesh.brokers.qos2.entries import Letter, letter_value
@@ -252,7 +253,7 @@ async def open_shelf(endpoint: Endpoint, place: Place) -> AsyncIterator[Shelf]:
     try:
         yield shelf
     finally:
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + PATIENCE_SECONDS):
+        with shielded("the topics and cursors to be closed", PATIENCE_SECONDS):
             for log in shelf.logs():
                 await log.close()
             await table.close()

@@ -17,12 +17,14 @@ import trio
 
 from endpoint.endpoint import Endpoint
 from endpoint.flight import FlightRecorder
+from endpoint.shielding import shielded
 from peermesh.testing import view
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Met, Noted, Reply
 from peermesh.testing.disks import DiskFault, disturb
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.nurseries import open_quiet_nursery
+from peermesh.testing.processes import REAP_SECONDS
 from peermesh.testing.view import View
 from wire import errors
 from wire.errors import MeshError
@@ -107,7 +109,7 @@ class AgentHost:
             await self._read()
         finally:
             self._is_over = True
-            with trio.CancelScope(shield=True):
+            with shielded("an agent to be gone", LAST_WORDS_SECONDS + REAP_SECONDS):
                 await self._bury()
                 await self.heal_disk()
             self._ended.set()
@@ -145,7 +147,7 @@ class AgentHost:
         with suppress(subprocess.TimeoutExpired):
             await trio.to_thread.run_sync(self.process.wait, LAST_WORDS_SECONDS)
         self.process.kill()
-        await trio.to_thread.run_sync(self.process.wait)
+        await trio.to_thread.run_sync(self.process.wait, abandon_on_cancel=True)
         await trio.aclose_forcefully(self._stream)
 
     # The host's side.
@@ -160,7 +162,7 @@ class AgentHost:
                 await self._send(Call(number, method, arguments, met))
                 await event.wait()
         except trio.Cancelled:
-            with trio.CancelScope(shield=True, deadline=trio.current_time() + CANCEL_SECONDS):
+            with shielded("an agent to take word of a cancelled call", CANCEL_SECONDS):
                 await self._send(Cancel(number))
             raise
         finally:

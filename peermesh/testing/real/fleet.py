@@ -18,8 +18,9 @@ from typing import Any, Final
 
 import trio
 
+from endpoint.shielding import shielded
 from peermesh.testing.nurseries import open_serving_nursery
-from peermesh.testing.processes import Program, ProgramEnded
+from peermesh.testing.processes import REAP_SECONDS, Program, ProgramEnded
 from peermesh.testing.real.worker import Assignment
 
 PATIENCE_SECONDS: Final = 60.0
@@ -274,6 +275,6 @@ async def open_fleet(
                 await fleet.start(name)
             yield fleet
         finally:
-            with trio.CancelScope(shield=True):
+            with shielded("all workers to be gone", REAP_SECONDS):
                 for worker in workers.values():
                     await worker.program.close()

@@ -1,0 +1,153 @@
+"""Ctrl-C in a process of the library's users: the first is orderly, the second ends it at once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+HEAD = """
+    import logging, signal, sys, threading
+    from dataclasses import replace
+    import trio
+    import endpoint.endpoint, endpoint.tasks
+    from endpoint.surroundings import surroundings
+    from peermesh import Backend, Endpoint, blocking
+    from stores.backends.sqlite import SQLiteBackend
+
+    class StuckDisk(SQLiteBackend):
+        def commit(self, changes):
+            print("stuck", flush=True)
+            threading.Event().wait()
+
+    def open_stuck(path, options):
+        return StuckDisk(path)
+
+    shutdown = Endpoint.shutdown
+
+    async def announced(self, *arguments, **options):
+        print("leaving", flush=True)
+        await shutdown(self, *arguments, **options)
+
+    Endpoint.shutdown = announced
+    PATH = sys.argv[1]
+    surroundings.set(replace(surroundings.get(), open_file=open_stuck))
+    logging.basicConfig()
+"""
+
+ENDLESS = """
+    # Nothing but a second Ctrl-C ends it.
+    endpoint.tasks.FINISH_SECONDS = endpoint.endpoint.FINISH_SECONDS = 3600.0
+"""
+
+BRIEF = """
+    endpoint.tasks.FINISH_SECONDS = endpoint.endpoint.FINISH_SECONDS = 0.1
+"""
+
+IN_TRIO = """
+    async def main():
+        async with Endpoint() as endpoint:
+            store = await endpoint.attach_master("s", Backend.SQLite, path=PATH)
+            await store.put("k", 1)
+            await trio.sleep_forever()
+
+    trio.run(main)
+"""
+
+IN_A_TASK = """
+    async def live():
+        async with Endpoint() as endpoint:
+            store = await endpoint.attach_master("s", Backend.SQLite, path=PATH)
+            await store.put("k", 1)
+            await trio.sleep_forever()
+
+    async def main():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(live)
+
+    trio.run(main)
+"""
+
+IN_THREADS = """
+    with blocking.Endpoint() as endpoint:
+        store = endpoint.attach_master("s", Backend.SQLite, path=PATH)
+        store.put("k", 1)
+        signal.pause()
+"""
+
+WHILE_ATTACHING = """
+    def load(self, epoch_min):
+        print("stuck", flush=True)
+        threading.Event().wait()
+
+    StuckDisk.load = load
+
+    async def main():
+        async with Endpoint() as endpoint:
+            await endpoint.attach_master("s", Backend.SQLite, path=PATH)
+
+    trio.run(main)
+"""
+
+
+@contextmanager
+def running(folder: Path, *parts: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a program whose disk never answers, until that is so."""
+    text = "".join(textwrap.dedent(part) for part in (HEAD, *parts))
+    command = [sys.executable, "-c", text, str(folder / "s.db")]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "stuck\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def interrupt(process: subprocess.Popen[str]) -> None:
+    """Do as Ctrl-C does, and wait until the program leaves."""
+    process.send_signal(signal.SIGINT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "leaving\n"
+
+
+@pytest.mark.parametrize("program", [IN_TRIO, IN_THREADS], ids=["trio", "blocking"])
+def test_a_second_interrupt_ends_a_process_whose_disk_never_answers(
+    program: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, ENDLESS, program) as process:
+        interrupt(process)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert "KeyboardInterrupt" in said
+
+
+@pytest.mark.parametrize(
+    "program", [IN_TRIO, IN_A_TASK, IN_THREADS], ids=["trio", "a task", "blocking"]
+)
+def test_one_interrupt_ends_a_process_whose_disk_never_answers_in_the_end(
+    program: str, tmp_path: Path
+) -> None:
+    with running(tmp_path, BRIEF, program) as process:
+        interrupt(process)
+        _, said = process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert "for store s to be closed in vain" in said
+
+
+def test_one_interrupt_ends_a_process_that_waits_for_a_file(tmp_path: Path) -> None:
+    with running(tmp_path, ENDLESS, WHILE_ATTACHING) as process:
+        interrupt(process)
+        process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
