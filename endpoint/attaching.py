@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
 from typing import Final, Generic, Protocol, TypeVar
 
 from endpoint import arguments
+from wire.errors import BackendFailure
 from wire.public import public
 
 STALE_SECONDS: Final = 300.0
@@ -49,6 +51,18 @@ def topics_of(topics: str | Iterable[str]) -> list[str]:
     """Check the topics that a log collects: none, one, or several."""
     given = [topics] if isinstance(topics, str) else list(topics)
     return [arguments.prefix("topics", each) for each in given]
+
+
+@contextmanager
+def first_use() -> Iterator[None]:
+    """Read the code of stores, or of logs, within the block; raises ``BackendFailure``."""
+    try:
+        yield
+    except OSError as error:
+        raise BackendFailure(
+            f"the code of stores and logs cannot be read ({error.strerror}): see that the process"
+            " may open more files, and attach again"
+        ) from error
 
 
 class Handle(Protocol):

@@ -6,11 +6,13 @@ Imported when the first store is attached: an endpoint without stores does witho
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend
+from endpoint.attaching import BUFFER_SECONDS, STALE_SECONDS, Backend, first_use
 from endpoint.disk import reading
 from endpoint.guarding import Guarding
 from endpoint.proxy_runner import ProxyRunner
@@ -56,23 +58,38 @@ def make_backend(
         if options:
             raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
         return MemoryBackend()
-    from stores.backends.sqlite import SQLiteBackend
+    with first_use():
+        from stores.backends.sqlite import SQLiteBackend
 
-    try:
-        path = options.pop("path")
-        if not isinstance(path, (str, os.PathLike)):
-            raise BackendFailure(f"path={path!r}: give the path of the file")
-        if open_file is not None:
-            return open_file(os.fspath(path), options)
-        if (keys := take_keys(options)) is not None:
-            from stores.backends.sqlite_sealed import SealedSQLiteBackend
+    path = take_path(options, "an SQLite store")
+    if open_file is not None:
+        return open_file(path, options)
+    keys = take_keys(options)
+    check_options(options, "an SQLite store", SQLiteBackend)
+    if keys is not None:
+        from stores.backends.sqlite_sealed import SealedSQLiteBackend
 
-            return SealedSQLiteBackend(path, keys, name=name, **cast("Any", options))
-        return SQLiteBackend(path, **cast("Any", options))
-    except KeyError:
-        raise BackendFailure("an SQLite store needs the option path=FILE") from None
-    except TypeError as error:
-        raise BackendFailure(f"an SQLite store cannot be set up like this: {error}") from None
+        return SealedSQLiteBackend(path, keys, name=name, **cast("Any", options))
+    return SQLiteBackend(path, **cast("Any", options))
+
+
+def take_path(options: dict[str, object], what: str) -> str:
+    """Take the path of the file out of the options; raises ``BackendFailure``."""
+    path = options.pop("path", None)
+    if not isinstance(path, (str, os.PathLike)):
+        given = "" if path is None else f", not path={path!r}"
+        raise BackendFailure(f"{what} needs the option path=FILE{given}")
+    return os.fsdecode(path)
+
+
+def check_options(
+    options: Mapping[str, object], what: str, backend: Callable[..., object], *others: str
+) -> None:
+    """Raise ``BackendFailure`` for an option that a backend does not have, and name its options."""
+    known = [*signature(backend).parameters, *others, "key_file", "keys"]
+    for name in options:
+        if name not in known:
+            raise BackendFailure(f"{what} has no option {name!r}; there are {', '.join(known)}")
 
 
 def check_open(loop: EndpointLoop) -> None:

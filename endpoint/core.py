@@ -577,6 +577,7 @@ class EndpointCore:
         self._digest = None
         heard = [each for each in fresh if each.origin in before or each.origin in after]
         news = {each.origin: each for each in heard}
+        effects.append(RoutesChanged())
         for endpoint in after:
             if endpoint not in before:
                 reason = "found a new endpoint in the mesh"
@@ -587,7 +588,6 @@ class EndpointCore:
             if endpoint not in after:
                 reason = "lost the last path"
                 self._emit(effects, StatusCode.ENDPOINT_UNREACHABLE, endpoint, None, reason)
-        effects.append(RoutesChanged())
         return tuple(news.values())
 
     @staticmethod

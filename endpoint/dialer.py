@@ -10,6 +10,7 @@ import trio
 
 from endpoint.greeting import Greeting
 from endpoint.loop import EndpointLoop
+from endpoint.network import NO_FILES, is_out_of_files
 from endpoint.outcome import Outcome
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.transport import Transport
@@ -183,9 +184,12 @@ class Dialer:
 
     def _unavailable(self, error: BaseException) -> PeerUnavailable:
         detail = _causes(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
+        where = join_address(*self.address)
+        if is_out_of_files(error):
+            return PeerUnavailable(f"cannot dial {where} ({detail}): {NO_FILES}")
         return PeerUnavailable(
-            f"nobody answers at {join_address(*self.address)} ({detail}): check the address,"
-            " and that the other endpoint listens"
+            f"nobody answers at {where} ({detail}): check the address, and that the other endpoint"
+            " listens"
         )
 
     def _refusal(self, code: ErrorCode, reason: str) -> MeshError:

@@ -26,7 +26,11 @@ class EmitStatus:
 
 @dataclass(frozen=True, slots=True)
 class RoutesChanged:
-    """Routes that were handed out are void: seal what is open, and wake who waits for a peer."""
+    """Routes that were handed out are void: seal what is open, and wake what waits for a peer.
+
+    It comes before the ``EmitStatus`` that says which endpoints are lost: stores answer that one at
+    once, and what they send has to go by the new routes.
+    """
 
 
 Effect = SendControl | EmitStatus | RoutesChanged

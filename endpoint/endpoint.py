@@ -22,6 +22,7 @@ from endpoint.attaching import (
     Attaching,
     Backend,
     backend_of,
+    first_use,
     topics_of,
 )
 from endpoint.barriers import Barrier, Callback, Seconds, barrier
@@ -48,7 +49,13 @@ from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.ticket import JoinTicket
 from wire.addresses import join_address, split_address
-from wire.errors import CredentialsError, EndpointClosed, ErrorCode, MeshError
+from wire.errors import (
+    CredentialsError,
+    EndpointClosed,
+    ErrorCode,
+    MeshError,
+    PeerUnavailable,
+)
 from wire.identifiers import EndpointId
 from wire.public import public
 from wire.topics import check_topic
@@ -162,7 +169,7 @@ class Endpoint:
         self._addresses: dict[trio.CancelScope, str] = {}
         """Where this endpoint listens, by the scope that ends it."""
         self._dialers: dict[tuple[str, int], Dialer] = {}
-        self._arriving = 0
+        self._arriving: dict[trio.CancelScope, None] = {}
         self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
 
@@ -306,8 +313,9 @@ class Endpoint:
     async def listen(self, address: str = "127.0.0.1", port: int | str = 0) -> int:
         """Accept peers at this address; give the port, which 0 lets the system choose.
 
-        Raises ``AddressInUse``, ``AddressInvalid``, and ``InsecureAddress`` beyond loopback without
-        credentials.
+        Raises ``AddressInvalid`` for a host that is none of this machine, ``AddressInUse``,
+        ``LimitExceeded`` when the process may open no more files, and ``InsecureAddress`` beyond
+        loopback without credentials.
         """
         address = arguments.host("address", address)
         port = arguments.port("port", port, least=0)
@@ -331,23 +339,32 @@ class Endpoint:
     async def _accept(self, stream: trio.SocketStream) -> None:
         limits, files = self.settings, files_max() // 4
         handshakes_max = min(limits.handshakes_max, files)
-        is_full = self._arriving >= handshakes_max
-        is_full |= len(self.loop.peerings) >= min(limits.connections_max, 2 * files)
+        is_full = len(self.loop.peerings) >= min(limits.connections_max, 2 * files)
         if is_full or not self.loop.is_open:
             stream.socket.close()
             return
         if len(self.loop.greeter) >= handshakes_max:
             reason = "too many connections are in handshake: try again"
             self.loop.greeter.refuse_oldest(ErrorCode.LIMIT_EXCEEDED, reason)
-        address = remote_address(stream)
-        self._arriving += 1
+        if len(self._arriving) >= handshakes_max:
+            # The oldest of TLS, too: those that say nothing must not lock out those that do.
+            oldest = next(iter(self._arriving))
+            del self._arriving[oldest]
+            oldest.cancel()
+        address, transport = remote_address(stream), None
+        self._arriving[scope := trio.CancelScope()] = None
         try:
-            transport = await self._network.accept(stream)
+            with scope:
+                transport = await self._network.accept(stream)
         except (MeshError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             self.loop.refused(address, error)
             return
         finally:
-            self._arriving -= 1
+            self._arriving.pop(scope, None)
+        if transport is None:
+            reason = "too many connections were in handshake: this one took longest"
+            self.loop.refused(address, PeerUnavailable(reason))
+            return
         if not self.loop.is_open:
             transport.close()
             return
@@ -723,14 +740,16 @@ class Endpoint:
 
     def _logs(self) -> LogAttachments:
         if self._log_attachments is None:
-            from endpoint.log_attachments import LogAttachments
+            with first_use():
+                from endpoint.log_attachments import LogAttachments
 
             self._log_attachments = LogAttachments(self.loop, self._around, self.subscribe)
         return self._log_attachments
 
     def _stores(self) -> Attachments:
         if self._attachments is None:
-            from endpoint.attachments import Attachments
+            with first_use():
+                from endpoint.attachments import Attachments
 
             self._attachments = Attachments(self.loop, self._around)
         return self._attachments

@@ -8,7 +8,7 @@ be put into causal order later (``peermesh.testing.recorder``), without a byte m
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -64,6 +64,8 @@ class FlightRecorder:
         self._met: dict[EndpointId, int] = {}
         self._lost_heard: dict[EndpointId, int] = {}
         self._lost_met: dict[EndpointId, int] = {}
+        self._named: Counter[EndpointId] = Counter()
+        """Endpoints that the kept records name, and how often."""
 
     def note(self, at: float, kind: str, text: str, about: EndpointId | None = None) -> Record:
         """Record something at ``at`` seconds."""
@@ -84,7 +86,10 @@ class FlightRecorder:
         _merge(self._met, known.items())
 
     def records(self) -> list[Record]:
-        """Give what is kept, oldest first; the oldest takes over what it followed from."""
+        """Give what is kept, oldest first; the oldest takes over what it followed from.
+
+        Of endpoints that no kept record names, that is forgotten.
+        """
         kept = list(self._records)
         if kept:
             kept[0] = replace(
@@ -118,10 +123,26 @@ class FlightRecorder:
         """Keep a record that was made elsewhere by a recorder of the same node."""
         self.number = max(self.number, record.number)
         self._records.append(record)
+        self._named.update(_names(record))
         if len(self._records) > self._size_max:
             lost = self._records.popleft()
             _merge(self._lost_heard, lost.heard)
             _merge(self._lost_met, lost.met)
+            self._forget(_names(lost))
+
+    def _forget(self, names: Iterable[EndpointId]) -> None:
+        """Forget endpoints that no kept record names: in a year there are very many of them."""
+        for name in names:
+            self._named[name] -= 1
+            if not self._named[name]:
+                del self._named[name]
+                self._lost_heard.pop(name, None)
+                self._lost_met.pop(name, None)
+
+
+def _names(record: Record) -> list[EndpointId]:
+    about = [] if record.about is None else [record.about]
+    return [*about, *(origin for origin, _ in (*record.heard, *record.met))]
 
 
 def _merge(times: dict[EndpointId, int], more: Iterable[tuple[EndpointId, int]]) -> None:

@@ -6,14 +6,13 @@ Imported when the first log is attached: an endpoint without logs does without t
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from endpoint.attaching import PATIENCE_SECONDS, Backend
-from endpoint.attachments import check_open, check_replicas
+from endpoint.attaching import PATIENCE_SECONDS, Backend, first_use
+from endpoint.attachments import check_open, check_options, check_replicas, take_path
 from endpoint.disk import reading
 from endpoint.guarding import Guarding
 from endpoint.log import Log
@@ -47,20 +46,17 @@ def make_log_backend(backend: Backend, name: str, options: dict[str, object]) ->
         if options:
             raise BackendFailure(f"a log in memory has no option {next(iter(options))!r}")
         return MemoryLogBackend()
-    from stores.backends.log_sqlite import SQLiteLogBackend
+    with first_use():
+        from stores.backends.log_sqlite import SQLiteLogBackend
 
-    path = options.pop("path", None)
-    if not isinstance(path, (str, os.PathLike)):
-        raise BackendFailure("a log in SQLite needs the option path=FILE")
+    path = take_path(options, "a log in SQLite")
     keys = take_keys(options)
-    try:
-        if keys is not None:
-            from stores.backends.log_sealed import SealedLogBackend
+    check_options(options, "a log in SQLite", SQLiteLogBackend)
+    if keys is not None:
+        from stores.backends.log_sealed import SealedLogBackend
 
-            return SealedLogBackend(path, keys, name=name, **cast("Any", options))
-        return SQLiteLogBackend(path, **cast("Any", options))
-    except TypeError as error:
-        raise BackendFailure(f"a log in SQLite cannot be set up like this: {error}") from None
+        return SealedLogBackend(path, keys, name=name, **cast("Any", options))
+    return SQLiteLogBackend(path, **cast("Any", options))
 
 
 def _load_copy(backend: LogBackend) -> LoadedLog:

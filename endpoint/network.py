@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 import trio
@@ -18,8 +18,17 @@ from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
-from wire.addresses import PORT_MAX, join_address
-from wire.errors import AddressInUse, CredentialsError, PeerNotTrusted, PeerUnavailable
+from wire.addresses import PORT_MAX, join_address, split_address
+from wire.errors import (
+    AddressInUse,
+    AddressInvalid,
+    CredentialsError,
+    InsecureAddress,
+    LimitExceeded,
+    MeshError,
+    PeerNotTrusted,
+    PeerUnavailable,
+)
 
 BACKLOG: Final = 128
 """Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
@@ -36,7 +45,15 @@ REFRESH_SECONDS: Final = 10.0
 Stream = trio.SocketStream | TLSStream
 """A connection: bare, or with both sides authenticated."""
 
-_TAKEN: Final = (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL)
+_TAKEN: Final = (errno.EADDRINUSE, errno.EACCES)
+
+_SCARCE: Final = (errno.EMFILE, errno.ENFILE)
+
+NO_FILES: Final = (
+    "this process may open no more files and connections: close some, or raise its limit"
+    " (ulimit -n)"
+)
+"""What is said instead of advice about an address that has nothing to do with it."""
 
 
 class Network:
@@ -117,8 +134,21 @@ class Network:
     async def listen(
         self, address: str, port: int, backlog: int = BACKLOG
     ) -> list[trio.SocketListener]:
-        """Listen; raises ``AddressInUse`` or ``InsecureAddress``."""
-        self.check(address)
+        """Listen; raises ``AddressInvalid``, ``AddressInUse`` or ``InsecureAddress``.
+
+        ``LimitExceeded`` says that this process may open no more files.
+        """
+        if address.count(":") == 1 and split_address(address) is not None:
+            host, _, digits = address.partition(":")
+            raise AddressInvalid(
+                f"{address!r} is no host: the port is an argument of its own, as in"
+                f" listen({host!r}, {digits})"
+            )
+        try:
+            self.check(address)
+        except InsecureAddress:
+            await self._check_exists(address)  # Nothing is exposed by a name that does not exist.
+            raise
         if not 0 <= port <= PORT_MAX:
             raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
         self._uses += 1  # From now on: a ticket must not come in between.
@@ -126,15 +156,17 @@ class Network:
             listeners = await self._open_listeners(port, host=address, backlog=backlog)
         except (OSError, ValueError, OverflowError) as error:
             self._uses -= 1
-            causes = [error, *getattr(error, "exceptions", ())]
-            is_taken = any(getattr(cause, "errno", None) in _TAKEN for cause in causes)
-            advice = "choose another port, or 0 for a free one" if is_taken else "check the address"
-            detail = getattr(error, "strerror", None) or error
-            text = f"cannot listen at {join_address(address, port)} ({detail}): {advice}"
-            raise AddressInUse(text) from error
+            raise _no_listener(address, port, error) from error
         for listener in listeners:
             _own(listener.socket)
         return listeners
+
+    async def _check_exists(self, host: str) -> None:
+        """Raise ``AddressInvalid`` for a name that cannot be resolved."""
+        try:
+            await trio.socket.getaddrinfo(host or None, 0)
+        except (OSError, ValueError) as error:
+            raise _no_listener(host, 0, error) from error
 
     async def connect(self, address: str, port: int) -> Transport:
         """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
@@ -192,6 +224,31 @@ def _own(sock: trio.socket.SocketType) -> None:
     """Have a socket closed in child processes, if there is one to close."""
     if is_kernel_socket(sock):
         forking.own(sock)
+
+
+def causes_of(error: BaseException) -> Iterator[BaseException]:
+    """Give an error, and all that it was made of."""
+    yield error
+    for each in (*getattr(error, "exceptions", ()), error.__cause__):
+        if each is not None:
+            yield from causes_of(each)
+
+
+def is_out_of_files(error: BaseException) -> bool:
+    """Tell whether an error says that no more files and connections may be opened."""
+    return any(isinstance(each, OSError) and each.errno in _SCARCE for each in causes_of(error))
+
+
+def _no_listener(host: str, port: int, error: Exception) -> MeshError:
+    where, detail = join_address(host, port), getattr(error, "strerror", None) or error
+    numbers = {each.errno for each in causes_of(error) if isinstance(each, OSError)}
+    if is_out_of_files(error):
+        return LimitExceeded(f"cannot listen at {where} ({detail}): {NO_FILES}")
+    if not numbers.isdisjoint(_TAKEN):
+        advice = "choose another port, or 0 for a free one"
+        return AddressInUse(f"cannot listen at {where} ({detail}): {advice}")
+    advice = "give a name or an address of this machine, or 127.0.0.1"
+    return AddressInvalid(f"no such address here: {host!r} ({detail}): {advice}")
 
 
 def _transport_of(stream: Stream) -> Transport:

@@ -17,7 +17,10 @@ _THEY_REFUSE: Final = (
 )
 _NO_CERTIFICATE: Final = "one side showed no certificate: both sides need credentials"
 _NOT_TLS: Final = "the peer speaks plain TCP: give both sides credentials, or neither"
-_HUNG_UP: Final = "the peer hung up during the TLS handshake: does it have credentials too?"
+_HUNG_UP: Final = (
+    "the peer hung up during the TLS handshake: it has no credentials, or too many connections at"
+    " once: give it credentials, or try again"
+)
 _TOO_OLD: Final = "the peer has no TLS 1.3, and nothing older is accepted: update its OpenSSL"
 
 _REFUSALS: Final = {

@@ -17,7 +17,7 @@ import cbor2
 from stores import fields
 from stores.actions import WriterId
 from stores.backends import marks
-from stores.backends.sqlite_file import SQLiteFile, Synchronous
+from stores.backends.sqlite_file import SQLiteFile, Synchronous, check_there
 from stores.epochs import next_epoch
 from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role
 from stores.log.limits import CACHE_SIZE_MAX, EPOCHS_MAX, OFFSET_END
@@ -138,6 +138,7 @@ class SQLiteLogBackend:
         with self._disk:
             with self._file.failures_explained(), self._file.transaction() as connection:
                 self._write(connection, changes)
+            check_there(self._file.place)
             with self._cache_lock:
                 self._remember(changes)
 

@@ -19,6 +19,7 @@ import cbor2
 from stores import fields
 from stores.actions import WriterId
 from stores.backends import marks
+from stores.backends.sqlite_file import check_there, place_of
 from stores.backends.wal import LogWitness, read_witness
 from stores.digests import checksum, checksums
 from stores.epochs import next_epoch
@@ -93,6 +94,7 @@ class SQLiteBackend:
             allowed = ", ".join(get_args(Synchronous))
             raise BackendFailure(f"synchronous={synchronous!r}: it is one of {allowed}")
         self._path = fspath(path)
+        self._place = ""
         self._synchronous = synchronous
         self._is_integrity_checked = is_integrity_checked
         self._connection: sqlite3.Connection | None = None
@@ -120,6 +122,7 @@ class SQLiteBackend:
                 raise BackendFailure(f"{self._path} is closed: start the master anew")
             with transaction(connection):
                 self._write(connection, changes)
+            check_there(self._place)
 
     def close(self) -> None:
         """Close the file, which moves the log into it and takes the lock off."""
@@ -132,6 +135,7 @@ class SQLiteBackend:
 
     def _open(self, epoch_min: int) -> Loaded:
         witness = read_witness(self._path)
+        self._place = place_of(self._path)
         self._connection = connection = self._connect()
         self._configure(connection)
         self._check_log(connection, witness)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os.path
 import sqlite3
 from collections.abc import Iterator
 from os import PathLike, fspath
@@ -42,6 +43,7 @@ class SQLiteFile:
             allowed = ", ".join(get_args(Synchronous))
             raise BackendFailure(f"synchronous={synchronous!r}: it is one of {allowed}")
         self.path = fspath(path)
+        self.place = ""
         self._application_id = application_id
         self._schema = schema
         self._version = version
@@ -50,6 +52,7 @@ class SQLiteFile:
 
     def open(self) -> None:
         """Open or create the file; raises ``BackendFailure`` if it is another's, or in use."""
+        self.place = place_of(self.path)
         with self.failures_explained():
             self._connection = connection = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
@@ -118,6 +121,20 @@ class SQLiteFile:
                 f"{self.path} has the format {version}, and this version reads {self._version}:"
                 " open it with the version that wrote it"
             )
+
+
+def place_of(path: str) -> str:
+    """Say where a file is, wherever the process goes; empty if it is in memory."""
+    return "" if path == ":memory:" else os.path.abspath(path)
+
+
+def check_there(path: str) -> None:
+    """Raise ``BackendFailure`` if a file is gone: what was written to it since is nowhere."""
+    if path and not os.path.exists(path):
+        raise BackendFailure(
+            f"{path} was removed while it was in use: nothing of it is kept. Promote a clone that"
+            " has the store (peermesh store promote), or restore a copy of the file"
+        )
 
 
 def _explain(error: sqlite3.Error) -> str:

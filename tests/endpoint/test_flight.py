@@ -71,3 +71,17 @@ async def test_an_endpoint_notes_peers_announcements_and_barriers_but_no_message
         heard = [time for each in here.loop.flight.records() for _, time in each.heard]
         latest = there.loop.core.topology.announcements[there.node_id()].time
         assert max(heard) == latest > 1, "it came after the handshake, as news"
+
+
+def test_endpoints_that_no_record_names_any_more_are_forgotten():
+    flight = FlightRecorder(HERE, size_max=8)
+    for number in range(100_000):
+        origin = EndpointId(number.to_bytes(16, "big"))
+        flight.hear([said(origin, 1)])
+        flight.meet({origin: number + 1})
+        flight.note(0.0, "peer_added", "", origin)
+    kept = flight.records()
+    assert len(kept) == 8
+    assert sum(len(record.heard) + len(record.met) for record in kept) == 2 * 8
+    assert len(flight._lost_heard) == len(flight._lost_met) == 0
+    assert len(flight._named) == 8

@@ -10,6 +10,7 @@ from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from wire.errors import (
     AddressInUse,
+    AddressInvalid,
     EncodeError,
     EndpointClosed,
     ErrorCode,
@@ -242,3 +243,24 @@ async def test_plain_tcp_beyond_loopback_is_refused_unless_it_is_allowed_by_name
             await endpoint.peer("192.0.2.1", 4040, retry=0)
         bold = await world.add(allow_plain=True)
         assert await bold.listen("0.0.0.0")
+
+
+@pytest.mark.parametrize("settings", [{}, {"allow_plain": True}], ids=["plain", "allowed"])
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a b", "x" * 300])
+async def test_a_host_that_does_not_exist_is_told_as_such(kit, host: str, settings) -> None:
+    async with Endpoint(**settings) as endpoint:
+        with pytest.raises(AddressInvalid, match="no such address"):
+            await endpoint.listen(host)
+        assert await endpoint.listen()
+
+
+async def test_an_address_of_another_machine_is_told_as_such() -> None:
+    async with Endpoint(allow_plain=True) as endpoint:
+        with pytest.raises(AddressInvalid, match="an address of this machine"):
+            await endpoint.listen("192.0.2.1")
+
+
+async def test_a_host_with_its_port_is_told_that_these_are_two_arguments() -> None:
+    async with Endpoint() as endpoint:
+        with pytest.raises(AddressInvalid, match=r"listen\('127.0.0.1', 0\)"):
+            await endpoint.listen("127.0.0.1:0")

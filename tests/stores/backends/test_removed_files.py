@@ -1,0 +1,65 @@
+"""A file that is removed while it is in use: what is written to it since is claimed nowhere."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from endpoint import Endpoint
+from endpoint.attaching import Backend
+from wire.errors import BackendFailure
+
+
+async def test_a_put_after_its_directory_was_removed_is_not_acknowledged(tmp_path: Path) -> None:
+    folder = tmp_path / "stores"
+    folder.mkdir()
+    async with Endpoint() as endpoint:
+        store = await endpoint.attach_master("s", Backend.SQLite, path=folder / "s.db")
+        await (await store.put("a", 1)).applied()
+        shutil.rmtree(folder)
+        with pytest.raises(BackendFailure, match="was removed while it was in use"):
+            await (await store.put("b", 2)).applied()
+        await store.close()
+
+
+async def test_an_append_after_its_directory_was_removed_is_not_acknowledged(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    async with Endpoint() as endpoint:
+        log = await endpoint.attach_log("l", (), 1, Backend.SQLite, path=folder / "l.db")
+        await (await log.append("a")).applied()
+        shutil.rmtree(folder)
+        with pytest.raises(BackendFailure, match="was removed while it was in use"):
+            await (await log.append("b")).applied()
+        await log.close()
+
+
+async def test_a_file_is_found_wherever_the_process_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with Endpoint() as endpoint:
+        async with endpoint.attach_master("s", Backend.SQLite, path="s.db") as store:
+            (tmp_path / "elsewhere").mkdir()
+            monkeypatch.chdir(tmp_path / "elsewhere")
+            await (await store.put("a", 1)).applied()
+        async with endpoint.attach_master("m", Backend.SQLite, path=":memory:") as store:
+            await (await store.put("a", 1)).applied()
+
+
+@pytest.mark.parametrize("option", ["journal_mode", "Path"])
+async def test_an_unknown_option_is_told_with_those_that_there_are(
+    tmp_path: Path, option: str
+) -> None:
+    options = {"path": tmp_path / "s.db", option: "x"}
+    async with Endpoint() as endpoint:
+        with pytest.raises(BackendFailure, match=f"no option '{option}'; there are") as found:
+            await endpoint.attach_master("s", Backend.SQLite, **options)
+        assert "synchronous" in str(found.value)
+        assert "__init__" not in str(found.value)
+        with pytest.raises(BackendFailure, match=f"no option '{option}'; there are"):
+            await endpoint.attach_log("l", (), 1, Backend.SQLite, **options)
