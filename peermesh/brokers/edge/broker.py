@@ -245,8 +245,11 @@ class EdgeBroker(Opened):
         address = str(Address(*seen)) if seen is not None else "null"
         topic = self.hall.channels.find(here)
         handle = partial(self._hear, guest, address, is_receiver=is_receiver)
-        with self._present(guest, topic if is_receiver else None):
-            await line.serve(handle)
+        try:
+            with self._present(guest, topic if is_receiver else None):
+                await line.serve(handle)
+        except Exception:
+            logger.exception("a connection from %s failed; all others go on", seen)
 
     @contextlib.contextmanager
     def _present(self, guest: Guest, topic: Topic | None) -> Iterator[None]:

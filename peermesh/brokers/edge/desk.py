@@ -84,6 +84,8 @@ async def serve_registry(
         clients.add(desk)
         try:
             await desk.serve()
+        except Exception:
+            logger.exception("a client of the registry failed; all others go on")
         finally:
             clients.discard(desk)
 

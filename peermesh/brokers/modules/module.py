@@ -62,6 +62,7 @@ class Failure:
     module: str
     method: str
     """``attach``, ``receive`` or ``close``."""
-    error: Exception
+    error: BaseException
+    """After one that is no ``Exception``, such as ``SystemExit``, the module is removed."""
     message: Message | None
     """What it was to receive."""

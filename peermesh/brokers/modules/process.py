@@ -102,11 +102,19 @@ class ProcessModule:
     # In the supervisor's thread.
 
     def _supervise(self, port: Port) -> None:
-        while not self._is_ending and self._deaths < DEATHS_MAX:
-            pipe = self._start(port)
-            self._hear(pipe, port)
-            pipe.close()
-            self._bury()
+        try:
+            while not self._is_ending and self._deaths < DEATHS_MAX:
+                pipe = self._start(port)
+                self._hear(pipe, port)
+                pipe.close()
+                self._bury()
+        except Exception as error:
+            # Its messages fail from now on, rather than wait for ever.
+            logger.exception("the process of %s is looked after no longer", self._path)
+            with self._changed:
+                self._pipe, self._deaths = None, DEATHS_MAX
+                self._changed.notify_all()
+            self._settle("died", f"{self._path} cannot be run: {error}")
 
     def _start(self, port: Port) -> Pipe:
         ours, theirs = socket.socketpair()

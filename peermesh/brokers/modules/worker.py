@@ -125,13 +125,19 @@ class Worker:
         except IndexError:  # Nothing was in hand, or it was dropped in another thread just now.
             return None
 
-    def _failed(self, method: str, error: Exception, message: Message | None = None) -> None:
+    def _failed(self, method: str, error: BaseException, message: Message | None = None) -> bool:
+        """Report what a module raised, and tell whether it goes on.
+
+        After ``SystemExit`` and its like it does not: a module that wants the process to end gets
+        its own end.
+        """
         if message is not None:
             self._seat.failed += 1
         try:
             self._broker.report(Failure(self._seat.name, method, error, message))
-        except Exception:
+        except BaseException:
             logger.exception("reporting that module %s raised has failed itself", self._seat.name)
+        return isinstance(error, Exception)
 
     def _end(self) -> None:
         self._broker.finish(self._seat)
@@ -195,7 +201,7 @@ class ThreadWorker(Worker):
                     lambda: broker.leave(seat),
                 )
             )
-        except Exception as error:
+        except BaseException as error:
             self._failed("attach", error)
             return False
         return True
@@ -213,8 +219,9 @@ class ThreadWorker(Worker):
             self._seat.received += 1
             try:
                 self._module.receive(message)
-            except Exception as error:
-                self._failed("receive", error, message)
+            except BaseException as error:
+                if not self._failed("receive", error, message):
+                    return False
         return True
 
     def _close(self) -> None:
@@ -222,7 +229,7 @@ class ThreadWorker(Worker):
         if close is not None:
             try:
                 close()
-            except Exception as error:
+            except BaseException as error:
                 self._failed("close", error)
 
 
@@ -275,7 +282,8 @@ class AsyncWorker(Worker):
                     lambda: broker.leave(seat),
                 )
             )
-        except Exception as error:
+        except BaseException as error:
+            _let_cancel(error)
             self._failed("attach", error)
             return False
         return True
@@ -299,8 +307,10 @@ class AsyncWorker(Worker):
             self._seat.received += 1
             try:
                 await self._module.receive(message)
-            except Exception as error:
-                self._failed("receive", error, message)
+            except BaseException as error:
+                _let_cancel(error)
+                if not self._failed("receive", error, message):
+                    return False
         return True
 
     async def _close(self) -> None:
@@ -308,5 +318,15 @@ class AsyncWorker(Worker):
         if close is not None:
             try:
                 await close()
-            except Exception as error:
+            except BaseException as error:
+                _let_cancel(error)
                 self._failed("close", error)
+
+
+def _let_cancel(error: BaseException) -> None:
+    """Raise what ends this task from outside, which is none of the module's mistakes."""
+    if isinstance(error, BaseExceptionGroup):
+        if error.subgroup(trio.Cancelled) is not None:
+            raise error
+    elif isinstance(error, trio.Cancelled):
+        raise error

@@ -21,7 +21,7 @@ from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply, ke
 from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX, FILES_SHARE, SCARCE_SECONDS
 from peermesh.gateways.webhdfs import replies
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, TOKEN_SECONDS, Access
-from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refusal
+from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refusal, StoreFailed
 from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
 from peermesh.gateways.webhdfs.service import Service
@@ -159,6 +159,13 @@ class WebHDFSGateway:
             await self._carry_out(connection, head, request, host)
         except Refusal as refusal:
             await self._refuse(connection, refusal)
+        except (Disconnected, trio.BrokenResourceError):
+            raise
+        except Exception as error:
+            # A mistake of ours in one request is the end of no other.
+            logger.exception("%s %s failed", head.method, head.target)
+            text = f"the gateway failed ({type(error).__name__}): its log says why"
+            await self._refuse(connection, StoreFailed(text))
 
     async def _refuse(self, connection: HttpConnection, refusal: Refusal) -> None:
         self._refusals[refusal.java_class.rpartition(".")[2]] += 1

@@ -11,6 +11,7 @@ from collections import Counter
 import pytest
 import trio
 
+from peermesh import blocking
 from peermesh.brokers.modules import (
     AddLinkError,
     BrokerError,
@@ -464,3 +465,29 @@ def test_a_module_without_a_worker_is_not_added(kit, monkeypatch) -> None:
             kit.broker.add_module(kit.Collector(), "a")
     assert kit.broker.modules() == []
     kit.broker.add_module(kit.Collector(), "a")
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "task"])
+def test_a_module_that_wants_the_process_to_end_gets_its_own_end(kit, is_async: bool) -> None:
+    def leave(port: object, message: Message) -> None:
+        raise SystemExit(3)
+
+    class Leaving:
+        async def receive(self, message: Message) -> None:
+            raise SystemExit(3)
+
+    collector, broker = kit.Collector(), kit.broker
+    source, other = broker.add_module(kit.Collector()), broker.add_module(collector, "other")
+    sink = broker.add_module(Leaving() if is_async else kit.Calling(leave), "s")
+    with blocking.Endpoint() as neighbour:
+        broker.add_link(source, sink)
+        broker.add_link(source, other)
+        broker.publish(source, Message(0))
+        while [each for each in broker.modules() if each.name == "s"]:
+            threading.Event().wait(0.01)
+        broker.publish(source, Message(1))
+        broker.remove_module(other)
+        assert collector.received == [0, 1]
+        assert neighbour.listen() > 0
+    (failure,) = kit.failures
+    assert (failure.module, failure.method, type(failure.error)) == ("s", "receive", SystemExit)

@@ -131,3 +131,18 @@ def test_what_is_no_message_is_refused_and_the_next_one_is_received(kit, linked)
         kit.broker.publish("source", Message(content))
     assert messages.get(timeout=kit.WAIT).content[1] == "after"
     assert not kit.failures
+
+
+def test_a_process_that_cannot_be_started_fails_its_messages(kit, monkeypatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("peermesh.brokers.modules.process.socket.socketpair", refuse)
+    broker = kit.broker
+    source = broker.add_module(kit.Collector())
+    broker.add_module(ProcessModule("some.module:Class"), "s")
+    broker.add_link(source, "s")
+    broker.publish(source, Message(0))
+    assert broker.remove_module("s", timeout=kit.WAIT)
+    (failure,) = kit.failures
+    assert "died" in str(failure.error)

@@ -372,3 +372,20 @@ def test_a_clone_is_standby_until_it_is_promoted(store):
         with pytest.raises(RemoteException) as refused:
             active.names("/d")
         assert refused.value.name == "StandbyException"
+
+
+def test_a_mistake_in_one_request_is_told_to_it_and_ends_no_other(
+    gateway, client, monkeypatch, caplog
+):
+    async def fall(*_):
+        raise ZeroDivisionError
+
+    client.create("/file", b"some", overwrite=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway._service, "answer", fall)
+        status, _, body = client.exchange("GET", url("/file", "GETFILESTATUS"))
+        assert status == 500
+        assert "ZeroDivisionError" in json.loads(body)["RemoteException"]["message"]
+        assert client.open("/file") == b"some"
+    assert client.status("/file")["length"] == 4
+    assert "Traceback" in caplog.text

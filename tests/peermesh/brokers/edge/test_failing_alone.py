@@ -1,0 +1,49 @@
+"""A mistake in what one connection wants ends that connection, and no other."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from peermesh.brokers.edge import RegistryError, RemoteRegistry
+
+
+async def test_a_mistake_at_the_registry_ends_the_connection_that_met_it(
+    kit, monkeypatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fall(*_: object) -> None:
+        raise ZeroDivisionError
+
+    async with kit.world() as world, RemoteRegistry([world.host.registry_address]) as other:
+        await world.registry.write("/a", "1")
+        with monkeypatch.context() as patch:
+            patch.setattr("peermesh.brokers.edge.desk.Desk._do", fall)
+            with trio.move_on_after(kit.WAIT) as scope:
+                with pytest.raises(RegistryError):
+                    await other.read("/a")
+                scope.cancel()
+            assert "ZeroDivisionError" in caplog.text
+        assert await world.registry.read("/a") == "1"
+
+
+async def test_a_mistake_in_a_channel_ends_the_connection_that_met_it(
+    kit, monkeypatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with kit.world() as world:
+        async with world.publisher() as publisher, world.subscriber() as subscriber:
+            assert await subscriber.subscribe("t", timeout=kit.WAIT)
+            await publisher.send("t", 1)
+            assert (await subscriber.get(kit.WAIT))[1] == 1
+            with monkeypatch.context() as patch:
+
+                def fall(*_: object) -> None:
+                    raise ZeroDivisionError
+
+                patch.setattr(world.broker.hall, "lost", fall)
+                async with world.publisher() as brief:
+                    await brief.send("t", 2)
+                await kit.until(lambda: "ZeroDivisionError" in caplog.text)
+            received = [(await subscriber.get(kit.WAIT))[1]]
+            await publisher.send("t", 3)
+            received.append((await subscriber.get(kit.WAIT))[1])
+            assert received == [2, 3]
