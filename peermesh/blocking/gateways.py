@@ -30,6 +30,8 @@ def serve_webhdfs(
     """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
     from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
 
+    if not isinstance(store, Store):
+        raise TypeError(f"store={store!r:.80} is {type(store).__name__}: give a store's handle")
     passage, core = store.inside()
     closing, opened, closed = trio.Event(), trio.Event(), trio.Event()
     found: list[WebHDFSGateway | BaseException] = []

@@ -17,6 +17,7 @@ from typing import Generic, TypeVar
 
 import trio
 
+from endpoint import arguments as checks
 from endpoint.closing import Closing
 from endpoint.mailbox import Message
 from handshake.credentials import Credentials
@@ -25,7 +26,7 @@ from peermesh.brokers.edge import publisher, subscriber
 from peermesh.brokers.edge.errors import EdgeClosed
 from peermesh.brokers.edge.host import Host, Options, open_edge_broker
 from peermesh.brokers.edge.registry import Registry
-from peermesh.brokers.edge.remote import RemoteRegistry
+from peermesh.brokers.edge.remote import RemoteRegistry, check_address
 from peermesh.brokers.edge.statistics import BrokerStatistics, RouteStatistics
 from wire.values import Value
 
@@ -47,8 +48,8 @@ class Where:
 
         ``credentials`` are for the registry, and for the channels that it leads to.
         """
-        self._addresses = addresses
-        self._zookeeper = zookeeper
+        self._addresses = tuple(check_address(address) for address in addresses)
+        self._zookeeper = None if zookeeper is None else checks.text("zookeeper", zookeeper)
         self.credentials = credentials
         self.allow_plain = allow_plain
 
@@ -68,6 +69,8 @@ class _Living(Closing, Generic[Inner]):
     """Something that is entered and left in the loop's thread, by one task of its own."""
 
     def __init__(self, where: Where | None) -> None:
+        if where is not None and not isinstance(where, Where):
+            raise TypeError(f"where={where!r:.80} is {type(where).__name__}: give a Where")
         self._where = where
         self._portal = Portal.acquire()
         self._closing: trio.Event

@@ -15,6 +15,7 @@ from typing import Final
 
 import trio
 
+from endpoint import arguments
 from endpoint.network import Network, remote_address
 from endpoint.shielding import shielded
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
@@ -48,6 +49,8 @@ TICK_SECONDS: Final = 0.2
 CONNECTIONS_MAX: Final = 16_384
 """Connections at all ports together. Beyond, they are closed unheard."""
 
+ANY_PORTS: Final = (ANY_PORT, ANY_PORT)
+
 OPEN_AGAIN_SECONDS: Final = 0.5
 """The pause before other ports are tried, when the system gave none."""
 
@@ -64,7 +67,7 @@ class EdgeBroker(Opened):
         *,
         address: str = "127.0.0.1",
         ports: Iterable[int] | None = None,
-        default_ports: Ports = (ANY_PORT, ANY_PORT),
+        default_ports: Ports = ANY_PORTS,
         idle_seconds: float = IDLE_SECONDS,
         network: Network | None = None,
     ) -> None:
@@ -77,8 +80,16 @@ class EdgeBroker(Opened):
         """
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
-        self._address = address
-        self._default_ports = default_ports
+        self._address = arguments.host("address", address)
+        if not isinstance(default_ports, (tuple, list)) or len(default_ports) != len(ANY_PORTS):
+            raise TypeError(f"default_ports={default_ports!r:.80}: give two ports, (4040, 4041)")
+        receiver, sender = (
+            arguments.port("default_ports", port, least=ANY_PORT) for port in default_ports
+        )
+        self._default_ports = (receiver, sender)
+        if ports is not None:
+            ports = [arguments.port("ports", port) for port in ports]
+        idle_seconds = arguments.seconds("idle_seconds", idle_seconds)
         self._network = network or make_network()
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
         self._sinks: dict[int, Sink] = {}

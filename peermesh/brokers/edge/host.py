@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from endpoint import arguments
 from endpoint.endpoint import Endpoint
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.bridge import Bridge, Bridged
@@ -36,6 +37,12 @@ class Options:
     bridged: Bridged = NOTHING_BRIDGED
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
+
+    def __post_init__(self) -> None:
+        """Check the arguments; ``EdgeBroker`` checks the others."""
+        arguments.host("address", self.address)
+        port = arguments.port("registry_port", self.registry_port, least=ANY_PORT)
+        object.__setattr__(self, "registry_port", port)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from endpoint import arguments
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.client import DEFAULT, Client
 from peermesh.brokers.edge.errors import EdgeClosed, EdgeError
@@ -46,7 +47,7 @@ class Publisher(Client):
         super().__init__(
             registry, credentials=credentials, allow_plain=allow_plain, is_publisher=True
         )
-        if buffer_size < 1:
+        if arguments.count("buffer_size", buffer_size, least=0) < 1:
             raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         self._buffer_size = buffer_size
         self._topics: dict[str, Outgoing] = {}
@@ -58,7 +59,8 @@ class Publisher(Client):
         Raises ``InvalidTopic``, ``EncodeError``, and ``EdgeClosed``.
         """
         self._check_open()
-        outgoing = self._topics.get(topic) or self._begin(topic)
+        outgoing = self._topics.get(topic) if type(topic) is str else None
+        outgoing = outgoing or self._begin(topic)
         payload = encode(message)
         self._since_yield += 1
         if self._since_yield >= YIELD_COUNT:
@@ -91,7 +93,7 @@ class Publisher(Client):
 
     async def flush(self, timeout: float | None = None) -> bool:
         """Wait until the broker has accepted everything; false after ``timeout`` seconds."""
-        with trio.move_on_after(timeout if timeout is not None else float("inf")):
+        with trio.move_on_after(arguments.seconds("timeout", timeout)):
             while any(outgoing.waiting for outgoing in self._topics.values()):
                 self._check_open()
                 await self._changed.park()
@@ -100,7 +102,7 @@ class Publisher(Client):
 
     async def stop(self, topic: str) -> None:
         """Stop a topic's sender, after the broker has accepted what was sent."""
-        outgoing = self._topics.get(topic)
+        outgoing = self._topics.get(arguments.text("topic", topic))
         if outgoing is None:
             return
         while outgoing.waiting:

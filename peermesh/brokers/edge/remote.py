@@ -10,6 +10,7 @@ from typing import Final
 
 import trio
 
+from endpoint import arguments
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.desk import HERE
 from peermesh.brokers.edge.errors import RegistryError
@@ -35,6 +36,13 @@ AGAIN_SECONDS: Final = 0.1
 """The pause before the next registry port is tried."""
 
 
+def check_address(address: tuple[str, int]) -> tuple[str, int]:
+    """Check where a registry is: host and port."""
+    if not isinstance(address, (tuple, list)) or len(address) != len(("host", "port")):
+        raise TypeError(f"address={address!r:.80}: give host and port, such as ('127.0.0.1', 4040)")
+    return arguments.host("host", address[0]), arguments.port("port", address[1])
+
+
 class _Question:
     """Something that was asked, and waits for its answer."""
 
@@ -58,7 +66,7 @@ class RemoteRegistry(Opened):
 
         Raises ``InsecureAddress`` where plain TCP would be exposed.
         """
-        self._addresses = list(addresses)
+        self._addresses = [check_address(address) for address in addresses]
         if not self._addresses:
             raise RegistryError("say where the registry is: give the address of a registry port")
         self._network = make_network(credentials, allow_plain=allow_plain)

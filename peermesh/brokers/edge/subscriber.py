@@ -7,6 +7,7 @@ from typing import Self
 
 import trio
 
+from endpoint import arguments
 from endpoint.mailbox import MISSED_TOPIC, Message, Missed
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.client import DEFAULT, Client
@@ -64,11 +65,12 @@ class Subscriber(Client):
         effective later. Raises ``InvalidTopic`` and ``EdgeClosed``.
         """
         self._check_open()
-        if topic not in self._topics:
+        limit = arguments.seconds("timeout", timeout)
+        if arguments.text("topic", topic) not in self._topics:
             self._topics[check_edge_topic(topic)] = Incoming(topic)
             self._attach(topic)
             self._follow(topic)
-        with trio.move_on_after(timeout if timeout is not None else float("inf")):
+        with trio.move_on_after(limit):
             while topic not in self._attached:
                 await self._changed.park()
                 self._check_open()
@@ -77,12 +79,12 @@ class Subscriber(Client):
 
     def is_attached(self, topic: str) -> bool:
         """Tell whether a broker knows of the subscription now."""
-        return topic in self._attached
+        return arguments.text("topic", topic) in self._attached
 
     async def unsubscribe(self, topic: str) -> None:
         """No longer want a topic; what came before can still be read."""
         self._check_open()
-        if self._topics.pop(topic, None) is not None:
+        if self._topics.pop(arguments.text("topic", topic), None) is not None:
             self._tell(topic, Detach(topic))
             self._attached.discard(topic)
             for told in self._told.values():
@@ -109,9 +111,10 @@ class Subscriber(Client):
         ``TimeoutError``, and ``EdgeClosed`` when it is closed and was read to its end.
         """
         if timeout is not None:
-            with trio.move_on_after(timeout):
+            limit = arguments.seconds("timeout", timeout)
+            with trio.move_on_after(limit):
                 return await self.get()
-            raise TimeoutError(f"no message within {timeout:g} s")
+            raise TimeoutError(f"no message within {limit:g} s")
         while True:
             while not self._buffer:
                 self._check_open()

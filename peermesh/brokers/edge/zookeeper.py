@@ -8,6 +8,7 @@ from typing import Any, Final, TypeVar
 
 import trio
 
+from endpoint import arguments
 from endpoint.shielding import shielded
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
@@ -61,6 +62,8 @@ class ZooKeeperRegistry(Opened):
         self, hosts: str, *, session_seconds: float = SESSION_SECONDS, **options: object
     ) -> None:
         """Set up, doing nothing yet; raises ``RegistryError`` for hosts that are none."""
+        arguments.text("hosts", hosts)
+        session_seconds = arguments.seconds("session_seconds", session_seconds)
         forever = {"max_tries": -1, "delay": AGAIN_SECONDS, "backoff": 2, "max_delay": 1.0}
         try:
             self._client: Any = KazooClient(

@@ -15,6 +15,7 @@ from typing import Final, Self, cast
 
 import trio
 
+from endpoint import arguments
 from peermesh.blocking.portal import Portal
 from peermesh.brokers.modules.errors import BrokerError, InvalidArgument
 from peermesh.brokers.modules.message import Message
@@ -51,13 +52,13 @@ class ModuleBroker:
 
     def __init__(self, *, on_failure: Callable[[Failure], object] = log_failure) -> None:
         """Begin without modules; ``on_failure`` hears, in the module's worker, what one raises."""
+        self.report = arguments.function("on_failure", on_failure)
         self._core = Switchboard()
         self._lock = self.lock = threading.Lock()
         self._workers: dict[ModuleId, Worker] = {}
         self._local = threading.local()
         self._references = 1
         self._portal: Portal | None = None
-        self.report = on_failure
 
     # Life.
 
@@ -118,6 +119,9 @@ class ModuleBroker:
         receive = getattr(module, "receive", None)
         if not callable(receive):
             raise InvalidArgument(f"{module!r} has no receive(message): it is no module")
+        if name is not None:
+            arguments.text("name", name)
+        arguments.count("inbox_size", inbox_size, least=0)
         with self._lock:
             self._check_open()
             seat = self._core.add_module(name, inbox_size)
@@ -149,10 +153,11 @@ class ModuleBroker:
         ``receive``, or of one that the module waits for, it does not wait, and is false.
         Raises ``BrokerError`` when the module is not there.
         """
+        limit = None if timeout is None else arguments.seconds("timeout", timeout)
         with self._lock:
-            seat = self._core.remove_module(module)
+            seat = self._core.remove_module(_named(module))
             self._dismiss(seat, drain=drain)
-        return self._join(seat, timeout)
+        return self._join(seat, None if limit is None else min(limit, threading.TIMEOUT_MAX))
 
     def _dismiss(self, seat: Seat, *, drain: bool) -> None:
         worker = self._workers[seat.number]

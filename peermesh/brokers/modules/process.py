@@ -15,6 +15,7 @@ import sys
 import threading
 from typing import Final
 
+from endpoint import arguments as checks
 from peermesh.brokers.modules.errors import BrokerError
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import Port
@@ -39,8 +40,12 @@ class ProcessModule:
     """Runs ``package.module:Class`` in another process; that one is a module with plain methods."""
 
     def __init__(self, path: str, **arguments: Value) -> None:
-        """Call the class over there with these arguments, which have to be values of the mesh."""
-        self._path = path
+        """Call the class over there with these arguments, which have to be values of the mesh.
+
+        Raises ``EncodeError`` for others.
+        """
+        self._path = checks.text("path", path)
+        encode(arguments)  # A mistake is told here, not by the thread that starts the process.
         self._arguments = arguments
         self._results: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         self._changed = threading.Condition()

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 import queue
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from os import PathLike
@@ -17,6 +16,7 @@ from typing import TypeVar
 
 import trio
 
+from endpoint import arguments as checks
 from endpoint.closing import Closing
 from endpoint.endpoint import Endpoint
 from handshake.credentials import Credentials
@@ -47,15 +47,16 @@ class _Blocking(Closing):
         timeout: float | None = None,
     ) -> Result:
         """Run something over there; raises ``BrokerUnavailable`` after so many seconds."""
+        limit = checks.seconds("timeout", timeout)
 
         async def call() -> Result:
-            with trio.fail_after(math.inf if timeout is None else timeout):
+            with trio.fail_after(limit):
                 return await function(*arguments)
 
         try:
             return self._portal.call(call)
         except trio.TooSlowError:
-            raise BrokerUnavailable(f"no answer within {timeout:g} s: ask again") from None
+            raise BrokerUnavailable(f"no answer within {limit:g} s: ask again") from None
 
     async def _end(self) -> None:
         raise NotImplementedError

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 import trio
 
+from endpoint import arguments
 from endpoint.endpoint import Endpoint
 from endpoint.network import Network
 from handshake.credentials import Credentials
@@ -63,6 +64,12 @@ class Ports:
     credentials: Credentials | None = None
     """For TLS, with clients that have some of the same authority. Without, loopback is plain, as
     telnet is, and other hosts use the endpoint's."""
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        arguments.host("host", self.host)
+        for name in ("publishers", "consumers"):
+            object.__setattr__(self, name, arguments.port(name, getattr(self, name), least=0))
 
 
 class QoS2Broker:

@@ -10,10 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 import trio
 
+from endpoint import arguments
 from endpoint.network import Network
 from handshake.credentials import Credentials
 from peermesh.brokers.qos2.commands import check_name
@@ -105,7 +107,8 @@ class _Client(trio.abc.AsyncResource):
     def __init__(
         self, host: str, port: int, credentials: Credentials | None, *, allow_plain: bool
     ) -> None:
-        self._address = (host, port)
+        host = arguments.host("host", host)
+        self._address = (host, arguments.port("port", port))
         self._network = Network(
             credentials,
             allow_plain=allow_plain,
@@ -147,7 +150,7 @@ class Publisher(_Client):
     ) -> None:
         """Connect when it is needed; raises ``InsecureAddress``."""
         super().__init__(host, port, credentials, allow_plain=allow_plain)
-        self._name = check_name(name)
+        self._name = check_name(arguments.text("name", name))
         self._sender: Sender | None = None
         self._busy = trio.Lock()
 
@@ -157,8 +160,10 @@ class Publisher(_Client):
         Ids only grow. After a restart, repeat the message of which you do not know. Raises
         ``Refused`` for what the broker will never take.
         """
-        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
-        message = Outgoing(message_id, tuple(map(check_name, names)), bytes(payload))
+        if not isinstance(payload, (bytes, bytearray, memoryview)):
+            raise TypeError(f"payload={payload!r:.80} is {type(payload).__name__}: give bytes")
+        arguments.count("message_id", message_id, least=0, most=2 * ID_MAX)
+        message = Outgoing(message_id, _names("topics", topics), bytes(payload))
         _check(message)
         async with self._busy:
             while True:
@@ -200,6 +205,16 @@ class Publisher(_Client):
         return False
 
 
+def _names(name: str, topics: str | Iterable[str]) -> tuple[str, ...]:
+    """Check one topic, or several."""
+    if isinstance(topics, str):
+        return (check_name(topics),)
+    if not isinstance(topics, Iterable) or isinstance(topics, (bytes, bytearray)):
+        raise TypeError(f"{name}={topics!r:.80} is {type(topics).__name__}: give a topic, or some")
+    texts = [arguments.text(name, each) for each in topics]
+    return tuple(map(check_name, dict.fromkeys(texts)))
+
+
 def _check(message: Outgoing) -> None:
     if not 0 < message.id <= ID_MAX:
         raise InvalidData(f"{message.id} is no id: ids are numbers from 1 to {ID_MAX}")
@@ -234,10 +249,11 @@ class Consumer(_Client):
     ) -> None:
         """Connect when it is needed; raises ``InsecureAddress``."""
         super().__init__(host, port, credentials, allow_plain=allow_plain)
-        self._name = check_name(name)
-        names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
-        self._topics = tuple(map(check_name, names))
-        self._handled = dict(handled or {})
+        self._name = check_name(arguments.text("name", name))
+        self._topics = _names("topics", topics)
+        check = partial(arguments.count, "handled", least=0, most=ID_MAX)
+        marks = dict(handled or {}).items()
+        self._handled = {arguments.text("handled", each): check(mark) for each, mark in marks}
         self._receiver: Receiver | None = None
         self._message: Incoming | None = None
 
@@ -286,6 +302,7 @@ class Consumer(_Client):
 
     async def refuse(self, reason: str, *, is_final: bool = False) -> None:
         """Have it sent again after a while; in the end, or at once, it is a dead letter."""
+        arguments.text("reason", reason)
         self._take()
         self._message = None
         if self._receiver is None:

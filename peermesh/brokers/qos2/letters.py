@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from endpoint import arguments
 from endpoint.log import Log
 from peermesh.brokers.qos2.entries import Letter, letter_of, replayed_value
 from peermesh.brokers.qos2.errors import Refused
@@ -42,6 +43,7 @@ class DeadLetters:
 
     async def get(self, number: int) -> Letter:
         """Give one; raises ``Refused`` if there is none of this number."""
+        arguments.count("number", number, least=0)
         log = await self._log()
         try:
             entries = await log.read(0, number - 1, 1) if number > 0 else []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
 
+from endpoint import arguments
 from wire.limits import KIB, MIB
 
 PUBLISHER_PORT: Final = 4040
@@ -72,6 +73,15 @@ class Pace:
     """Before any resend, at most."""
     resends_max: int = 3
     """Resends before a message becomes a dead letter: the seed's."""
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name == "resends_max":
+                arguments.count(each.name, value, least=0)
+            else:
+                object.__setattr__(self, each.name, arguments.seconds(each.name, value))
 
     def pause(self, failures: int) -> float:
         """Give the seconds to wait after so many failures (from one)."""

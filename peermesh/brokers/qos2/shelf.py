@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import trio
 
+from endpoint import arguments
 from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
 from endpoint.log import Log
@@ -49,6 +50,12 @@ class Place:
     retention: Mapping[str, float] = field(default_factory=dict)
     """``keep_seconds``, ``keep_count`` and ``keep_bytes`` of every topic but that of dead letters;
     without any, everything stays."""
+
+    def __post_init__(self) -> None:
+        """Check the arguments."""
+        arguments.text("name", self.name)
+        if self.folder is not None:
+            object.__setattr__(self, "folder", Path(self.folder))
 
     def log_name(self, topic: str) -> str:
         """Name the log of a topic."""

@@ -13,6 +13,7 @@ from typing import Final
 
 import trio
 
+from endpoint import arguments
 from endpoint.bell import Bell
 from endpoint.network import Network, files_max
 from endpoint.store import Store
@@ -228,6 +229,12 @@ async def open_gateway(
     allow_plain: bool,
 ) -> AsyncIterator[WebHDFSGateway]:
     """Open what ``peermesh.gateways.serve_webhdfs`` promises."""
+    if not isinstance(store, Store):
+        raise TypeError(f"store={store!r:.80} is {type(store).__name__}: give a store's handle")
+    arguments.host("host", host)
+    port = arguments.port("port", port, least=0)
+    if token is not None:
+        arguments.text("token", token)
     network = Network(
         credentials,
         allow_plain=allow_plain,
