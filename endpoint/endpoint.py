@@ -403,7 +403,8 @@ class Endpoint:
             dialer = self._renew(dialer, key, retry)
         with trio.move_on_after(timeout):
             await dialer.settled.wait()
-        return dialer.first or dialer.give_up(timeout)
+        # An outcome that is false is one, too.
+        return dialer.give_up(timeout) if dialer.first is None else dialer.first
 
     def _renew(self, dialer: Dialer | None, key: tuple[str, int], retry: float) -> Dialer:
         if dialer is not None:
