@@ -142,6 +142,13 @@ class Receipt:
         """
         self._call_when_resolved(arguments.function("callback", callback), is_wake_up=False)
 
+    def wake_when_resolved(self, wake: Callable[[], object]) -> None:
+        """Wake a task of the mesh's own once the outcome is known, from the endpoint's thread.
+
+        A user's callback may run elsewhere: the blocking API has a thread for them.
+        """
+        self._call_when_resolved(wake, is_wake_up=True)
+
     def _call_when_resolved(self, callback: Callable[[], object], *, is_wake_up: bool) -> None:
         with _adding:
             callbacks = self._callbacks

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 INTERNAL = {
     *("end", "ended", "fail", "forked", "lose"),
-    *("push", "ready_count", "resolve", "take", "wake"),
+    *("push", "ready_count", "resolve", "take", "wake", "wake_when_resolved"),
 }
 """Methods of handles that the mesh itself calls, and says so."""
 

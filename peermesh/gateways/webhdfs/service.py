@@ -287,7 +287,7 @@ class Service:
             batch = uploads.abandon_upload(upload.number)
             runner = self._store.runner
             request = runner.core.requests.batch(batch.guards, batch.steps, batch.others)
-            runner.ask(request).when_resolved(lambda: self.has_garbage())
+            runner.ask(request).wake_when_resolved(self.has_garbage)
 
     async def collect(self) -> bool:
         """Do one step of the collection; false if nothing is left, or it is not ours."""
