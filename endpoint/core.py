@@ -453,6 +453,20 @@ class EndpointCore:
                 if topic in topics and self._leads(origin, topic):
                     yield origin, topic
 
+    def names_of(self, lead: str, follow: str) -> tuple[str, ...]:
+        """Name the stores or logs that can be reached, sorted: their topics end with ``lead``.
+
+        Those that only another endpoint holds a copy of, at a topic that ends with ``follow``, are
+        among them: their leader may come back.
+        """
+        names = {topic.removesuffix(lead) for topic in self._stores if topic.endswith(lead)}
+        for origin in self._reachable:
+            announcement = self.topology.announcements.get(origin)
+            for topic in () if announcement is None else announcement.stores:
+                if topic.endswith((lead, follow)):
+                    names.add(topic.removesuffix(lead).removesuffix(follow))
+        return tuple(sorted(names))
+
     def explain_unreachable(self, endpoint: EndpointId) -> str:
         """Say in a sentence why ``await_peer`` does not come true."""
         if endpoint in self.topology.announcements:

@@ -58,7 +58,13 @@ from wire.errors import (
 )
 from wire.identifiers import EndpointId
 from wire.public import public
-from wire.topics import check_topic
+from wire.topics import (
+    CLONE_SUFFIX,
+    FOLLOWER_SUFFIX,
+    KEEPER_SUFFIX,
+    MASTER_SUFFIX,
+    check_topic,
+)
 from wire.values import Value
 
 if TYPE_CHECKING:
@@ -754,6 +760,17 @@ class Endpoint:
 
             self._attachments = Attachments(self.loop, self._around)
         return self._attachments
+
+    def known_stores(self) -> tuple[str, ...]:
+        """Name the stores in reach that have a master, or a clone at another endpoint, sorted.
+
+        It is what has been announced so far: right after ``peer()``, all that the peer knows.
+        """
+        return self._core.names_of(MASTER_SUFFIX, CLONE_SUFFIX)
+
+    def known_logs(self) -> tuple[str, ...]:
+        """Name the logs in reach that have a keeper, or a follower at another endpoint, sorted."""
+        return self._core.names_of(KEEPER_SUFFIX, FOLLOWER_SUFFIX)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

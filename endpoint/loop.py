@@ -36,6 +36,7 @@ from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
+from wire.addresses import join_address
 from wire.codec import decode_control
 from wire.errors import ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import ControlFrame, Frame, NodeFrame, Sign
@@ -224,7 +225,9 @@ class EndpointLoop:
 
     def accuse(self, connection: Connection, error: RemoteProtocolError) -> None:
         """A peer broke the protocol: tell it why, and everybody who follows the events."""
-        logger.warning("%s broke the protocol: %s", connection.address, error)
+        address = connection.address
+        where = "a connection" if address is None else f"the peer at {join_address(*address)}"
+        logger.warning("%s broke the protocol and was disconnected: %s", where, error)
         owner = connection.owner
         if isinstance(owner, Peering):
             reason = f"it broke the protocol: {error}"

@@ -50,7 +50,12 @@ ANNOUNCEMENTS_PER_SECOND_MAX: Final = 2_000
 """Twice as many as a mesh of a thousand has endpoints: each of them wants something else twice a
 second. Every one is passed on to everybody, so that a flood is everybody's."""
 
-OTHER_VARIABLES: Final = frozenset({"PEERMESH_AUTHORITY_PASSPHRASE", *storage_keys.VARIABLES})
+COMMAND_LINE_VARIABLES: Final = ("PEERMESH_PEER", "PEERMESH_CONTEXT", "PEERMESH_CONFIG_DIR")
+"""Where commands find the mesh: an endpoint does not look at them."""
+
+OTHER_VARIABLES: Final = frozenset(
+    {"PEERMESH_AUTHORITY_PASSPHRASE", *storage_keys.VARIABLES, *COMMAND_LINE_VARIABLES}
+)
 """Variables with our prefix that are no settings of an endpoint."""
 
 TRUST: Final = frozenset({"secret", "secret_file", "certificate", "key", "authority"})

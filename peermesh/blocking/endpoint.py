@@ -171,6 +171,14 @@ class Endpoint:
         """Wait until so many others subscribe; see ``peermesh.Endpoint.await_subscribed``."""
         return self._open_passage().call(self._core.await_subscribed, topic, count, timeout)
 
+    def known_stores(self) -> tuple[str, ...]:
+        """Name the stores in reach, sorted; see ``peermesh.Endpoint.known_stores``."""
+        return self._open_portal().call_sync(self._core.known_stores)
+
+    def known_logs(self) -> tuple[str, ...]:
+        """Name the logs in reach, sorted; see ``peermesh.Endpoint.known_logs``."""
+        return self._open_portal().call_sync(self._core.known_logs)
+
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""
         return self._open_passage().call_sync(self._core.statistics)

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator
 from importlib import import_module, metadata
 from typing import Final
 
 import click
 
-from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode, exit_code_of
+from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
 from peermesh.cli.running import Stopped
+from peermesh.cli.wording import told
 from wire.errors import MeshError
 
 MODULES: Final = {
     "broker": "broker",
     "certs": "certs",
     "check": "check",
+    "completion": "completion",
+    "context": "contexts",
     "demo": "demo",
     "dlq": "qos2",
+    "help": "helping",
     "link": "link",
     "log": "logs",
     "node": "node",
@@ -41,11 +44,13 @@ Start with "peermesh demo", or with three terminals:
 \b
   peermesh node --listen 127.0.0.1:9999 --master table
   peermesh sub news/ --peer 127.0.0.1:9999
-  peermesh pub news/today '{{"text": "hello"}}' --peer 127.0.0.1:9999
+  peermesh pub news/today hello --peer 127.0.0.1:9999
 
-Values are JSON. What JSON has no type for is an object of two members, such as
-{{"@data-type": "count", "data": 7}}; the types are count, port, address, subnet, bytes, timestamp,
-timespan, enum-value, set, and table for keys that are not text.
+Where the mesh is, --peer says, else PEERMESH_PEER, else a context (peermesh context --help).
+
+Keys and values are JSON if they can be read as JSON, and text if not. What JSON has no type for is
+an object of two members, such as {{"@data-type": "count", "data": 7}}; the types are count, port,
+address, subnet, bytes, timestamp, timespan, enum-value, set, and table for keys that are not text.
 
 {EXIT_CODES_HELP}"""
 
@@ -68,7 +73,9 @@ class Commands(click.Group):
         """Give the one of this name, if there is one."""
         if cmd_name not in MODULES:
             return None
-        command = getattr(import_module(f"peermesh.cli.{MODULES[cmd_name]}"), cmd_name)
+        module = import_module(f"peermesh.cli.{MODULES[cmd_name]}")
+        # A function called "help" would hide Python's own.
+        command = getattr(module, cmd_name, None) or getattr(module, f"{cmd_name}_command")
         assert isinstance(command, click.Command)
         return command
 
@@ -92,13 +99,8 @@ def commands_below(command: click.Command, path: str) -> Iterator[tuple[str, cli
     for name in sorted(command.list_commands(context)):
         below = command.get_command(context, name)
         assert below is not None, name
-        yield from commands_below(below, f"{path} {name}")
-
-
-def _what_the_system_says(error: OSError) -> str:
-    """Say in a sentence what is no mistake of ours: a full disk, a directory that is a file."""
-    what = "the input or output" if error.filename is None else os.fsdecode(error.filename)
-    return f"cannot use {what}: {error.strerror or error}; give another one, or make room"
+        if not below.hidden:
+            yield from commands_below(below, f"{path} {name}")
 
 
 def run(arguments: list[str]) -> int:
@@ -106,17 +108,28 @@ def run(arguments: list[str]) -> int:
     logging.basicConfig(format="%(message)s")
     try:
         code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except MeshError as error:
-        click.echo(f"peermesh: {error}", err=True)
-        return exit_code_of(error)
-    except OSError as error:
-        click.echo(f"peermesh: {_what_the_system_says(error)}", err=True)
-        return ExitCode.FAILED
+    except (click.ClickException, MeshError, OSError) as error:
+        return _tell(error, as_json=wants_json(arguments))
     except Stopped as stopped:
         return stopped.exit_code
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+def wants_json(arguments: list[str]) -> bool:
+    """Tell whether errors are to be JSON, even where the arguments cannot be read."""
+    ended = arguments.index("--") if "--" in arguments else len(arguments)
+    return "--json" in arguments[:ended]
+
+
+def _tell(error: click.ClickException | MeshError | OSError, *, as_json: bool) -> int:
+    """Write an error to stderr; give the code to exit with."""
+    found = told(error)
+    if as_json:
+        click.echo(found.json(), err=True)
+    elif isinstance(error, click.ClickException):
+        error.show()  # with how the command is used
+    else:
+        click.echo(found.text(), err=True)
+    return found.exit_code

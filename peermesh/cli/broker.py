@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -14,16 +13,21 @@ from peermesh import blocking
 from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
+from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds
+from peermesh.cli.output import Output, note
 from peermesh.cli.qos2 import qos2
-from peermesh.cli.running import Stopped
+from peermesh.cli.running import Signals, Stopped
 from wire.addresses import join_address
 from wire.errors import MeshError
 
 _SIGNALS: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+
+FIRST_WAIT_SECONDS: Final = 2.0
+"""After so long the modules begin, with or without peers, which are tried on."""
 
 
 @click.group()
@@ -36,16 +40,15 @@ for command in (edge, edge_pub, edge_sub, qos2):
 
 
 @broker.command()
-@click.argument("layout", type=click.Path(path_type=Path, exists=True, dir_okay=False))
+@click.argument("layout", type=INPUT_FILE)
 @click.option("--check", "only_checks", is_flag=True, help="Say what the file asks for, and end.")
-@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @click.option(
     "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write how much each link has carried, so often.",
 )  # fmt: skip
-@mesh_options(listens=True)
+@mesh_options(listens=True, is_optional=True)
 def modules(
-    layout: Path, mesh: Mesh, every: float | None, *, only_checks: bool, as_json: bool
+    layout: Path, mesh: Mesh, every: float | None, output: Output, *, only_checks: bool
 ) -> None:
     """Run the modules of the TOML file LAYOUT, and carry messages along its links.
 
@@ -63,7 +66,7 @@ def modules(
 
     SIGHUP reads the file again: what is new is added, what is gone removed, while the rest goes on.
     """
-    bus = _Bus(layout, as_json=as_json)
+    bus = _Bus(layout, output)
     if only_checks:
         bus.say_changes(bus.read().changes_from(Layout.empty()))
     else:
@@ -73,17 +76,21 @@ def modules(
 class _Bus:
     """A module broker that follows a file."""
 
-    def __init__(self, path: Path, *, as_json: bool) -> None:
-        """Write what happens as JSON, or as text."""
+    def __init__(self, path: Path, output: Output) -> None:
+        """Write what happens to ``output``."""
         self._path = path
-        self._as_json = as_json
+        self._output = output
+        self._has_read = False
 
-    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
-        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+    def _say(self, event: str, text: str, **details: object) -> None:
+        self._output.tell(text, event=event, **details)
 
     def read(self) -> Layout:
         """Read the file; raises ``CommandFailed``."""
         try:
+            if self._has_read and not self._path.is_file():
+                raise LayoutError("it came from a pipe, and cannot be read again")
+            self._has_read = True
             return Layout.parse(self._path.read_text())
         except (OSError, UnicodeDecodeError, LayoutError) as error:
             raise CommandFailed(f"{self._path}: {error}", ExitCode.USAGE) from error
@@ -94,6 +101,7 @@ class _Bus:
         # Before there are threads, so that all of them leave the signals to this one.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         with ExitStack() as stack:
+            signals = stack.enter_context(Signals())
             endpoint = self._join(stack, mesh) if mesh.peers or mesh.listen else None
             bus = stack.enter_context(ModuleBroker(on_failure=self._on_failure))
             deployment = Deployment(bus, endpoint)
@@ -106,6 +114,9 @@ class _Bus:
                 elif found.si_signo == signal.SIGHUP:
                     self._follow(deployment)
                 else:
+                    # From here on the second one is not for this loop, but for the handler.
+                    signals.note_first(found.si_signo)
+                    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
                     raise Stopped(found.si_signo)
 
     def _join(self, stack: ExitStack, mesh: Mesh) -> blocking.Endpoint:
@@ -114,10 +125,13 @@ class _Bus:
             bound = endpoint.listen(host, port)
             click.echo(f"listening on {join_address(host, bound)}", err=True)
         for host, port in mesh.peers:
-            outcome = endpoint.peer(host, port, timeout=mesh.wait)
-            if not outcome:
+            seconds = FIRST_WAIT_SECONDS if mesh.waits is None else mesh.waits
+            outcome = endpoint.peer(host, port, timeout=seconds)
+            if not outcome and mesh.waits is not None:
                 text = f"{outcome}: does an endpoint listen there?"
                 raise CommandFailed(text, ExitCode.TIMEOUT)
+            if not outcome:
+                note(f"{outcome}: it is tried on, for ever; Ctrl-C ends it")
         return endpoint
 
     def _follow(self, deployment: Deployment) -> None:
@@ -125,7 +139,7 @@ class _Bus:
         try:
             self.say_changes(deployment.apply(self.read()))
         except MeshError as error:
-            click.echo(f"peermesh: {error}; nothing was changed", err=True)
+            note(f"{error}; nothing was changed")
 
     def _on_failure(self, failure: Failure) -> None:
         click.echo(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +11,10 @@ from typing import Any, Final
 import click
 
 from handshake.issuing import AUTHORITY, Description, KeyKind, OwnAuthority, Validity, describe
+from peermesh.cli.arguments import INPUT_FILE
+from peermesh.cli.command import Option, command
 from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.output import Output
 
 AUTHORITY_DAYS: Final = 3_650
 """Ten years: every endpoint has to be given a new one when it ends."""
@@ -29,7 +31,8 @@ PASSPHRASE_VARIABLE: Final = "PEERMESH_PASSPHRASE"
 AUTHORITY_PASSPHRASE_VARIABLE: Final = "PEERMESH_AUTHORITY_PASSPHRASE"
 
 _DIRECTORY: Final = click.option(
-    "--directory", "-d", default=".", show_default=True, metavar="DIRECTORY",
+    "--path", "-d", "directory", cls=Option, old=["--directory"], default=".",
+    show_default=True, metavar="DIRECTORY",
     type=click.Path(path_type=Path, file_okay=False), help="Where the authority's files are.",
 )  # fmt: skip
 _KIND: Final = click.option(
@@ -64,13 +67,13 @@ def certs() -> None:
     """
 
 
-@certs.command()
+@command()
 @_DIRECTORY
 @click.option("--name", default="peermesh authority", show_default=True, help="What it is called.")
 @_days(AUTHORITY_DAYS)
 @_KIND
-def init(directory: Path, name: str, days: int, kind: str) -> None:
-    """Make an authority: authority.pem for everybody, and authority.key for nobody else.
+def init(directory: Path, name: str, days: int, kind: str, output: Output) -> None:
+    """Make an authority: authority.pem for every endpoint, and authority.key for yourself.
 
     If PEERMESH_AUTHORITY_PASSPHRASE is set, it locks the key.
     """
@@ -81,11 +84,15 @@ def init(directory: Path, name: str, days: int, kind: str) -> None:
         text = f"cannot make {directory}: {error.strerror}; name another directory"
         raise CommandFailed(text) from error
     passphrase = os.environ.get(AUTHORITY_PASSPHRASE_VARIABLE) or None
-    for path in authority.own.save(directory, AUTHORITY, passphrase):
-        click.echo(path)
+    _tell_files(authority.own.save(directory, AUTHORITY, passphrase), output)
 
 
-@certs.command()
+def _tell_files(paths: Iterable[Path], output: Output) -> None:
+    files = list(map(str, paths))
+    output.tell("\n".join(files), files=files)
+
+
+@command()
 @click.argument("name")
 @_DIRECTORY
 @_days(MEMBER_DAYS)
@@ -95,8 +102,15 @@ def init(directory: Path, name: str, days: int, kind: str) -> None:
 )  # fmt: skip
 @click.option("--renew", is_flag=True, help="Replace the files of NAME; endpoints take them up.")
 @_KIND
-def issue(
-    name: str, directory: Path, days: int, hosts: tuple[str, ...], kind: str, *, renew: bool
+def issue(  # noqa: PLR0913 - an option each
+    name: str,
+    directory: Path,
+    days: int,
+    hosts: tuple[str, ...],
+    kind: str,
+    output: Output,
+    *,
+    renew: bool,
 ) -> None:
     """Issue a certificate to the endpoint NAME: NAME.pem, and NAME.key with mode 600.
 
@@ -108,28 +122,24 @@ def issue(
     authority = OwnAuthority.load(directory, passphrase)
     issued = authority.issue(name, _from_now(days), hosts, KeyKind(kind))
     lock = os.environ.get(PASSPHRASE_VARIABLE) or None
-    for path in issued.save(directory, name, lock, replaces=renew):
-        click.echo(path)
+    _tell_files(issued.save(directory, name, lock, replaces=renew), output)
 
 
-@certs.command()
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE..."
-)
-@click.option("--json", "as_json", is_flag=True, help="Write an object on each line.")
+@command()
+@click.argument("files", nargs=-1, required=True, type=INPUT_FILE, metavar="FILE...")
 @click.pass_context
-def show(ctx: click.Context, files: tuple[Path, ...], *, as_json: bool) -> None:
+def show(ctx: click.Context, files: tuple[Path, ...], output: Output) -> None:
     """Write what certificates say of themselves; ends with code 1 if one is not valid now."""
     now = datetime.now(UTC)
     found = [(file, each) for file in files for each in describe(file)]
     for file, each in found:
-        click.echo(_as_json(file, each, now) if as_json else _as_text(file, each, now))
+        output.tell(_as_text(file, each, now), **_members(file, each, now))
     if not all(each.is_valid(now) for _, each in found):
         ctx.exit(ExitCode.FAILED)
 
 
-def _as_json(file: Path, found: Description, now: datetime) -> str:
-    shown = {
+def _members(file: Path, found: Description, now: datetime) -> dict[str, object]:
+    return {
         "file": str(file),
         "name": found.name,
         "issuer": found.issuer,
@@ -140,7 +150,6 @@ def _as_json(file: Path, found: Description, now: datetime) -> str:
         "fingerprint": found.fingerprint,
         "hosts": list(found.hosts),
     }
-    return json.dumps(shown)
 
 
 def _as_text(file: Path, found: Description, now: datetime) -> str:
@@ -155,3 +164,7 @@ def _as_text(file: Path, found: Description, now: datetime) -> str:
     if found.hosts:
         lines.append(f"  hosts {', '.join(found.hosts)}")
     return "\n".join(lines)
+
+
+for each in (init, issue, show):
+    certs.add_command(each)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -10,7 +9,10 @@ from typing import Final
 
 import click
 
+from peermesh.cli.arguments import INPUT_FILE
+from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed
+from peermesh.cli.output import Output
 from peermesh.testing import checkers
 from peermesh.testing.checkers import Verdict
 from peermesh.testing.checkers.watch import GUARANTEES
@@ -39,13 +41,13 @@ BY_NODES: Final[dict[str, Callable[[History, tuple[str, ...]], Verdict]]] = {
 PROMISES: Final = (*BY_HISTORY, *BY_NODES)
 
 
-@click.command()
+@command()
 @click.argument(
     "histories",
     nargs=-1,
     required=True,
     metavar="HISTORY...",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=INPUT_FILE,
 )
 @click.option(
     "--promise", "promises", multiple=True, required=True, type=click.Choice(PROMISES),
@@ -56,18 +58,14 @@ PROMISES: Final = (*BY_HISTORY, *BY_NODES)
     help="A clone (prefix_consistent), a consumer (exactly_once), or where the operations count"
     " (linearizable: all, if none is named). May be given several times.",
 )  # fmt: skip
-@click.option(
-    "--json", "as_json", is_flag=True,
-    help='Write {"promise": …, "finding": …, "text": …, "witness": […]} for each promise.',
-)  # fmt: skip
 def check(
-    histories: tuple[Path, ...], promises: tuple[str, ...], nodes: tuple[str, ...], *, as_json: bool
+    histories: tuple[Path, ...], promises: tuple[str, ...], nodes: tuple[str, ...], output: Output
 ) -> None:
     """Tell whether a recorded HISTORY kept its promises; the code is 1 if one did not.
 
-    A history is a file of JSON lines, from peermesh.testing or anybody else. Several are merged by
-    their times, which have to come from one clock. "gave up" means that the history is more than
-    can be decided: the code is 1 then, too.
+    A history is a file of JSON lines, from peermesh.testing or another program; "-" is stdin.
+    Several are merged by their times, which have to come from one clock. "gave up" means that the
+    history is more than can be decided: the code is 1 then, too.
     """
     checks = [_check_of(promise, nodes) for promise in dict.fromkeys(promises)]
     try:
@@ -77,7 +75,13 @@ def check(
     except (HistoryError, UnicodeDecodeError) as error:
         raise CommandFailed(f"this is no history for that: {error}") from None
     for verdict in verdicts:
-        click.echo(_json_of(verdict) if as_json else str(verdict))
+        output.tell(
+            str(verdict),
+            promise=verdict.promise,
+            finding=verdict.finding.value,
+            text=verdict.text,
+            witness=list(verdict.witness),
+        )
     bad = [verdict.promise for verdict in verdicts if not verdict]
     if bad:
         raise CommandFailed(f"not kept, or not decided: {', '.join(bad)}")
@@ -91,15 +95,3 @@ def _check_of(promise: str, nodes: tuple[str, ...]) -> Check:
     if promise == "linearizable" and nodes:
         return partial(checkers.linearizable, nodes=nodes)
     return BY_HISTORY[promise]
-
-
-def _json_of(verdict: Verdict) -> str:
-    return json.dumps(
-        {
-            "promise": verdict.promise,
-            "finding": verdict.finding.value,
-            "text": verdict.text,
-            "witness": list(verdict.witness),
-        },
-        ensure_ascii=False,
-    )

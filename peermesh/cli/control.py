@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -11,8 +12,10 @@ import click
 import trio
 
 from peermesh import Backend, Endpoint, EndpointId, Log, MeshError, Store, Subscriber
+from peermesh.cli.arriving import join
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.mesh import Mesh, join
+from peermesh.cli.mesh import Mesh
+from peermesh.cli.numbers import counted
 
 logger = logging.getLogger("peermesh.cli")
 
@@ -48,16 +51,24 @@ class NodeType(click.ParamType[EndpointId]):
 
 
 def promotion_options(command: CommandT) -> CommandT:
-    """Add whom to promote, and how: what commands that ask for a promotion have in common."""
+    """Add which node to promote, and how: what commands that ask for a promotion have in common."""
     at = click.option(
         "--at", "node_id", type=NodeType(),
         help="The id of the node that is to lead. Otherwise it is the one at --peer.",
     )  # fmt: skip
     force = click.option(
         "--force", is_flag=True,
-        help="Promote it even if who leads is alive, or if something is known to be missing there.",
+        help="Promote it even if the leader is alive, or if it is known to lack something.",
     )  # fmt: skip
     return at(force(command))
+
+
+@dataclass(frozen=True, slots=True)
+class Promoted:
+    """Which node leads now, and what it says of that."""
+
+    node: EndpointId
+    text: str
 
 
 async def ask_for_promotion(
@@ -66,7 +77,7 @@ async def ask_for_promotion(
     node_id: EndpointId | None,
     force: bool,  # noqa: FBT001 - trio.run takes no keywords
     topic: str = CONTROL_TOPIC,
-) -> str:
+) -> Promoted:
     """Ask a node to promote its copy of a store or, on ``LOG_TOPIC``, a log; gives its answer."""
     async with mesh.endpoint() as endpoint:
         answer_topic = f"{ANSWER_TOPIC}/{endpoint.node_id()}"
@@ -79,7 +90,7 @@ async def ask_for_promotion(
             with trio.move_on_after(mesh.wait):
                 match await answers.get():
                     case (_, (True, str() as text)):
-                        return text
+                        return Promoted(node, text)
                     case (_, (False, str() as text)):
                         raise CommandFailed(text)
                     case other:
@@ -147,7 +158,8 @@ async def _promote_store(clone: Store, options: dict[str, Any], force: bool) -> 
 
 async def _promote_log(log: Log, options: dict[str, Any], force: bool) -> str:  # noqa: FBT001 - partial hands it on
     done = await log.promote(force=force, **options)
+    entries = counted(sum(done.ends), "entry", "entries")
     return (
-        f"in term {done.term}, from {sum(done.ends)} entries; the last keeper was heard"
+        f"in term {done.term}, from {entries}; the last keeper was heard"
         f" {done.silent_seconds:.1f} s ago"
     )

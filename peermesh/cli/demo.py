@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import shutil
 import sys
@@ -18,8 +17,10 @@ from typing import Final, TypeVar
 import click
 import trio
 
+from peermesh.cli.command import Option, command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import Seconds, Whole
+from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.demo.errors import DemoError, InputError, RequirementError
 from peermesh.demo.keys import label
@@ -84,7 +85,7 @@ class _Wishes:
     as_json: bool
 
 
-@click.command(help=HELP)
+@command(help=HELP)
 @click.option(
     "--input", "source", metavar="FILE", type=click.Path(path_type=Path),
     help="The events: a JSON object on each line, plain or gzip. Lines that are none are reported.",
@@ -121,11 +122,11 @@ class _Wishes:
     " files.",
 )  # fmt: skip
 @click.option(
-    "--directory", metavar="DIR", type=click.Path(path_type=Path),
+    "--path", "directory", cls=Option, old=["--directory"], metavar="DIR",
+    type=click.Path(path_type=Path),
     help="Where logs and stores go, and stay: new, or empty. Otherwise a temporary directory is"
     " used, and kept only if something fails.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 def demo(  # noqa: PLR0913 - one for each option
     source: Path | None,
     key: str | None,
@@ -136,14 +137,13 @@ def demo(  # noqa: PLR0913 - one for each option
     kill: str,
     picture: Path | None,
     directory: Path | None,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Run the demo."""
     _check_input(source, key)
     _check_requirements()
     _check_picture(picture)
-    wishes = _Wishes(directory, picture, _victims(kill), as_json)
+    wishes = _Wishes(directory, picture, _victims(kill), output.as_json)
     with _working_directory(directory) as place:
         what = Input(
             source=str(place / "words.json" if source is None else source.absolute()),
@@ -153,12 +153,12 @@ def demo(  # noqa: PLR0913 - one for each option
             copies=copies,
             pace_seconds=pace_seconds,
         )
-        output = _Output(TEXT_NAME if source is None else str(source), what, as_json=as_json)
+        teller = _Teller(TEXT_NAME if source is None else str(source), what, output)
         try:
-            verdict, drawn = run(_perform, what, place, source is None, wishes, output)
+            verdict, drawn = run(_perform, what, place, source is None, wishes, teller)
         finally:
             _show_cursor()
-        output.conclude(verdict, drawn)
+        teller.conclude(verdict, drawn)
         if not verdict.is_exact:
             raise DemoError("the table on the clone differs from the recount")
 
@@ -231,7 +231,7 @@ async def _perform(
     place: Path,
     makes_words: bool,  # noqa: FBT001 - trio.run takes no keywords
     wishes: _Wishes,
-    output: _Output,
+    teller: _Teller,
 ) -> tuple[Verdict, Path]:
     if makes_words:
         await _in_thread(write_words, find_text(), Path(what.source))
@@ -239,11 +239,11 @@ async def _perform(
     plan = make_plan(tally.lines, tally.lateness, what)
     if not does_fit(plan, tally.lateness, what.copies):
         raise InputError(f"{what.copies} replays end after the year 9999: give a smaller --replay")
-    output.begin(tally, place)
+    teller.begin(tally, place)
     play = Play(
         what=what, plan=plan, directory=place, victims=wishes.victims, draws=not wishes.as_json
     )
-    stage = Stage(play, output.tell)
+    stage = Stage(play, teller.tell)
     picture = place / PICTURE  # of a run that fails it is with the logs
     try:
         verdict = await stage.perform(tally.repeated(what.copies, plan.shift_seconds))
@@ -278,14 +278,14 @@ async def _in_thread(function: Callable[..., Result], *arguments: object) -> Res
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
 
 
-class _Output:
+class _Teller:
     """Tells the user what happens: in words, where the viewer tells most of it, or as JSON."""
 
-    def __init__(self, source: str, what: Input, *, as_json: bool) -> None:
+    def __init__(self, source: str, what: Input, output: Output) -> None:
         """Tell of the input as ``source``."""
         self._source = source
         self._what = what
-        self._as_json = as_json
+        self._output = output
         self._bad_lines: list[tuple[int, str]] = []
 
     def begin(self, recount: Tally, place: Path) -> None:
@@ -302,7 +302,7 @@ class _Output:
                 "directory": str(place),
             }
         )
-        if not self._as_json:
+        if not self._output.as_json:
             times = f", {what.copies} times" if what.copies > 1 else ""
             click.echo(
                 f"{self._source}: {recount.lines:,} lines{times}, counted by {what.key!r}"
@@ -312,12 +312,11 @@ class _Output:
 
     def tell(self, message: Message) -> None:
         """Tell one thing."""
-        if self._as_json:
-            click.echo(json.dumps(message, ensure_ascii=False))
+        self._output.tell(None, **message)
 
     def conclude(self, verdict: Verdict, picture: Path) -> None:
         """Tell what came of it."""
-        if self._as_json:
+        if self._output.as_json:
             self._conclude_json(verdict, picture)
             return
         recount, clone = verdict.summaries()
@@ -329,7 +328,7 @@ class _Output:
         _say_total("clone", clone)
         _say_differences(verdict)
         killed = ", ".join(f"{each.victim} ({each.seconds:.1f} s)" for each in verdict.outages)
-        click.echo(f"killed, and until the next batch: {killed or 'nobody'}")
+        click.echo(f"killed, and until the next batch: {killed or 'nothing'}")
         click.echo(f"dropped by the watermark: {verdict.late:,}")
         click.echo(f"picture: {picture}")
         difference = verdict.difference

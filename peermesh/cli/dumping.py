@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
-from pathlib import Path
+from tempfile import TemporaryFile
 from typing import BinaryIO, Final
 
 import click
 import trio
 
 from peermesh import Store
+from peermesh.cli.arriving import open_clone
+from peermesh.cli.command import command
+from peermesh.cli.completion import STORE_NAME
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.mesh import Mesh, mesh_options, open_clone
+from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.numbers import counted
+from peermesh.cli.output import Output, refuse_terminal
 from peermesh.cli.running import run
 from stores.dumps import DumpReader, Header, dumped
 from stores.table import Entry
@@ -27,18 +33,21 @@ WRITE_COUNT: Final = 1_000
 _NANOSECONDS: Final = 1_000_000_000
 
 
-@click.command()
-@click.argument("name")
+@command()
+@STORE_NAME
 @click.argument("file", type=click.File("wb"))
 @mesh_options(listens=False)
-def dump(name: str, file: BinaryIO, mesh: Mesh) -> None:
+def dump(name: str, file: BinaryIO, mesh: Mesh, output: Output) -> None:
     """Write all entries of a store to a FILE ("-" is stdout), as of one moment.
 
     The end of the file is a checksum. Without it the file cannot be loaded.
     """
-    mesh.require_peer()
+    if file.name == "<stdout>":
+        refuse_terminal("bytes of a dump")
+        if output.as_json:
+            raise click.UsageError("both the dump and --json go to stdout: name a FILE")
     count = run(_dump, mesh, name, file)
-    click.echo(f"{count} entries", err=True)
+    output.announce(counted(count, "entry", "entries"), entries=count)
 
 
 async def _dump(mesh: Mesh, name: str, file: BinaryIO) -> int:
@@ -55,25 +64,29 @@ async def _dump(mesh: Mesh, name: str, file: BinaryIO) -> int:
         return len(columns)
 
 
-@click.command()
-@click.argument("name")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@command()
+@STORE_NAME
+@click.argument("file", type=click.File("rb"))
 @click.option("--over", is_flag=True, help="Put the entries over what is there already.")
 @mesh_options(listens=False)
-def load(name: str, file: Path, mesh: Mesh, *, over: bool) -> None:
-    """Put all entries of a FILE, which "dump" wrote, into a store that is empty.
+def load(name: str, file: BinaryIO, mesh: Mesh, output: Output, *, over: bool) -> None:
+    """Put all entries of a FILE ("-" is stdin), which "dump" wrote, into a store that is empty.
 
     The whole file is looked at before anything is put: one that breaks off, or was altered,
     changes nothing. If the command ends with code 0, the master has applied all of it; if it is
     interrupted, a part may be there, and loading again with --over completes it. What has expired
     in the meantime is left out. Revisions are new ones.
     """
-    mesh.require_peer()
-    with file.open("rb") as opened:
-        for _ in _entries(opened):
+    with TemporaryFile() as copied:
+        if not file.seekable():  # It is looked at twice.
+            shutil.copyfileobj(file, copied, PIECE_SIZE)
+            copied.seek(0)
+            file = copied
+        for _ in _entries(file):
             pass
-    count = run(_load, mesh, name, file, over)
-    click.echo(f"{count} entries", err=True)
+        file.seek(0)
+        count = run(_load, mesh, name, file, over)
+    output.announce(counted(count, "entry", "entries"), entries=count)
 
 
 def _entries(file: BinaryIO) -> Iterator[tuple[bytes, Entry]]:
@@ -84,12 +97,11 @@ def _entries(file: BinaryIO) -> Iterator[tuple[bytes, Entry]]:
     reader.finish()
 
 
-async def _load(mesh: Mesh, name: str, path: Path, over: bool) -> int:  # noqa: FBT001 - trio.run takes no keywords
+async def _load(mesh: Mesh, name: str, file: BinaryIO, over: bool) -> int:  # noqa: FBT001 - trio.run takes no keywords
     async with open_clone(mesh, name) as clone:
         if not over and (await clone.at_master().scan(limit=1)).entries:
             raise CommandFailed(f"store {name} is not empty: --over puts the entries over it")
-        with path.open("rb") as file:
-            return await _put_all(clone, file, mesh.wait)
+        return await _put_all(clone, file, mesh.wait)
 
 
 async def _put_all(clone: Store, file: BinaryIO, wait: float) -> int:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import click
@@ -25,12 +23,18 @@ from peermesh.brokers.edge import (
     open_edge_broker,
 )
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
+from peermesh.cli.addresses import Address, AddressType
+from peermesh.cli.arguments import WRITING_TEXT_OPTION, read_lines, read_value
+from peermesh.cli.arriving import join
+from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.messages import read_argument, read_values, reading_options, write_next
-from peermesh.cli.numbers import Seconds
+from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.messages import Reading, reading, reading_options, write_messages
+from peermesh.cli.numbers import Seconds, counted
+from peermesh.cli.output import Output
 from peermesh.cli.running import run
-from peermesh.cli.trust import Address, AddressType
+from peermesh.cli.trust import STDIN
+from peermesh.cli.values import on_a_line
 from wire.addresses import PORT_MAX, join_address, read_port
 
 REGISTRY_PORT: Final = 4050
@@ -99,10 +103,10 @@ def registry_options(command: Command) -> Command:
         return command(place=Place(addresses, zookeeper, mesh), **rest)
 
     option = click.option(
-        "--registry", "-r", "addresses", multiple=True, type=AddressType(),
+        "--registry", "-r", "addresses", multiple=True, type=AddressType(REGISTRY_PORT),
         help="The registry port of a broker. May be repeated: they are tried in turn.",
     )  # fmt: skip
-    result: Any = option(zookeeper_option(mesh_options(listens=False)(wrapped)))
+    result: Any = option(zookeeper_option(mesh_options(listens=False, is_optional=True)(wrapped)))
     return result  # type: ignore[no-any-return]  # the options keep the command's own type
 
 
@@ -110,7 +114,7 @@ _BROKER_OPTIONS: Final = [
     click.option(
         "--registry",
         "registry",
-        type=AddressType(),
+        type=AddressType(REGISTRY_PORT),
         default=f"127.0.0.1:{REGISTRY_PORT}",
         show_default=True,
         help="Serve the embedded registry there, and the channels at this host.",
@@ -173,17 +177,16 @@ def broker_options(command: Command) -> Command:
     return result  # type: ignore[no-any-return]  # the options keep the command's own type
 
 
-@click.command()
+@command()
 @broker_options
 @zookeeper_option
-@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @click.option(
     "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write what each channel has carried, so often.",
 )  # fmt: skip
-@mesh_options(listens=True)
+@mesh_options(listens=True, is_optional=True)
 def edge(
-    options: Options, zookeeper: str | None, every: float | None, mesh: Mesh, *, as_json: bool
+    options: Options, zookeeper: str | None, every: float | None, mesh: Mesh, output: Output
 ) -> None:
     """Run an edge broker: each topic gets a channel with two ports of its own.
 
@@ -193,25 +196,25 @@ def edge(
     \b
       peermesh broker edge --listen 127.0.0.1:9990
       peermesh broker edge-sub --registry 127.0.0.1:4050 weather
-      peermesh broker edge-pub --registry 127.0.0.1:4050 weather '"rain"'
+      peermesh broker edge-pub --registry 127.0.0.1:4050 weather rain
     """
-    run(_serve, mesh, options, zookeeper, _Teller(every, as_json=as_json))
+    run(_serve, mesh, options, zookeeper, _Teller(every, output))
 
 
 class _Teller:
     """Writes what happens to a broker."""
 
-    def __init__(self, every: float | None, *, as_json: bool) -> None:
-        """Write as JSON, or as text; statistics every so many seconds."""
+    def __init__(self, every: float | None, output: Output) -> None:
+        """Write to ``output``; statistics every so many seconds."""
         self._every = every
-        self._as_json = as_json
+        self._tell = output.tell
 
     async def tell(self, host: Host) -> None:
         """Write until cancelled."""
         address = host.registry_address
         where = join_address(*address) if address is not None else None
         if where is not None:
-            self._say({"event": "registry", "address": where}, f"registry at {where}")
+            self._tell(f"registry at {where}", event="registry", address=where)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._tell_active, host)
             if self._every is None:
@@ -226,21 +229,20 @@ class _Teller:
                 await host.broker.active()
         if not host.broker.is_active:
             text = "standing by: another broker serves, or the registry does not answer"
-            self._say({"event": "standby"}, text)
+            self._tell(text, event="standby")
             await host.broker.active()
-        self._say({"event": "active"}, "serving")
+        self._tell("serving", event="active")
 
     def _tell_statistics(self, host: Host) -> None:
         for channel in host.broker.statistics().channels:
-            self._say(
-                {"event": "channel", **asdict(channel)},
-                f"  {channel.topic}: {channel.state}, {channel.publishers} publishers,"
-                f" {channel.subscribers} subscribers, {channel.accepted} messages,"
-                f" {channel.dropped} dropped",
+            self._tell(
+                f"  {on_a_line(channel.topic)}: {channel.state},"
+                f" {counted(channel.publishers, 'publisher')},"
+                f" {counted(channel.subscribers, 'subscriber')},"
+                f" {counted(channel.accepted, 'message')}, {channel.dropped} dropped",
+                event="channel",
+                **asdict(channel),
             )
-
-    def _say(self, event: dict[str, object], text: str) -> None:
-        click.echo(json.dumps(event) if self._as_json else text)
 
 
 async def _serve(mesh: Mesh, options: Options, zookeeper: str | None, teller: _Teller) -> None:
@@ -263,65 +265,56 @@ async def _open_zookeeper(stack: AsyncExitStack, hosts: str) -> Registry:
     return await stack.enter_async_context(ZooKeeperRegistry(hosts))
 
 
-@click.command("edge-pub")
+@command("edge-pub")
 @click.argument("topic")
 @click.argument("value")
-@click.option("--raw", is_flag=True, help="VALUE, or each line, is plain text rather than JSON.")
+@WRITING_TEXT_OPTION
 @registry_options
-def edge_pub(topic: str, value: str, place: Place, *, raw: bool) -> None:
-    """Send VALUE, which is JSON, on TOPIC; with "-" for VALUE, each line of stdin.
+def edge_pub(topic: str, value: str, place: Place, output: Output, *, as_text: bool) -> None:
+    """Send VALUE on TOPIC; with "-" for VALUE, each line of stdin.
 
-    It ends when the broker has accepted what was sent, and waits for a broker for --wait seconds.
+    VALUE is JSON if it can be read as JSON, and text if not. It ends when the broker has accepted
+    what was sent, and waits for a broker for --wait seconds.
     """
-    first = None if value == "-" else read_argument(value, raw=raw)
-    run(_publish, place, topic, value == "-", first, partial(read_values, raw=raw))
+    values = read_lines(as_text=as_text) if value == STDIN else _one(value, as_text=as_text)
+    output.tell(None, published=run(_publish, place, topic, values))
 
 
-async def _publish(
-    place: Place,
-    topic: str,
-    reads: bool,  # noqa: FBT001 - trio.run takes no keywords
-    value: Value,
-    values: Callable[[], AsyncIterator[Value]],
-) -> None:
-    mesh = place.mesh
+async def _one(text: str, *, as_text: bool) -> AsyncIterator[Value]:
+    yield read_value(text, as_text=as_text)
+
+
+async def _publish(place: Place, topic: str, values: AsyncIterator[Value]) -> int:
+    mesh, count = place.mesh, 0
     async with (
         place.open() as registry,
         Publisher(registry, **place.trust()) as publisher,
     ):
-        if not reads:
-            await publisher.send(topic, value)
-        else:
-            async for each in values():
-                await publisher.send(topic, each)
+        async for each in values:
+            await publisher.send(topic, each)
+            count += 1
         if not await publisher.flush(mesh.wait):
             why = publisher.last_error or "no broker is in the registry"
-            raise CommandFailed(f"nobody took it in {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
+            text = f"no broker took it within {mesh.wait:g} s: {why}"
+            raise CommandFailed(text, ExitCode.TIMEOUT)
+    return count
 
 
-@click.command("edge-sub")
+@command("edge-sub")
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @reading_options
 @registry_options
 def edge_sub(
     topics: tuple[str, ...],
-    count: int | None,
-    timeout: float | None,
     place: Place,
-    *,
-    as_json: bool,
+    output: Output,
+    **given: Any,  # noqa: ANN401 - options
 ) -> None:
     """Write every message on these TOPICs, which need not exist yet, until Ctrl-C."""
-    run(_subscribe, place, topics, count, partial(write_next, as_json=as_json), timeout)
+    run(_subscribe, place, topics, reading(place.mesh, output, **given))
 
 
-async def _subscribe(
-    place: Place,
-    topics: tuple[str, ...],
-    count: int | None,
-    write: Callable[[Subscriber, float | None], Awaitable[int]],
-    timeout: float | None,
-) -> None:
+async def _subscribe(place: Place, topics: tuple[str, ...], how: Reading) -> None:
     mesh = place.mesh
     async with (
         place.open() as registry,
@@ -331,7 +324,5 @@ async def _subscribe(
             if not await subscriber.subscribe(topic, timeout=mesh.wait):
                 why = subscriber.last_error or "no broker is in the registry"
                 raise CommandFailed(f"no broker within {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
-        click.echo(f"subscribed to {', '.join(topics)}", err=True)
-        received = 0
-        while count is None or received < count:
-            received += await write(subscriber, timeout)
+        click.echo(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
+        await write_messages(subscriber, how)

@@ -27,7 +27,7 @@ Exit codes:
   1    failed, or what was asked for is not there; the reason is on stderr
   2    the command was given wrongly
   3    something is not installed: an extra of peermesh, or Java
-  4    nobody answered in time
+  4    no peer, master, keeper or message answered, or not in time
   130  ended with Ctrl-C (128 and the number of the signal, for others)
 """
 
@@ -35,10 +35,22 @@ Exit codes:
 class CommandFailed(MeshError):
     """A command cannot do what it was asked to."""
 
-    def __init__(self, text: str, code: ExitCode = ExitCode.FAILED) -> None:
-        """Say why, and end with a code."""
+    def __init__(
+        self,
+        text: str,
+        code: ExitCode = ExitCode.FAILED,
+        *,
+        hint: str | None = None,
+        kind: str | None = None,
+    ) -> None:
+        """Say why, and end with a code; ``hint`` is what to do next.
+
+        ``kind`` is the name of the error for programs, the member ``error`` of ``--json``.
+        """
         super().__init__(text)
         self.exit_code = code
+        self.hint = hint
+        self.kind = kind or code.name.lower()
 
 
 def exit_code_of(error: MeshError) -> int:

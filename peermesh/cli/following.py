@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -12,40 +11,39 @@ from endpoint.events import StoreEvent
 from endpoint.mailbox import Missed
 from endpoint.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Store, Value
-from peermesh.cli.mesh import Mesh, mesh_options, open_clone, open_proxy
-from peermesh.cli.messages import read_argument
+from peermesh.cli.arguments import read_value
+from peermesh.cli.arriving import open_clone, open_proxy
+from peermesh.cli.command import command
+from peermesh.cli.completion import STORE_NAME
+from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
+from peermesh.cli.output import Output, note
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, to_json
 
-PREFIX_HELP: Final = "Only keys that begin so: JSON text, or a list that begins lists."
+PREFIX_HELP: Final = "Only keys that begin so: text, or a list that begins lists."
 COUNT_OPTION: Final = click.option("--count", type=Whole(1), help="End after so many changes.")
 
 
 def _value(text: str | None) -> Value:
-    return None if text is None else read_argument(text, raw=False)
+    return None if text is None else read_value(text)
 
 
-def _write(line: dict[str, Any]) -> None:
-    click.echo(json.dumps(line, ensure_ascii=False))
-
-
-def _entry_to_json(entry: Entry) -> dict[str, Any]:
+def entry_members(entry: Entry) -> dict[str, Any]:
     shown = {"key": to_json(entry.key), "value": to_json(entry.value), "revision": entry.revision}
     if entry.expires_at is not None:
         shown["expires_at"] = to_json(entry.expires_at)
     return shown
 
 
-@click.command()
-@click.argument("name")
-@click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
+@command()
+@STORE_NAME
+@click.option("--prefix", metavar="VALUE", help=PREFIX_HELP)
 @click.option(
     "--range", "bounds", nargs=2, metavar="START STOP",
     help="Only keys from the first on, up to the second and without it.",
 )  # fmt: skip
 @click.option("--limit", type=Whole(1), help="Write so many entries at most.")
-@click.option("--json", "as_json", is_flag=True, help="Write an object with the revision each.")
 @mesh_options(listens=False)
 def scan(
     name: str,
@@ -53,16 +51,14 @@ def scan(
     bounds: tuple[str, str] | None,
     limit: int | None,
     mesh: Mesh,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Write keys and values in the order of keys.
 
     Types go one after the other, numbers by value, text by its characters.
     """
-    mesh.require_peer()
     wanted = tuple(map(_value, (*(bounds or (None, None)), prefix)))
-    run(_scan, mesh, name, wanted, limit, as_json)
+    run(_scan, mesh, name, wanted, limit, output)
 
 
 async def _scan(
@@ -70,80 +66,72 @@ async def _scan(
     name: str,
     bounds: tuple[Value, Value, Value],
     limit: int | None,
-    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+    output: Output,
 ) -> None:
     start, stop, prefix = bounds
     async with open_proxy(mesh, name) as proxy:
         written = 0
         async for entry in proxy.at_master().entries(start, stop, prefix=prefix):
-            if as_json:
-                _write(_entry_to_json(entry))
-            else:
-                click.echo(f"{format_value(entry.key)} {format_value(entry.value)}")
+            text = f"{format_value(entry.key)} {format_value(entry.value)}"
+            output.tell(text, **entry_members(entry))
             written += 1
             if written == limit:
                 return
 
 
-@click.command()
-@click.argument("name")
-@click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
+@command()
+@STORE_NAME
+@click.option("--prefix", metavar="VALUE", help=PREFIX_HELP)
 @COUNT_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Write an object on each line.")
 @mesh_options(listens=False)
-def events(name: str, prefix: str | None, count: int | None, mesh: Mesh, *, as_json: bool) -> None:
+def events(name: str, prefix: str | None, count: int | None, mesh: Mesh, output: Output) -> None:
     """Write what happens to each key from now on, until Ctrl-C.
 
     A line is the kind (insert, update, erase, expire, clear), the key, and the value: of an update
     the old one and the new one, of what is gone the old one. It may miss what happens while nobody
     can write it, and says so; "watch" misses nothing.
     """
-    mesh.require_peer()
-    run(_events, mesh, name, _value(prefix), count, as_json)
+    run(_events, mesh, name, _value(prefix), count, output)
 
 
-async def _events(mesh: Mesh, name: str, prefix: Value, count: int | None, as_json: bool) -> None:  # noqa: FBT001 - trio.run takes no keywords
+async def _events(mesh: Mesh, name: str, prefix: Value, count: int | None, output: Output) -> None:
     async with open_clone(mesh, name) as clone:
         with clone.events(prefix=prefix) as found:
             click.echo(f"following {name}", err=True)
             written = 0
             async for event in found:
-                _write_event(event, as_json=as_json)
+                _write_event(event, output)
                 written += 1
                 if written == count:
                     return
 
 
-def _write_event(event: StoreEvent | Missed, *, as_json: bool) -> None:
+def _write_event(event: StoreEvent | Missed, output: Output) -> None:
     if isinstance(event, Missed):
-        click.echo(f"missed {event.count} events", err=True)
-    elif as_json:
-        _write(
-            {
-                "kind": event.kind.value,
-                "key": to_json(event.key),
-                "before": to_json(event.before),
-                "after": to_json(event.after),
-                "revision": event.revision,
-                "writer": None if event.writer is None else str(event.writer),
-            }
-        )
-    else:
-        values = {"insert": (event.after,), "update": (event.before, event.after)}
-        shown = values.get(event.kind.value, (event.before,))
-        click.echo(" ".join([event.kind.value, *map(format_value, (event.key, *shown))]))
+        note(f"{event.count} events were missed, being read too late")
+        return
+    values = {"insert": (event.after,), "update": (event.before, event.after)}
+    shown = values.get(event.kind.value, (event.before,))
+    output.tell(
+        " ".join([event.kind.value, *map(format_value, (event.key, *shown))]),
+        kind=event.kind.value,
+        key=to_json(event.key),
+        before=to_json(event.before),
+        after=to_json(event.after),
+        revision=event.revision,
+        writer=None if event.writer is None else str(event.writer),
+    )
 
 
-@click.command()
-@click.argument("name")
-@click.option("--prefix", metavar="JSON", help=PREFIX_HELP)
-@click.option("--key", "keys", multiple=True, metavar="JSON", help="Only this key; repeatable.")
+@command()
+@STORE_NAME
+@click.option("--prefix", metavar="VALUE", help=PREFIX_HELP)
+@click.option("--key", "keys", multiple=True, metavar="VALUE", help="Only this key; repeatable.")
 @click.option(
     "--from-revision", type=Whole(1), metavar="N",
     help="Begin with the first change of at least this revision instead of with what there is.",
 )  # fmt: skip
 @COUNT_OPTION
-@click.option("--json", "as_json", is_flag=True, help="Write an object on each line.")
 @mesh_options(listens=False)
 def watch(  # noqa: PLR0913 - the options of a command are its parameters
     name: str,
@@ -152,19 +140,17 @@ def watch(  # noqa: PLR0913 - the options of a command are its parameters
     from_revision: int | None,
     count: int | None,
     mesh: Mesh,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Write what there is, and then every change, until Ctrl-C; nothing is left out unsaid.
 
     A line is the key and its value, or the key alone when it is gone. When all that there is was
     written, and from time to time, stderr tells the revision up to which nothing is missing.
     """
-    mesh.require_peer()
     if prefix is not None and keys:
         raise click.UsageError("give --prefix or --key: not both at once")
     wanted = [_value(key) for key in keys] or None
-    run(_watch, mesh, name, (_value(prefix), wanted, from_revision), count, as_json)
+    run(_watch, mesh, name, (_value(prefix), wanted, from_revision), count, output)
 
 
 async def _watch(
@@ -172,12 +158,12 @@ async def _watch(
     name: str,
     selection: tuple[Value, list[Value] | None, int | None],
     count: int | None,
-    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+    output: Output,
 ) -> None:
     async with open_clone(mesh, name) as clone:
         async for item in _until(count, clone, *selection):
-            if as_json:
-                _write(_item_to_json(item))
+            if output.as_json:
+                output.tell(None, **_item_to_json(item))
             else:
                 _write_item(item)
 
@@ -216,7 +202,7 @@ def _write_item(item: WatchItem) -> None:
 def _item_to_json(item: WatchItem) -> dict[str, Any]:
     match item:
         case Entry():
-            return {"type": "entry", **_entry_to_json(item)}
+            return {"type": "entry", **entry_members(item)}
         case Bookmark(revision):
             return {"type": "bookmark", "revision": revision}
         case Gap(after):
@@ -226,7 +212,7 @@ def _item_to_json(item: WatchItem) -> dict[str, Any]:
                 {
                     "kind": change.kind.value,
                     "key": to_json(change.key),
-                    **({} if change.entry is None else _entry_to_json(change.entry)),
+                    **({} if change.entry is None else entry_members(change.entry)),
                 }
                 for change in changes
             ]

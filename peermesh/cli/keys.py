@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import os
 
 import click
 
+from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed
+from peermesh.cli.output import Output
 
 
-@click.command("new-key")
+@command("new-key")
 @click.argument("file", type=click.Path(dir_okay=False))
-def new_key(file: str) -> None:
+def new_key(file: str, output: Output) -> None:
     """Put a new key into a key FILE, before those that are there, and write its fingerprint.
 
     The first key of a file is for what is written, all of them are for what is read. The FILE is
-    its owner's alone; keep a copy of it, as nobody can read the stores without it.
+    its owner's alone; keep a copy of it: without it nothing can read the stores.
     """
     from stores.backends.store_keys import write_new_key
 
-    click.echo(write_new_key(file).current.fingerprint.hex())
+    fingerprint = write_new_key(file).current.fingerprint.hex()
+    output.tell(fingerprint, file=file, fingerprint=fingerprint)
 
 
-@click.command()
+@command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(dir_okay=False))
 @click.option(
     "--key-file", metavar="KEYS", type=click.Path(dir_okay=False),
     help="The key file; its first key is the one that all records come under. Otherwise the"
     " variables PEERMESH_STORE_KEY_FILE or PEERMESH_STORE_KEYS say.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object for each file.")
-def rekey(files: tuple[str, ...], key_file: str | None, *, as_json: bool) -> None:
+def rekey(files: tuple[str, ...], key_file: str | None, output: Output) -> None:
     """Put the FILES of stores and logs under the first key of the key file.
 
     Their master or keeper must not be running. A plain file is encrypted. If this is interrupted,
@@ -47,5 +48,4 @@ def rekey(files: tuple[str, ...], key_file: str | None, *, as_json: bool) -> Non
     for file in files:
         commits = sum(1 for _ in rekey_file(file, keys))
         key = keys.current.fingerprint.hex()
-        line = {"file": file, "key": key, "commits": commits}
-        click.echo(json.dumps(line) if as_json else f"{file} is under key {key}")
+        output.tell(f"{file} is under key {key}", file=file, key=key, commits=commits)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -11,9 +10,11 @@ from typing import Any
 import click
 import trio
 
+from peermesh.cli.addresses import Address, AddressType
+from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed
+from peermesh.cli.output import Output, note
 from peermesh.cli.running import read_stdin, run
-from peermesh.cli.trust import Address, AddressType
 from peermesh.testing.faults import (
     Delay,
     Direction,
@@ -56,9 +57,9 @@ For example:
 Applied = tuple[LinkFault, Direction]
 
 
-@click.command(help=LINK_HELP)
-@click.argument("listen", type=AddressType(), metavar="LISTEN")
-@click.argument("target", type=AddressType(), metavar="TARGET")
+@command(help=LINK_HELP)
+@click.argument("listen", type=AddressType(None), metavar="LISTEN")
+@click.argument("target", type=AddressType(None), metavar="TARGET")
 @click.option("--delay", type=float, metavar="SECONDS", help="What is sent arrives later.")
 @click.option("--jitter", type=float, metavar="SECONDS", help="Give or take so much of the delay.")
 @click.option("--rate", type=int, metavar="BYTES", help="So many bytes a second get through.")
@@ -87,14 +88,13 @@ Applied = tuple[LinkFault, Direction]
     "--allow-plain", is_flag=True,
     help="Let other machines dial LISTEN, on networks of which you trust everything.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 def link(
     listen: Address,
     target: Address,
+    output: Output,
     *,
     seed: int,
     allow_plain: bool,
-    as_json: bool,
     **faults: Any,  # noqa: ANN401 - the options above, one fault each
 ) -> None:
     """Gather what was asked for, and run."""
@@ -104,7 +104,7 @@ def link(
             check(fault)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    operator = _Operator(as_json=as_json, allow_plain=allow_plain)
+    operator = _Operator(output, allow_plain=allow_plain)
     run(operator.serve, listen, target, seed, applied)
 
 
@@ -139,13 +139,13 @@ def _faults(  # noqa: PLR0913 - one for each option
 class _Operator:
     """Runs a link, does what is typed, and writes what happens."""
 
-    def __init__(self, *, as_json: bool, allow_plain: bool) -> None:
-        """Write what happens as JSON, or as text."""
-        self._as_json = as_json
+    def __init__(self, output: Output, *, allow_plain: bool) -> None:
+        """Write what happens to ``output``."""
+        self._output = output
         self._allow_plain = allow_plain
 
-    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
-        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+    def _say(self, event: str, text: str, **details: object) -> None:
+        self._output.tell(text, event=event, **details)
 
     async def serve(
         self, listen: Address, target: Address, seed: int, faults: Iterable[Applied]
@@ -172,7 +172,7 @@ class _Operator:
             self._say("listening", text, host=link.host, port=link.port, target=list(target))
             async for line in read_stdin():
                 await self._obey(link, line.decode("utf-8", "replace"))
-            await trio.sleep_forever()  # Nobody types any more; the link stays.
+            await trio.sleep_forever()  # Stdin has ended; the link stays.
 
     async def _obey(self, link: Link, line: str) -> None:
         if not line.strip():
@@ -180,7 +180,7 @@ class _Operator:
         try:
             order = parse_order(line)
         except ValueError as error:
-            click.echo(f"peermesh: {error}", err=True)
+            note(str(error))
             return
         match order:
             case Apply(fault, direction):

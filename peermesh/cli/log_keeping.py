@@ -9,10 +9,15 @@ import click
 import trio
 
 from peermesh import Backend, Endpoint, EndpointId, Log
+from peermesh.cli.arriving import stay_joined
+from peermesh.cli.command import command
+from peermesh.cli.completion import LOG_NAME
 from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion, promotion_options
-from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.numbers import Seconds, Whole
+from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.numbers import Seconds, Whole, counted
+from peermesh.cli.output import Output
 from peermesh.cli.running import run
+from peermesh.cli.values import on_a_line
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -51,29 +56,29 @@ def _given(limits: dict[str, float | None], replicas: int) -> dict[str, Any]:
     return {"replicas": replicas} | {key: each for key, each in limits.items() if each is not None}
 
 
-@click.command()
+@command()
 @click.argument("name")
 @click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
 @_keeper_options
 @mesh_options(listens=True)
-def keep(
+def keep(  # noqa: PLR0913 - an option each
     name: str,
     topics: tuple[str, ...],
     partitions: int | None,
     path: str | None,
     mesh: Mesh,
+    output: Output,
     *,
     replicas: int,
     **limits: float | None,
 ) -> None:
-    """Be the keeper of a log until Ctrl-C.
+    """Be the keeper of a log until Ctrl-C; peers that do not answer are tried again, for ever.
 
     Without a limit everything is kept. What is appended with a receipt survives a power cut, if
     there is a FILE; what is collected from topics, so far as it arrived. When another node was
     promoted, this one follows, now and when it is started again.
     """
-    mesh.require_way_in()
-    run(_keep, mesh, name, topics, (partitions, path), _given(limits, replicas))
+    run(_keep, mesh, name, topics, (partitions, path), _given(limits, replicas), output)
 
 
 async def _keep(
@@ -82,19 +87,24 @@ async def _keep(
     topics: Sequence[str],
     where: tuple[int | None, str | None],
     options: dict[str, Any],
+    output: Output,
 ) -> None:
     partitions, path = where
-    async with mesh.endpoint() as endpoint:
+    async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
         kept = await endpoint.attach_log(name, topics, partitions, **_place(path), **options)
-        await join(endpoint, mesh)
+        await stay_joined(endpoint, mesh, nursery, output.announce)
         if kept.is_keeper():
-            click.echo(f"keeping {name} in {await kept.partition_count()} partitions", err=True)
+            partition_count = await kept.partition_count()
+            text = f"keeping {on_a_line(name)} in {counted(partition_count, 'partition')}"
+            members = {"event": "keeping", "partitions": partition_count}
         else:
-            click.echo(f"following {name}, as it was deposed", err=True)
+            text = f"following {on_a_line(name)}, as it was deposed"
+            members = {"event": "deposed"}
+        output.announce(text, log=name, **members)
         await _stay(endpoint, kept, options | {"topics": topics})
 
 
-@click.command()
+@command()
 @click.argument("name")
 @_keeper_options
 @mesh_options(listens=True)
@@ -103,6 +113,7 @@ def follow(
     topics: tuple[str, ...],
     path: str | None,
     mesh: Mesh,
+    output: Output,
     *,
     replicas: int,
     **limits: float | None,
@@ -111,15 +122,16 @@ def follow(
 
     --topic, --replicas and --keep-… are for when it is the keeper ("peermesh log promote").
     """
-    mesh.require_way_in()
-    run(_follow, mesh, name, path, _given(limits, replicas) | {"topics": topics})
+    run(_follow, mesh, name, path, _given(limits, replicas) | {"topics": topics}, output)
 
 
-async def _follow(mesh: Mesh, name: str, path: str | None, options: dict[str, Any]) -> None:
-    async with mesh.endpoint() as endpoint:
+async def _follow(
+    mesh: Mesh, name: str, path: str | None, options: dict[str, Any], output: Output
+) -> None:
+    async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
         copy = await endpoint.attach_log_clone(name, **_place(path))
-        await join(endpoint, mesh)
-        click.echo(f"following {name}", err=True)
+        await stay_joined(endpoint, mesh, nursery, output.announce)
+        output.announce(f"following {on_a_line(name)}", event="following", log=name)
         await _stay(endpoint, copy, options)
 
 
@@ -132,15 +144,17 @@ async def _stay(endpoint: Endpoint, log: Log, options: dict[str, Any]) -> None:
             await trio.sleep_forever()
 
 
-@click.command()
-@click.argument("name")
+@command()
+@LOG_NAME
 @promotion_options
 @mesh_options(listens=False)
-def promote(name: str, node_id: EndpointId | None, mesh: Mesh, *, force: bool) -> None:
+def promote(
+    name: str, node_id: EndpointId | None, mesh: Mesh, output: Output, *, force: bool
+) -> None:
     """Make a node that follows a log its keeper, and write what came of it.
 
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns
     it follows. What it had acknowledged and this node does not have is lost.
     """
-    mesh.require_peer()
-    click.echo(run(ask_for_promotion, mesh, name, node_id, force, LOG_TOPIC))
+    done = run(ask_for_promotion, mesh, name, node_id, force, LOG_TOPIC)
+    output.tell(done.text, log=name, node=str(done.node), message=done.text)

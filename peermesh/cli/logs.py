@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 
 import click
 
 from endpoint.log import LogEntry
 from peermesh import Log, Start, Value
+from peermesh.cli.arguments import RAW_OPTION, WRITING_TEXT_OPTION, read_lines, read_value
+from peermesh.cli.arriving import expect_log, join
+from peermesh.cli.command import command
+from peermesh.cli.completion import LOG_NAME
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.log_keeping import follow, keep, promote
-from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.messages import read_argument
-from peermesh.cli.numbers import Seconds, Whole
+from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.messages import TIMEOUT_OPTION, check_raw
+from peermesh.cli.numbers import Whole
+from peermesh.cli.output import Output, write_raw
 from peermesh.cli.running import run
+from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
-
-JSON_HELP = 'Write {"partition": …, "offset": …, "key": …, "value": …, "timestamp_ns": …} on lines.'
 
 
 @click.group()
@@ -26,7 +31,7 @@ def log() -> None:
     """Keep a replicated log, append to it, and read it.
 
     NAME is the log's. Its keeper has to be somewhere in the mesh: "peermesh log keep NAME". Keys
-    and values are JSON, given and written; with --raw they are text.
+    and values are JSON if they can be read as JSON, else text; --text makes them text in any case.
     """
 
 
@@ -34,8 +39,9 @@ def log() -> None:
 async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
     """Join the mesh, and reach the keeper of a log."""
     async with mesh.endpoint() as endpoint:
-        proxy = await endpoint.attach_log_proxy(name, patience=mesh.wait)
         await join(endpoint, mesh)
+        await expect_log(endpoint, mesh, name)
+        proxy = await endpoint.attach_log_proxy(name, patience=mesh.wait)
         await proxy.partition_count()
         yield proxy
 
@@ -43,8 +49,8 @@ async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
 # Appending.
 
 
-@log.command()
-@click.argument("name")
+@command()
+@LOG_NAME
 @click.argument("value")
 @click.option("--key", help="Entries of one key go to one partition.")
 @click.option("--partition", type=Whole(), help="The partition to append to.")
@@ -52,80 +58,96 @@ async def open_log(mesh: Mesh, name: str) -> AsyncIterator[Log]:
     "--producer", help="With --sequence: append once, however often this command is repeated."
 )
 @click.option("--sequence", type=Whole(), help="The producer's number; it grows.")
-@click.option("--raw", is_flag=True, help="VALUE and KEY are plain text rather than JSON.")
+@WRITING_TEXT_OPTION
 @mesh_options(listens=False)
 def append(  # noqa: PLR0913 - an option each
     name: str,
     value: str,
     key: str | None,
     mesh: Mesh,
+    output: Output,
     *,
-    raw: bool,
+    as_text: bool,
     partition: int | None,
     producer: str | None,
     sequence: int | None,
 ) -> None:
-    """Append a VALUE, and write its partition and offset.
+    """Append a VALUE, and write its partition and offset; with "-", each line of stdin.
 
-    When it ends with code 0, the keeper has it: durably, if its log is on disk.
+    When it ends with code 0, the keeper has it: durably, if its log is on disk. With --producer,
+    the lines of stdin have the numbers from --sequence on.
     """
-    mesh.require_peer()
     if (producer is None) != (sequence is None):
         raise click.UsageError("--producer and --sequence belong together")
-    pair = (read_argument(value, raw=raw), None if key is None else read_argument(key, raw=raw))
-    place = run(_append, mesh, name, pair, partition, (producer, sequence))
-    click.echo(place)
+    found = None if key is None else read_value(key, as_text=as_text)
+    values = read_lines(as_text=as_text) if value == STDIN else _one(value, as_text=as_text)
+    repeated = None if producer is None or sequence is None else (producer, sequence)
+    run(_append, mesh, name, values, _Where(found, partition, repeated), output)
+
+
+async def _one(text: str, *, as_text: bool) -> AsyncIterator[Value]:
+    yield read_value(text, as_text=as_text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Where:
+    """Where entries go, and how they are told apart if the command is repeated."""
+
+    key: Value
+    partition: int | None
+    repeated: tuple[str, int] | None
 
 
 async def _append(
-    mesh: Mesh,
-    name: str,
-    pair: tuple[Value, Value],
-    partition: int | None,
-    repeated: tuple[str | None, int | None],
-) -> str:
-    value, key = pair
-    producer, sequence = repeated
+    mesh: Mesh, name: str, values: AsyncIterator[Value], where: _Where, output: Output
+) -> None:
+    producer, first = where.repeated or (None, 0)
     async with open_log(mesh, name) as opened:
-        receipt = await opened.append(
-            value, key, partition=partition, producer=producer, sequence=sequence
-        )
-        place = await receipt.applied()
-        return f"{place.partition} {place.offset}"
+        number = 0
+        async for value in values:
+            sequence = None if producer is None else first + number
+            receipt = await opened.append(
+                value, where.key, partition=where.partition, producer=producer, sequence=sequence
+            )
+            place = await receipt.applied()
+            text = f"{place.partition} {place.offset}"
+            output.tell(text, partition=place.partition, offset=place.offset)
+            number += 1
 
 
 # Reading.
 
 
-@log.command()
-@click.argument("name")
+@command()
+@LOG_NAME
 @click.option("--partition", type=Whole(), default=0, show_default=True)
 @click.option("--offset", type=Whole(), help="The first offset; else the earliest.")
 @click.option("--limit", type=Whole(1), default=1_000, show_default=True)
-@click.option(
-    "--timeout", type=Seconds(), default=0.0, metavar="SECONDS",
-    help="Wait so long when there is nothing yet; then the code is 4.",
-)  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+@TIMEOUT_OPTION
+@RAW_OPTION
 @mesh_options(listens=False)
 def read(  # noqa: PLR0913 - an option each
     name: str,
     partition: int,
     offset: int | None,
     mesh: Mesh,
+    output: Output,
     *,
     limit: int,
-    timeout: float,
-    as_json: bool,
+    timeout: float | None,
+    raw: bool,
 ) -> None:
     """Write entries of a partition, one a line: offset and value.
 
-    Without --timeout it writes what is there, and ends.
+    It writes what is there, and ends. With --wait it waits if there is nothing yet, and ends with
+    code 4 if nothing comes.
     """
-    mesh.require_peer()
+    if raw:
+        check_raw(output)
+    timeout = (mesh.waits if timeout is None else timeout) or 0.0
     entries = run(_read, mesh, name, (partition, offset), limit, timeout)
     for entry in entries:
-        _write(entry, f"{entry.offset}", as_json=as_json)
+        _write(entry, f"{entry.offset}", output, raw=raw)
     if not entries and timeout:
         raise CommandFailed(f"no entry within {timeout:g} s", ExitCode.TIMEOUT)
 
@@ -141,43 +163,45 @@ async def _read(
         return await opened.read(partition, offset, limit, timeout)
 
 
-def _write(entry: LogEntry, place: str, *, as_json: bool) -> None:
-    if not as_json:
-        click.echo(f"{place} {format_value(entry.value)}")
+def _write(entry: LogEntry, place: str, output: Output, *, raw: bool) -> None:
+    if raw:
+        write_raw(entry.value)
         return
-    line = {
-        "partition": entry.partition,
-        "offset": entry.offset,
-        "key": to_json(entry.key),
-        "value": to_json(entry.value),
-        "timestamp_ns": entry.timestamp_ns,
-    }
-    click.echo(json.dumps(line, ensure_ascii=False))
+    output.tell(
+        f"{place} {format_value(entry.value)}",
+        partition=entry.partition,
+        offset=entry.offset,
+        key=to_json(entry.key),
+        value=to_json(entry.value),
+        timestamp_ns=entry.timestamp_ns,
+    )
 
 
-@log.command()
-@click.argument("name")
+@command()
+@LOG_NAME
 @click.option("--consumer", help="Go on where this consumer is, and commit what was written.")
 @click.option("--earliest", is_flag=True, help="Begin with what is there, not with what comes.")
 @click.option("--count", type=Whole(1), help="End after so many entries.")
-@click.option("--json", "as_json", is_flag=True, help=JSON_HELP)
+@RAW_OPTION
 @mesh_options(listens=False)
-def watch(
+def watch(  # noqa: PLR0913 - an option each
     name: str,
     consumer: str | None,
     count: int | None,
     mesh: Mesh,
+    output: Output,
     *,
     earliest: bool,
-    as_json: bool,
+    raw: bool,
 ) -> None:
     """Write the entries of all partitions as they come, until Ctrl-C.
 
     A line is the partition, the offset, and the value.
     """
-    mesh.require_peer()
+    if raw:
+        check_raw(output)
     start = Start.EARLIEST if earliest else Start.LATEST
-    run(_watch, mesh, name, (consumer, start), count, as_json)
+    run(_watch, mesh, name, (consumer, start), count, partial(_write, output=output, raw=raw))
 
 
 async def _watch(
@@ -185,18 +209,18 @@ async def _watch(
     name: str,
     where: tuple[str | None, Start],
     count: int | None,
-    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+    write: Callable[[LogEntry, str], None],
 ) -> None:
     consumer, start = where
     async with open_log(mesh, name) as opened:
         entries = opened.consume(consumer, start=start)
         await entries.positions()
-        click.echo(f"watching {name}", err=True)
+        click.echo(f"watching {on_a_line(name)}", err=True)
         written = 0
         while count is None or written < count:
             batch = await entries.get_batch(1_000 if count is None else count - written)
             for entry in batch:
-                _write(entry, f"{entry.partition} {entry.offset}", as_json=as_json)
+                write(entry, f"{entry.partition} {entry.offset}")
             written += len(batch)
             if consumer is not None:
                 await (await entries.commit()).applied()
@@ -205,22 +229,16 @@ async def _watch(
 # Looking.
 
 
-@log.command()
-@click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@command()
+@LOG_NAME
 @mesh_options(listens=False)
-def offsets(name: str, mesh: Mesh, *, as_json: bool) -> None:
+def offsets(name: str, mesh: Mesh, output: Output) -> None:
     """Write where each partition begins and ends.
 
     A line is the partition, its first offset, and the offset that the next entry will have.
     """
-    mesh.require_peer()
-    spans = run(_offsets, mesh, name)
-    if as_json:
-        click.echo(json.dumps(spans))
-        return
-    for partition, (start, end) in spans.items():
-        click.echo(f"{partition} {start} {end}")
+    for partition, (start, end) in run(_offsets, mesh, name).items():
+        output.tell(f"{partition} {start} {end}", partition=partition, start=start, end=end)
 
 
 async def _offsets(mesh: Mesh, name: str) -> dict[int, tuple[int, int]]:
@@ -229,22 +247,16 @@ async def _offsets(mesh: Mesh, name: str) -> dict[int, tuple[int, int]]:
         return {partition: (span.start, span.end) for partition, span in spans.items()}
 
 
-@log.command()
-@click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
+@command()
+@LOG_NAME
 @mesh_options(listens=False)
-def consumers(name: str, mesh: Mesh, *, as_json: bool) -> None:
+def consumers(name: str, mesh: Mesh, output: Output) -> None:
     """Write the named consumers, with how many entries each has not committed.
 
     A line is the lag and the name.
     """
-    mesh.require_peer()
-    found = run(_consumers, mesh, name)
-    if as_json:
-        click.echo(json.dumps(found, ensure_ascii=False))
-        return
-    for consumer, state in found.items():
-        click.echo(f"{state['lag']} {on_a_line(consumer)}")
+    for consumer, state in run(_consumers, mesh, name).items():
+        output.tell(f"{state['lag']} {on_a_line(consumer)}", consumer=consumer, **state)
 
 
 async def _consumers(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:
@@ -255,5 +267,5 @@ async def _consumers(mesh: Mesh, name: str) -> dict[str, dict[str, object]]:
         }
 
 
-for command in (keep, follow, promote):
-    log.add_command(command)
+for each in (append, read, watch, offsets, consumers, keep, follow, promote):
+    log.add_command(each)

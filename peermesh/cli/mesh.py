@@ -1,43 +1,64 @@
-"""What commands have in common: the options that say where the mesh is, and joining it."""
+"""The options that say where the mesh is and how to get in, and the endpoint made of them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
-import trio
 
-from endpoint.status import StatusCode, StatusEvent
-from endpoint.stream import StatusSubscriber
 from handshake.ticket import JoinTicket
-from peermesh import Endpoint, Store
-from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh import Endpoint
+from peermesh.cli.addresses import Address, AddressType, PeerType
+from peermesh.cli.command import ConnectionOption
 from peermesh.cli.numbers import Seconds
-from peermesh.cli.rights import RIGHTS_OPTIONS, take_rights
-from peermesh.cli.trust import (
-    TRUST_NAMES,
-    TRUST_OPTIONS,
-    Address,
-    AddressType,
-    PeerType,
-    Trust,
-)
-from wire.addresses import join_address
+from peermesh.cli.place import find_place
+from peermesh.cli.rights import RIGHTS_OPTIONS
+from peermesh.cli.trust import TRUST_NAMES, TRUST_OPTIONS, Trust
 
 if TYPE_CHECKING:
-    from endpoint.store_handle import StoreHandle
-    from endpoint.store_proxy import StoreProxy
     from peermesh import blocking
 
 WAIT_SECONDS: Final = 10.0
-"""How long commands wait for peers and masters where no other time is given."""
+"""How long commands wait for answers where no other time is given."""
 
 Command = TypeVar("Command", bound=Callable[..., object])
+
+_PEER: Final = click.option(
+    "--peer", "-p", "peers", cls=ConnectionOption, multiple=True, type=PeerType(),
+    help="Peer with the endpoint that listens there, or with that of a join ticket (- reads it from"
+    " stdin). HOST, :PORT and PORT are enough: the port is 9999, the host 127.0.0.1, if not given."
+    " May be repeated. Otherwise PEERMESH_PEER, or a context.",
+)  # fmt: skip
+_CONTEXT: Final = click.option(
+    "--context", cls=ConnectionOption, metavar="NAME",
+    help="The mesh that was named so (peermesh context add). Otherwise PEERMESH_CONTEXT, or the"
+    " current one (peermesh context use).",
+)  # fmt: skip
+_SETTINGS: Final = click.option(
+    "--settings", "settings", cls=ConnectionOption, old=["--config"], metavar="FILE",
+    type=click.Path(path_type=Path), help="Settings of the endpoint, in TOML.",
+)  # fmt: skip
+_WAIT: Final = click.option(
+    "--wait", cls=ConnectionOption, type=Seconds(), metavar="SECONDS",
+    help="Wait so long for what is not there yet: peers, stores, logs, messages. Without it a"
+    " command ends at once when all addresses refuse, or when the mesh has no such store; whoever"
+    " is there has 10 seconds to answer.",
+)  # fmt: skip
+_LISTEN: Final = click.option(
+    "--listen", "-l", multiple=True, type=AddressType(),
+    help="Accept peers there; port 0 lets the system choose. May be repeated.",
+)  # fmt: skip
+
+CONNECTION_OPTIONS: Final = (
+    _PEER, _CONTEXT, *TRUST_OPTIONS, *RIGHTS_OPTIONS, _SETTINGS, _WAIT,
+)  # fmt: skip
+KEPT_OPTIONS: Final = (_PEER, *TRUST_OPTIONS, *RIGHTS_OPTIONS, _SETTINGS)
+"""Those that a context keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,77 +68,55 @@ class Mesh:
     peers: tuple[Address, ...]
     listen: tuple[Address, ...]
     trust: Trust
-    wait: float
+    waits: float | None = None
+    """What ``--wait`` says, in seconds; ``None`` if it was not given."""
     rights: Mapping[str, Any] = field(default_factory=dict)
     """Of the options ``--roles`` and ``--sign``, those that were given."""
 
+    @property
+    def wait(self) -> float:
+        """Give how long to wait for an answer, in seconds."""
+        return WAIT_SECONDS if self.waits is None else self.waits
+
     def endpoint(self) -> Endpoint:
         """Make the endpoint; raises ``CredentialsError`` and ``SettingsError``."""
-        trust = self.trust
-        credentials, given = trust.credentials(), {**trust.given, **self.rights}
-        return Endpoint(credentials=credentials, settings_file=trust.config, **given)
+        return Endpoint(**self._arguments())
 
     def blocking_endpoint(self) -> blocking.Endpoint:
         """Make the endpoint for threads; raises as ``endpoint`` does."""
         from peermesh import blocking  # which commands without threads need not wait for
 
-        trust = self.trust
-        credentials, given = trust.credentials(), {**trust.given, **self.rights}
-        return blocking.Endpoint(credentials=credentials, settings_file=trust.config, **given)
+        return blocking.Endpoint(**self._arguments())
 
-    def require_way_in(self) -> None:
-        """Refuse to talk to nobody."""
+    def _arguments(self) -> dict[str, Any]:
+        ways = {"credentials": self.trust.credentials(), "settings_file": self.trust.settings_file}
+        return {**ways, **self.trust.given, **self.rights}
+
+    def require_way_in(self, *, listens: bool) -> None:
+        """Refuse to talk to nothing: raises ``UsageError``."""
         if not self.peers and not self.listen:
-            raise click.UsageError("say where the mesh is: --peer HOST:PORT, or --listen")
+            more = ", --listen HOST:PORT" if listens else ""
+            raise click.UsageError(
+                f"say where the mesh is: --peer HOST:PORT{more}, PEERMESH_PEER, or a context"
+                " (peermesh context add)"
+            )
 
-    def require_peer(self) -> None:
-        """Refuse to ask nobody: raises ``UsageError``."""
-        if not self.peers:
-            raise click.UsageError("say where the mesh is: --peer HOST:PORT")
 
+def mesh_options(*, listens: bool, is_optional: bool = False) -> Callable[[Command], Command]:
+    """Give a command the options about the mesh, as its argument ``mesh``.
 
-def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
-    """Give a command the options about the mesh, as its argument ``mesh``."""
-    options = [
-        click.option(
-            "--peer", "-p", "peers", multiple=True, type=PeerType(),
-            help="Peer with the endpoint that listens there, or with that of a join ticket. May be"
-            " repeated.",
-        ),
-        *RIGHTS_OPTIONS,
-        *TRUST_OPTIONS,
-        click.option(
-            "--config", type=click.Path(path_type=Path), metavar="FILE",
-            help="Settings of the endpoint, in TOML.",
-        ),
-        click.option(
-            "--wait", default=WAIT_SECONDS, show_default=True, type=Seconds(),
-            metavar="SECONDS", help="How long to wait for peers, masters and answers.",
-        ),
-    ]  # fmt: skip
-    if listens:
-        listen = click.option(
-            "--listen", "-l", multiple=True, type=AddressType(),
-            help="Accept peers there; port 0 lets the system choose. May be repeated.",
-        )  # fmt: skip
-        options.insert(0, listen)
+    One that ``is_optional`` does something without a mesh, too. Others raise ``UsageError`` if
+    nothing says where the mesh is.
+    """
+    options = [*[_LISTEN] * listens, *CONNECTION_OPTIONS]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
-        def wrapped(
-            peers: tuple[Address | JoinTicket, ...],
-            config: Path | None,
-            wait: float,
-            listen: tuple[Address, ...] = (),
-            **rest: Any,  # noqa: ANN401 - the command's own, and those of rights
-        ) -> object:
-            tickets = [peer for peer in peers if isinstance(peer, JoinTicket)]
-            addresses = tuple(
-                (peer.host, peer.port) if isinstance(peer, JoinTicket) else peer for peer in peers
-            )
-            rights = take_rights(rest)
-            trust = Trust.of({name: rest.pop(name) for name in TRUST_NAMES}, config, tickets)
-            return command(mesh=Mesh(addresses, listen, trust, wait, rights), **rest)
+        def wrapped(**given: Any) -> object:  # noqa: ANN401 - options, each of its own type
+            mesh = take_mesh(given, is_optional=is_optional)
+            if not is_optional:
+                mesh.require_way_in(listens=listens)
+            return command(mesh=mesh, **given)
 
         result: Any = wrapped
         for option in reversed(options):
@@ -127,61 +126,27 @@ def mesh_options(*, listens: bool) -> Callable[[Command], Command]:
     return decorate
 
 
-async def join(endpoint: Endpoint, mesh: Mesh) -> None:
-    """Listen, and peer with everybody; raises ``CommandFailed`` for who does not answer in time."""
-    for host, port in mesh.listen:
-        bound = await endpoint.listen(host, port)
-        click.echo(f"listening on {join_address(host, bound)}", err=True)
-    with endpoint.subscribe_status() as status:
-        waiting = dict.fromkeys(mesh.peers)
-
-        async def peer(address: Address) -> None:
-            await endpoint.peer(*address)
-            del waiting[address]
-
-        with trio.move_on_after(mesh.wait):
-            async with trio.open_nursery() as nursery:
-                for address in waiting:
-                    nursery.start_soon(peer, address)
-        for host, port in waiting:
-            raise CommandFailed(
-                f"no peering with {join_address(host, port)} within {mesh.wait:g} s:"
-                f" {_last_reason(status, (host, port))}",
-                ExitCode.TIMEOUT,
-            )
-
-
-def _last_reason(status: StatusSubscriber, address: Address) -> str:
-    def is_about(event: StatusEvent) -> bool:
-        return event.status is StatusCode.PEER_UNAVAILABLE and event.address == address
-
-    reasons = [event.reason for event in status.poll() if is_about(event)]
-    return reasons[-1] if reasons else "no answer; does an endpoint listen there?"
-
-
-@asynccontextmanager
-async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
-    """Join the mesh with a clone of a store that is level with its master."""
-    async with mesh.endpoint() as endpoint:
-        store = await endpoint.attach_clone(name)
-        await join(endpoint, mesh)
-        await _meet_master(store, mesh)
-        yield store
-
-
-@asynccontextmanager
-async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
-    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched."""
-    async with mesh.endpoint() as endpoint:
-        store = await endpoint.attach_proxy(name)
-        await join(endpoint, mesh)
-        await _meet_master(store, mesh)
-        yield store
-
-
-async def _meet_master(store: StoreHandle, mesh: Mesh) -> None:
-    idle = await store.await_idle(timeout=mesh.wait)
-    if not idle:
-        raise CommandFailed(
-            f"{idle}: does an endpoint of this mesh have its master?", ExitCode.TIMEOUT
-        )
+def take_mesh(given: dict[str, Any], *, is_optional: bool = False) -> Mesh:
+    """Take the options about the mesh out of all that were given; raises ``UsageError``."""
+    listen: tuple[Address, ...] = given.pop("listen", ())
+    place = find_place(
+        given.pop("peers"),
+        given.pop("context"),
+        os.environ,
+        uses_current=not listen and not is_optional,
+    )
+    taken = {name: given.pop(name) for name in (*TRUST_NAMES, "settings", "roles", "sign")}
+    typed = {name: value for name, value in taken.items() if value}
+    kept = dict(place.options)
+    if typed.keys() & (TRUST_NAMES.keys() - {"allow_plain"}):
+        # One way in replaces another as a whole: half of each would be neither.
+        kept = {name: value for name, value in kept.items() if name not in TRUST_NAMES}
+    options: dict[str, Any] = {**kept, **typed}
+    tickets = [peer for peer in place.peers if isinstance(peer, JoinTicket)]
+    addresses = tuple(
+        (peer.host, peer.port) if isinstance(peer, JoinTicket) else peer for peer in place.peers
+    )
+    file = options.get("settings")
+    trust = Trust.of(options, None if file is None else Path(file), tickets)
+    rights: dict[str, Any] = {name: options[name] for name in ("roles", "sign") if name in options}
+    return Mesh(addresses, listen, trust, given.pop("wait"), rights)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from typing import Any
-
 import click
 import trio
 
 from peermesh import Backend, Endpoint, StatusEvent
+from peermesh.cli.arriving import stay_joined
+from peermesh.cli.command import command
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.output import Output
 from peermesh.cli.running import run
-from wire.addresses import join_address
-
-Say = Callable[..., None]
+from peermesh.cli.values import on_a_line
 
 
-@click.command()
+@command()
 @click.option(
     "--master", "masters", multiple=True, metavar="NAME[:PATH]",
     help="Host the master of a store: in the SQLite file PATH, or else in memory. May be repeated.",
@@ -30,36 +27,33 @@ Say = Callable[..., None]
 )  # fmt: skip
 @click.option(
     "--forward", "topics", multiple=True, metavar="TOPIC",
-    help="Have messages sent here and passed on, as if somebody here had subscribed.",
+    help="Have messages sent here and passed on, as if a program here had subscribed.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @mesh_options(listens=True)
 def node(
     masters: tuple[str, ...],
     clones: tuple[str, ...],
     topics: tuple[str, ...],
     mesh: Mesh,
-    *,
-    as_json: bool,
+    output: Output,
 ) -> None:
     """Be an endpoint of the mesh until Ctrl-C, and write what happens.
 
     Peers that do not answer are tried again, for ever.
     """
-    mesh.require_way_in()
-    run(_Node(mesh, as_json=as_json).live, masters, clones, topics)
+    run(_Node(mesh, output).live, masters, clones, topics)
 
 
 class _Node:
     """An endpoint, as the command line has described it."""
 
-    def __init__(self, mesh: Mesh, *, as_json: bool) -> None:
-        """Write what happens as JSON, or as text."""
+    def __init__(self, mesh: Mesh, output: Output) -> None:
+        """Write what happens to ``output``."""
         self._mesh = mesh
-        self._as_json = as_json
+        self._output = output
 
-    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
-        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+    def _say(self, event: str, text: str, **details: object) -> None:
+        self._output.tell(text, event=event, **details)
 
     async def live(
         self, masters: tuple[str, ...], clones: tuple[str, ...], topics: tuple[str, ...]
@@ -73,9 +67,7 @@ class _Node:
                 await self._attach(endpoint, masters, clones, promoter)
                 if clones:
                     nursery.start_soon(promoter.serve, endpoint.subscribe(CONTROL_TOPIC))
-                await self._listen(endpoint)
-                for host, port in self._mesh.peers:
-                    nursery.start_soon(endpoint.peer, host, port)
+                await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
                 async for event in status:
                     self._on_status(event)
 
@@ -92,18 +84,11 @@ class _Node:
                 await endpoint.attach_master(name, Backend.SQLite, path=path)
             else:
                 await endpoint.attach_master(name, Backend.Memory)
-            self._say("master", f"master of {name}", store=name, path=path or None)
+            self._say("master", f"master of {on_a_line(name)}", store=name, path=path or None)
         for clone in clones:
             name, _, path = clone.partition(":")
             promoter.add(name, await endpoint.attach_clone(name), path)
-            self._say("clone", f"clone of {name}", store=name)
-
-    async def _listen(self, endpoint: Endpoint) -> None:
-        for host, port in self._mesh.listen:
-            bound = await endpoint.listen(host, port)
-            self._say(
-                "listening", f"listening on {join_address(host, bound)}", host=host, port=bound
-            )
+            self._say("clone", f"clone of {on_a_line(name)}", store=name)
 
     def _on_status(self, event: StatusEvent) -> None:
         self._say(

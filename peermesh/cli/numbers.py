@@ -13,6 +13,11 @@ SECONDS_MAX: Final = 1e9
 """Thirty years: for ever, and its nanoseconds still fit into 64 bits when added to a date."""
 
 
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """Write a count with its noun: "1 entry", "2 entries"."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 class Seconds(click.FloatRange):
     """A time in seconds, within reason. ``nan`` is none, though Python reads it as a number."""
 

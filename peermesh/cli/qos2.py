@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -25,11 +24,15 @@ from peermesh.brokers.qos2 import (
     open_shelf,
 )
 from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
+from peermesh.cli.arriving import expect_store, join
+from peermesh.cli.command import Option, command
 from peermesh.cli.exits import CommandFailed, ExitCode
-from peermesh.cli.mesh import Mesh, join, mesh_options
-from peermesh.cli.numbers import Seconds, Whole
+from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.numbers import Seconds, Whole, counted
+from peermesh.cli.output import Output, write_bytes
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
+from peermesh.cli.values import on_a_line
 from wire.addresses import PORT_MAX
 
 FOLDER = Path("qos2-topics")
@@ -48,7 +51,7 @@ _name_option = click.option(
 # The broker.
 
 
-@click.command()
+@command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="Where clients connect.")
 @click.option(
     "--publisher-port",
@@ -67,7 +70,10 @@ _name_option = click.option(
     help="0 lets the system choose. Also from CONSUMER_PORT.",
 )
 @click.option(
-    "--folder",
+    "--path",
+    "folder",
+    cls=Option,
+    old=["--folder"],
     default=FOLDER,
     show_default=True,
     type=click.Path(path_type=Path, file_okay=False),
@@ -94,11 +100,11 @@ _name_option = click.option(
 @click.option("--keep-count", type=Whole(1), help="Keep so many in each topic.")
 @click.option("--keep-bytes", type=Whole(1), help="Keep so much in each topic.")
 @click.option("--every", type=_SECONDS, metavar="SECONDS", help="Write what is counted, so often.")
-@click.option("--json", "as_json", is_flag=True, help="Write JSON lines.")
 @tls_option
-@mesh_options(listens=True)
+@mesh_options(listens=True, is_optional=True)
 def qos2(  # noqa: PLR0913 - an option each
     mesh: Mesh,
+    output: Output,
     *,
     host: str,
     publisher_port: int,
@@ -111,7 +117,6 @@ def qos2(  # noqa: PLR0913 - an option each
     acknowledge_seconds: float,
     silence_seconds: float,
     every: float | None,
-    as_json: bool,
     **retention: float | None,
 ) -> None:
     """Keep topics, and deliver each message exactly once.
@@ -119,7 +124,7 @@ def qos2(  # noqa: PLR0913 - an option each
     Publishers and consumers speak a protocol of lines, by hand if need be:
 
     \b
-      $ telnet 127.0.0.1 4040        $ telnet 127.0.0.1 4041
+      $ telnet 127.0.0.1 4060        $ telnet 127.0.0.1 4061
       BEGIN orders                   LOGIN billing
       tea                            SUBSCRIBE orders
       END
@@ -137,22 +142,22 @@ def qos2(  # noqa: PLR0913 - an option each
     if "\0" in name or not name:
         raise click.UsageError("--name needs a text")
     pace = Pace(acknowledge_seconds=acknowledge_seconds, silence_seconds=silence_seconds)
-    run(_serve, mesh, place, ports, pace, _Teller(every, as_json=as_json))
+    run(_serve, mesh, place, ports, pace, _Teller(every, output))
 
 
 class _Teller:
     """Says what a broker counts."""
 
-    def __init__(self, every: float | None, *, as_json: bool) -> None:
-        """Say it so often, in JSON or as text."""
+    def __init__(self, every: float | None, output: Output) -> None:
+        """Say it so often, to ``output``."""
         self._every = math.inf if every is None else every
-        self._as_json = as_json
+        self._output = output
 
     def say_ports(self, broker: QoS2Broker) -> None:
         """Say where clients connect."""
         ports = {"publishers": broker.publisher_port, "consumers": broker.consumer_port}
         text = f"publishers at port {broker.publisher_port}, consumers at {broker.consumer_port}"
-        click.echo(json.dumps(ports) if self._as_json else text)
+        self._output.tell(text, **ports)
 
     async def run(self, broker: QoS2Broker) -> None:
         """Say what was counted, again and again."""
@@ -160,7 +165,7 @@ class _Teller:
             await trio.sleep(self._every)
             found = broker.statistics()
             text = ", ".join(f"{name} {count}" for name, count in found.items() if count)
-            click.echo(json.dumps(found) if self._as_json else text)
+            self._output.tell(text, **found)
 
 
 async def _serve(mesh: Mesh, place: Place, ports: Ports, pace: Pace, teller: _Teller) -> None:
@@ -186,6 +191,7 @@ def dlq() -> None:
 async def _open_letters(mesh: Mesh, name: str) -> AsyncIterator[DeadLetters]:
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
+        await expect_store(endpoint, mesh, name)
         async with open_shelf(endpoint, Place(name, is_follower=True)) as shelf:
             idle = await shelf.table.await_idle(timeout=mesh.wait)
             if not idle:
@@ -195,61 +201,60 @@ async def _open_letters(mesh: Mesh, name: str) -> AsyncIterator[DeadLetters]:
             yield DeadLetters(shelf)
 
 
-def _as_json(letter: Letter) -> str:
+def _members(letter: Letter) -> dict[str, object]:
     found = asdict(letter)
     payload = found.pop("payload")
     try:
         found["text"] = payload.decode()
     except UnicodeDecodeError:
         found["hex"] = payload.hex()
-    return json.dumps(found)
+    return found
 
 
 def _as_text(letter: Letter) -> str:
     when = datetime.fromtimestamp(letter.buried_ns / 1e9, UTC).isoformat(timespec="seconds")
-    origin = f"{letter.topic}/{letter.message} for {letter.consumer}" if letter.topic else "nobody"
+    where = f"{letter.topic}/{letter.message} for {letter.consumer}"
+    origin = on_a_line(where) if letter.topic else "no consumer"
     payload = letter.payload.decode("utf-8", "replace").strip()
     if len(payload) > _WORDS_MAX:
         payload = payload[: _WORDS_MAX - 1] + "…"
-    tried = f"{letter.attempts} failures, {letter.reason}"
+    tried = f"{counted(letter.attempts, 'failure')}, {on_a_line(letter.reason)}"
     return f"{letter.number}  {when}  {origin}: {tried}: {payload!r}"
 
 
-@dlq.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object for each, on a line.")
+@command("list")
 @_name_option
 @mesh_options(listens=False)
-def list_letters(mesh: Mesh, name: str, *, as_json: bool) -> None:
+def list_letters(mesh: Mesh, name: str, output: Output) -> None:
     """List the dead letters, the oldest first."""
 
     async def work() -> None:
         async with _open_letters(mesh, name) as letters:
             for letter in await letters.list():
-                click.echo(_as_json(letter) if as_json else _as_text(letter))
+                output.tell(_as_text(letter), **_members(letter))
 
-    _run(mesh, work)
+    run(work)
 
 
-@dlq.command()
+@command()
 @click.argument("number", type=Whole(1))
-@click.option("--json", "as_json", is_flag=True, help="Write a JSON object, not the payload.")
 @_name_option
 @mesh_options(listens=False)
-def show(number: int, mesh: Mesh, name: str, *, as_json: bool) -> None:
-    """Write the payload of dead letter NUMBER, byte for byte."""
+def show(number: int, mesh: Mesh, name: str, output: Output) -> None:
+    """Write the payload of dead letter NUMBER, byte for byte (not to a terminal, if it is none)."""
 
     async def work() -> None:
         async with _open_letters(mesh, name) as letters:
             letter = await _found(letters.get(number))
-            if as_json:
-                click.echo(_as_json(letter))
+            if output.as_json:
+                output.tell(None, **_members(letter))
             else:
-                click.echo(letter.payload, nl=False)
+                write_bytes(letter.payload)
 
-    _run(mesh, work)
+    run(work)
 
 
-@dlq.command()
+@command()
 @click.argument("numbers", type=Whole(1), nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All that there are.")
 @click.option(
@@ -257,7 +262,15 @@ def show(number: int, mesh: Mesh, name: str, *, as_json: bool) -> None:
 )
 @_name_option
 @mesh_options(listens=False)
-def replay(numbers: tuple[int, ...], mesh: Mesh, name: str, *, is_all: bool, to_all: bool) -> None:
+def replay(
+    numbers: tuple[int, ...],
+    mesh: Mesh,
+    name: str,
+    output: Output,
+    *,
+    is_all: bool,
+    to_all: bool,
+) -> None:
     """Deliver dead letters NUMBERS once more, each once however often this is repeated."""
     _check_choice(numbers, is_all=is_all)
 
@@ -265,17 +278,18 @@ def replay(numbers: tuple[int, ...], mesh: Mesh, name: str, *, is_all: bool, to_
         async with _open_letters(mesh, name) as letters:
             for number in await _chosen(letters, numbers, is_all=is_all):
                 letter = await _found(letters.replay(number, to_all=to_all))
-                click.echo(f"replayed {number} to {letter.topic}")
+                text = f"replayed {number} to {on_a_line(letter.topic)}"
+                output.tell(text, event="replayed", number=number, topic=letter.topic)
 
-    _run(mesh, work)
+    run(work)
 
 
-@dlq.command()
+@command()
 @click.argument("numbers", type=Whole(1), nargs=-1)
 @click.option("--all", "is_all", is_flag=True, help="All that there are.")
 @_name_option
 @mesh_options(listens=False)
-def purge(numbers: tuple[int, ...], mesh: Mesh, name: str, *, is_all: bool) -> None:
+def purge(numbers: tuple[int, ...], mesh: Mesh, name: str, output: Output, *, is_all: bool) -> None:
     """Remove dead letters NUMBERS."""
     _check_choice(numbers, is_all=is_all)
 
@@ -283,14 +297,8 @@ def purge(numbers: tuple[int, ...], mesh: Mesh, name: str, *, is_all: bool) -> N
         async with _open_letters(mesh, name) as letters:
             for number in await _chosen(letters, numbers, is_all=is_all):
                 await _found(letters.purge(number))
-                click.echo(f"purged {number}")
+                output.tell(f"purged {number}", event="purged", number=number)
 
-    _run(mesh, work)
-
-
-def _run(mesh: Mesh, work: Callable[[], Awaitable[None]]) -> None:
-    if not mesh.peers:
-        raise click.UsageError("say where the broker is: --peer HOST:PORT")
     run(work)
 
 
@@ -308,3 +316,7 @@ async def _found(wanted: Awaitable[Letter]) -> Letter:
         return await wanted
     except Refused as error:
         raise CommandFailed(str(error), ExitCode.FAILED) from error
+
+
+for each in (list_letters, show, replay, purge):
+    dlq.add_command(each)

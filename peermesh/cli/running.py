@@ -6,7 +6,9 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import BinaryIO, Final, TypeVar
+from contextlib import suppress
+from functools import partial
+from typing import Any, BinaryIO, Final, Self, TypeVar
 
 import click
 import trio
@@ -14,6 +16,9 @@ import trio
 from wire.errors import MeshError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+LONG_END_SECONDS: Final = 1.0
+"""An orderly end that takes longer is told of, with how to do without."""
 
 Result = TypeVar("Result")
 
@@ -28,31 +33,93 @@ class Stopped(Exception):
 
 
 def run(function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
-    """Run an async function to its end; raises its ``MeshError`` plainly, or ``Stopped``."""
-    return trio.run(_run, function, *arguments)
+    """Run an async function to its end; raises its ``MeshError`` plainly, or ``Stopped``.
+
+    A first signal ends it in order. A second one ends the process at once, whatever hangs.
+    """
+    with Signals() as signals:
+        return trio.run(_run, signals, function, *arguments)
 
 
-async def _run(function: Callable[..., Awaitable[Result]], *arguments: object) -> Result:
-    stopped: list[int] = []
-    results: list[Result] = []
+class Signals:
+    """The signals that end a command: once in order, twice at once.
 
-    async def stop(scope: trio.CancelScope) -> None:
-        async for number in signals:
-            stopped.append(number)
-            scope.cancel()
+    The second one is obeyed by the handler itself, since what is to end in order may hang where no
+    task of trio's can help: in a thread, in the disk, in another program that was stopped.
+    """
 
-    # The receiver outlives what it cancels: impatience must not cut off the way out.
-    with trio.open_signal_receiver(*SIGNALS) as signals:
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(stop, nursery.cancel_scope)
+    def __init__(self) -> None:
+        """Begin without any."""
+        self.number: int | None = None
+        """The first signal that came."""
+        self._before: dict[int, Any] = {}
+        self._on_first: Callable[[], object] = lambda: None
+
+    def __enter__(self) -> Self:
+        """Listen to them."""
+        for number in SIGNALS:
+            self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Listen no longer, unless one came: then the second one still ends the process."""
+        if self.number is None:
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+
+    def when_first(self, callback: Callable[[], object]) -> None:
+        """Call back at the first signal, in the main thread; at once if it was before."""
+        self._on_first = callback
+        if self.number is not None:
+            callback()
+
+    def note_first(self, number: int) -> None:
+        """Take a signal for the first one, which came another way."""
+        self.number = number
+
+    def _handle(self, number: int, frame: object) -> None:
+        if self.number is not None:
+            os.write(2, b"peermesh: ended at once\n")
+            os._exit(128 + number)
+        self.number = number
+        self._on_first()
+
+
+async def _run(
+    signals: Signals, function: Callable[..., Awaitable[Result]], *arguments: object
+) -> Result:
+    telling, results = trio.Event(), []
+    try:
+        async with trio.open_nursery() as outer:
+            async with trio.open_nursery() as inner:
+
+                def stop() -> None:
+                    inner.cancel_scope.cancel()
+                    telling.set()
+
+                signals.when_first(partial(_call_soon, trio.lowlevel.current_trio_token(), stop))
+                outer.start_soon(_tell_of_long_end, telling)
                 results.append(await function(*arguments))
-                nursery.cancel_scope.cancel()
-        except BaseExceptionGroup as group:
-            raise _plain(group) from None
+                inner.cancel_scope.cancel()
+            outer.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        raise _plain(group) from None
     if results:
         return results[0]
-    raise Stopped(stopped[0])
+    assert signals.number is not None, "nothing else cancels"
+    raise Stopped(signals.number)
+
+
+def _call_soon(token: trio.lowlevel.TrioToken, stop: Callable[[], object]) -> None:
+    with suppress(trio.RunFinishedError):  # It has just ended by itself.
+        token.run_sync_soon(stop)
+
+
+async def _tell_of_long_end(has_begun: trio.Event) -> None:
+    """Say what to do when an orderly end takes its time."""
+    await has_begun.wait()
+    await trio.sleep(LONG_END_SECONDS)
+    click.echo("peermesh: still ending in order; Ctrl-C again ends it at once", err=True)
 
 
 def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,16 @@ import trio
 
 from handshake.keyfiles import read_file
 from peermesh import Backend, Endpoint, StatusEvent, Store
+from peermesh.cli.addresses import Address, AddressType
+from peermesh.cli.arguments import INPUT_FILE
+from peermesh.cli.arriving import stay_joined
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
+from peermesh.cli.output import Output
 from peermesh.cli.running import run
-from peermesh.cli.trust import Address, AddressType, tls_option
-from wire.addresses import join_address
+from peermesh.cli.trust import tls_option
 
 
 @click.group()
@@ -37,27 +39,26 @@ def serve() -> None:
     help="So many clones have what is answered.",
 )  # fmt: skip
 @click.option(
-    "--http", "address", default="127.0.0.1:9870", show_default=True, type=AddressType(),
+    "--http", "address", default="127.0.0.1:9870", show_default=True, type=AddressType(9870),
     help="Where Hadoop's client finds it: webhdfs://HOST:PORT/, or with TLS swebhdfs://. Port 0"
     " lets the system choose.",
 )  # fmt: skip
 @click.option(
-    "--token-file", type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+    "--token-file", type=INPUT_FILE, metavar="FILE",
     help="The token that clients have to give. Needed beyond the loopback interface without TLS.",
 )  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Write what happens as JSON lines.")
 @tls_option
-@mesh_options(listens=True)
+@mesh_options(listens=True, is_optional=True)
 def webhdfs(  # noqa: PLR0913 - one for each option
     name: str,
     replicas: int,
     address: Address,
     token_file: Path | None,
     mesh: Mesh,
+    output: Output,
     *,
     clone: bool,
     tls: bool,
-    as_json: bool,
 ) -> None:
     """Serve the files in a store to Hadoop's client, for the checkpoints of Spark.
 
@@ -70,7 +71,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "credentials": mesh.trust.credentials_at(address[0], tls=tls),
         "allow_plain": mesh.trust.settings().allow_plain,
     }
-    server = _Server(mesh, address, access, as_json=as_json)
+    server = _Server(mesh, address, access, output)
     run(server.live, name, None if clone else replicas, replicas)
 
 
@@ -83,16 +84,16 @@ class _Server:
     """A gateway and its endpoint, as the command line has described them."""
 
     def __init__(
-        self, mesh: Mesh, address: Address, access: dict[str, Any], *, as_json: bool
+        self, mesh: Mesh, address: Address, access: dict[str, Any], output: Output
     ) -> None:
-        """Serve those who have ``access``; write what happens as JSON, or as text."""
+        """Serve clients that have ``access``; write what happens to ``output``."""
         self._mesh = mesh
         self._address = address
         self._access = access
-        self._as_json = as_json
+        self._output = output
 
-    def _say(self, event: str, text: str, **details: Any) -> None:  # noqa: ANN401 - whatever JSON can say
-        click.echo(json.dumps({"event": event, **details}) if self._as_json else text)
+    def _say(self, event: str, text: str, **details: object) -> None:
+        self._output.tell(text, event=event, **details)
 
     async def live(self, name: str, of_master: int | None, of_promoted: int) -> None:
         """Do all of it, and stay; ``of_master`` is ``None`` for a clone."""
@@ -112,7 +113,7 @@ class _Server:
                     nursery.start_soon(promoter.serve, endpoint.subscribe(CONTROL_TOPIC))
                 else:
                     store = await _attach_master(endpoint, name, path, of_master)
-                await self._join(endpoint, nursery)
+                await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
                 async with open_gateway(store, host=host, port=port, **self._access) as gateway:
                     scheme = "webhdfs" if gateway.scheme == "http" else "swebhdfs"
                     self._say(
@@ -124,15 +125,6 @@ class _Server:
                     )
                     async for event in status:
                         self._on_status(event)
-
-    async def _join(self, endpoint: Endpoint, nursery: trio.Nursery) -> None:
-        for host, port in self._mesh.listen:
-            bound = await endpoint.listen(host, port)
-            self._say(
-                "listening", f"listening on {join_address(host, bound)}", host=host, port=bound
-            )
-        for host, port in self._mesh.peers:
-            nursery.start_soon(endpoint.peer, host, port)
 
     def _on_status(self, event: StatusEvent) -> None:
         self._say(str(event.status), str(event), reason=event.reason)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, replace
 
 import click
 
 from peermesh import Missed
-from peermesh.cli.mesh import Mesh, join, mesh_options, open_clone
+from peermesh.cli.arriving import join, open_clone
+from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
+from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 from peermesh.spark.progress import TOPIC, JobOverview, Overview, Progress, overview
@@ -27,17 +28,15 @@ def spark() -> None:
 
 @spark.command()
 @click.argument("store")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object.")
 @mesh_options(listens=False)
-def jobs(store: str, mesh: Mesh, *, as_json: bool) -> None:
+def jobs(store: str, mesh: Mesh, output: Output) -> None:
     """Write what STORE knows: jobs with their batches, units and lags, and sinks.
 
     Lags are those of the last progress that a MeshListener with this store saw.
     """
-    mesh.require_peer()
     found = run(_jobs, mesh, store)
-    if as_json:
-        click.echo(json.dumps(asdict(found), ensure_ascii=False, default=str))
+    if output.as_json:
+        output.tell(None, **asdict(found))
         return
     for name, job in sorted(found.jobs.items()):
         _write_job(name, job)
@@ -71,33 +70,30 @@ def _printable(progress: Progress) -> Progress:
 @spark.command()
 @click.argument("job", default="")
 @click.option("--count", type=Whole(1), help="End after so many lines.")
-@click.option("--json", "as_json", is_flag=True, help="Write one JSON object per line.")
 @mesh_options(listens=True)
-def watch(job: str, count: int | None, mesh: Mesh, *, as_json: bool) -> None:
+def watch(job: str, count: int | None, mesh: Mesh, output: Output) -> None:
     """Write what queries do, as it happens, until Ctrl-C: rows, rates and lag of each batch.
 
     Without JOB, of all jobs whose MeshListener is in the mesh.
     """
-    mesh.require_way_in()
-    run(_watch, mesh, job, count, as_json)
+    run(_watch, mesh, job, count, output)
 
 
 async def _watch(
     mesh: Mesh,
     job: str,
     count: int | None,
-    as_json: bool,  # noqa: FBT001 - trio.run takes no keywords
+    output: Output,
 ) -> None:
     async with mesh.endpoint() as endpoint:
         with endpoint.subscribe(TOPIC + job) as subscriber:
             await join(endpoint, mesh)
-            click.echo(f"watching {job or 'all jobs'}", err=True)
+            click.echo(f"watching {on_a_line(job) or 'all jobs'}", err=True)
             written = 0
             while count is None or written < count:
                 _, value = await subscriber.get()
                 progress = None if isinstance(value, Missed) else Progress.of(value)
                 if progress is None or job not in ("", progress.job):
                     continue  # a job whose name begins alike, or no progress at all
-                as_text = json.dumps(asdict(progress), ensure_ascii=False)
-                click.echo(as_text if as_json else _printable(progress).line())
+                output.tell(_printable(progress).line(), **asdict(progress))
                 written += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,37 +13,36 @@ import click
 
 from handshake.exposure import is_loopback
 from handshake.secret import ClusterSecret
-from handshake.ticket import JoinTicket, is_ticket
+from handshake.ticket import JoinTicket
 from peermesh import Credentials, Settings
-from wire.addresses import split_address
-from wire.errors import CredentialsError
+from peermesh.cli.command import ConnectionOption
+
+STDIN: Final = "-"
 
 CERTIFICATE_NAME: Final = "peermesh command"
-
-Address = tuple[str, int]
 
 _FILE: Final = click.Path(path_type=Path)
 
 TRUST_OPTIONS: Final = (
     click.option(
-        "--secret-file", type=_FILE, metavar="FILE",
+        "--secret-file", cls=ConnectionOption, type=_FILE, metavar="FILE",
         help="The cluster secret, for TLS. Otherwise it is taken from PEERMESH_SECRET.",
     ),
     click.option(
-        "--certificate", type=_FILE, metavar="FILE",
-        help="Our certificate from an own authority, instead of a secret; needs the next two."
-        " They are read again when they change.",
+        "--certificate", cls=ConnectionOption, type=_FILE, metavar="FILE",
+        help="The certificate of this command, from an authority of your own, instead of a secret;"
+        " needs the next two. They are read again when they change.",
     ),
     click.option(
-        "--certificate-key", type=_FILE, metavar="FILE",
+        "--certificate-key", cls=ConnectionOption, type=_FILE, metavar="FILE",
         help="Its private key. If that is locked, PEERMESH_PASSPHRASE opens it.",
     ),
     click.option(
-        "--authority", type=_FILE, metavar="FILE",
+        "--authority", cls=ConnectionOption, type=_FILE, metavar="FILE",
         help="The certificates of the authority that issues them.",
     ),
     click.option(
-        "--allow-plain", is_flag=True,
+        "--allow-plain", cls=ConnectionOption, is_flag=True,
         help="Plain TCP beyond this machine, on networks of which you trust everything.",
     ),
 )  # fmt: skip
@@ -58,72 +58,33 @@ TRUST_NAMES: Final = {
 """The parameters of these options, and the settings they are; other commands have keys, too."""
 
 
-class AddressType(click.ParamType[Address]):
-    """``HOST:PORT``, where an IPv6 host is in brackets."""
-
-    name = "HOST:PORT"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address:
-        """Read an address."""
-        address = split_address(str(value))
-        if address is None:
-            self.fail(f"{value!r} is no address: write HOST:PORT, as in 127.0.0.1:9999", param, ctx)
-        return address
-
-
-TICKET_WARNING: Final = (
-    "Others on this machine can see a ticket on a command line (ps): where that matters, use"
-    " --secret-file or PEERMESH_SECRET, and --peer HOST:PORT."
-)
-
-
-class PeerType(click.ParamType[Address | JoinTicket]):
-    """``HOST:PORT``, or a join ticket, which no error repeats."""
-
-    name = "HOST:PORT|TICKET"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Address | JoinTicket:
-        """Read an address or a ticket."""
-        text = str(value)
-        if not (is_ticket(text) or "peermesh-" in text):
-            return AddressType().convert(value, param, ctx)
-        try:
-            ticket = JoinTicket.parse(text)
-        except CredentialsError as error:
-            self.fail(str(error), param, ctx)
-            raise  # It has raised already, which its type does not say.
-        click.echo(TICKET_WARNING, err=True)
-        return ticket
-
-
 @dataclass(frozen=True, slots=True)
 class Trust:
     """How to get into the mesh, as the command line, the environment and the file say."""
 
     given: dict[str, Any] = field(repr=False)
     """Settings from the command line."""
-    config: Path | None
+    settings_file: Path | None
 
     @classmethod
     def of(
-        cls, options: dict[str, Any], config: Path | None, tickets: Sequence[JoinTicket]
+        cls, options: dict[str, Any], settings_file: Path | None, tickets: Sequence[JoinTicket]
     ) -> Trust:
         """Gather what was given; raises ``UsageError`` for tickets of several meshes."""
-        given = {TRUST_NAMES[name]: value for name, value in options.items() if value}
+        given = {TRUST_NAMES[name]: options[name] for name in TRUST_NAMES if options.get(name)}
         secrets = {ticket.secret for ticket in tickets}
         if len(secrets) > 1 or (secrets and given.keys() - {"allow_plain"}):
             raise click.UsageError("give one way into the mesh: one secret, or certificate files")
         for secret in secrets:
             given["secret"] = secret
-        return cls(given, config)
+        if str(given.get("secret_file")) == STDIN:
+            del given["secret_file"]  # It can be read once, and is wanted more often.
+            given["secret"] = ClusterSecret.parse(sys.stdin.readline() if sys.stdin else "")
+        return cls(given, settings_file)
 
     def settings(self) -> Settings:
         """Put them together; raises ``SettingsError``."""
-        return Settings.load(self.given, os.environ, self.config)
+        return Settings.load(self.given, os.environ, self.settings_file)
 
     def credentials(self) -> Credentials | None:
         """Make credentials, if there is anything to make them of; raises ``CredentialsError``."""

@@ -48,22 +48,39 @@ class NoValue(ValueError):
     """Text or JSON that is no value; the text says what would be."""
 
 
+class NoJSON(NoValue):
+    """Text that is no JSON at all; it may be meant as text."""
+
+
 def parse_value(text: str) -> Value:
-    """Read a value from JSON text; raises ``NoValue``."""
+    """Read a value from JSON text; raises ``NoJSON``, or ``NoValue`` for JSON that is none."""
     try:
         return from_json(json.loads(text, parse_constant=_refuse))
     except RecursionError:
         raise NoValue("it is nested too deep") from None
     except NoValue:
         raise
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         quoted = json.dumps(text)
-        raise NoValue(f"{text!r} is no JSON ({error}): write {quoted!r} for text") from None
+        raise NoJSON(f"{text!r} is no JSON ({error}): write {quoted!r} for text") from None
+    except ValueError as error:
+        raise NoValue(f"{text[:40]!r} is no value: {error}") from None
 
 
 def format_value(value: Value) -> str:
-    """Write a value as JSON text, in one line."""
-    return json.dumps(to_json(value), ensure_ascii=False)
+    """Write a value as JSON text, in one line that disturbs no terminal."""
+    return escaped(json.dumps(to_json(value), ensure_ascii=False))
+
+
+def escaped(text: str) -> str:
+    """Write JSON text with escapes for all that does not print: it remains the same JSON.
+
+    Terminals obey control characters, those of C1 included; characters without width and those that
+    turn the direction of writing hide what stands there.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
 def on_a_line(name: str) -> str:
@@ -169,7 +186,7 @@ def _of_text(read: Callable[[str], Any]) -> Callable[[Any], Any]:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON value")
+    raise NoJSON(f"{constant} is no JSON: write {json.dumps(constant)!r} for text")
 
 
 _KINDS: Final[dict[type, str]] = {

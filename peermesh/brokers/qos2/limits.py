@@ -8,11 +8,13 @@ from typing import Final
 from endpoint import arguments
 from wire.limits import KIB, MIB
 
-PUBLISHER_PORT: Final = 4040
-"""Where publishers connect, if ``PUBLISHER_PORT`` says nothing else: the seed's."""
+PUBLISHER_PORT: Final = 4060
+"""Where publishers connect, if ``PUBLISHER_PORT`` says nothing else. At the seed's 4040 is
+the page of a job of Spark."""
 
-CONSUMER_PORT: Final = 4041
-"""Where consumers connect, if ``CONSUMER_PORT`` says nothing else: the seed's."""
+CONSUMER_PORT: Final = 4061
+"""Where consumers connect, if ``CONSUMER_PORT`` says nothing else. At 4041 is the page of a second
+job of Spark."""
 
 LINE_SIZE_MAX: Final = 64 * KIB
 """Bytes of a line with its end. Longer payloads travel in several lines, or with ``lengths``."""

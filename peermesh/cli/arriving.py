@@ -1,0 +1,224 @@
+"""How commands join the mesh, and find the store or log that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final
+
+import trio
+
+from endpoint.status import StatusCode, StatusEvent
+from endpoint.stream import StatusSubscriber
+from peermesh import Endpoint, Store
+from peermesh.cli.addresses import Address
+from peermesh.cli.exits import CommandFailed, ExitCode
+from peermesh.cli.mesh import Mesh
+from peermesh.cli.output import note
+from peermesh.cli.values import on_a_line
+from wire.addresses import join_address
+from wire.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from endpoint.store_handle import StoreHandle
+    from endpoint.store_proxy import StoreProxy
+
+TELL_SECONDS: Final = 2.0
+"""How often a command says that it still tries."""
+
+RETRY_SECONDS: Final = 1.0
+"""The longest pause between two attempts of a command for which a person waits."""
+
+NEWS_SECONDS: Final = 0.5
+"""How long a store may be unknown at first: a peer that has just started hears of it by then."""
+
+NEWS_LOOK_SECONDS: Final = 0.05
+"""How often to look whether a store is known by now."""
+
+NAMES_SHOWN_MAX: Final = 10
+"""Names of stores that an error lists: enough to see one's own mistake."""
+
+_HOPELESS: Final = (
+    "connection refused", "network is unreachable", "no route to host",
+    "name or service not known", "nodename nor servname", "no address associated",
+)  # fmt: skip
+"""What the system says of an attempt that the next second will not change. Lower case."""
+
+_HOPELESS_CODES: Final = (
+    ErrorCode.NOT_AUTHORIZED, ErrorCode.PEER_INCOMPATIBLE, ErrorCode.WRONG_MAGIC_NUMBER,
+    ErrorCode.SELF_PEERING,
+)  # fmt: skip
+
+
+# Peers.
+
+
+async def join(endpoint: Endpoint, mesh: Mesh) -> None:
+    """Listen, and peer with the addresses that were given; raises ``CommandFailed``.
+
+    It ends at once when all of them refuse, unless ``--wait`` says to wait. One peer is enough: of
+    the others it is told that they are not there, and they are tried on.
+    """
+    for host, port in mesh.listen:
+        note(f"listening on {join_address(host, await endpoint.listen(host, port))}")
+    if mesh.peers:
+        await _Arrival(endpoint, mesh).complete()
+
+
+class _Arrival:
+    """Waits for peers, as long as there is hope."""
+
+    def __init__(self, endpoint: Endpoint, mesh: Mesh) -> None:
+        """Begin without an answer from any address."""
+        self._endpoint = endpoint
+        self._mesh = mesh
+        self._waiting = dict.fromkeys(mesh.peers, "no answer yet")
+        self._count = len(self._waiting)
+        self._hopeless: set[Address] = set()
+
+    async def complete(self) -> None:
+        """Peer with all that can be reached; raises ``CommandFailed`` if there is none."""
+        with self._endpoint.subscribe_status() as status, trio.move_on_after(self._mesh.wait):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._hear, status, nursery.cancel_scope)
+                nursery.start_soon(self._tell)
+                async with trio.open_nursery() as attempts:
+                    for address in list(self._waiting):
+                        attempts.start_soon(self._peer, address, nursery.cancel_scope)
+                nursery.cancel_scope.cancel()
+        reasons = list(self._waiting.values())
+        if len(reasons) < self._count:
+            for reason in reasons:
+                note(f"{reason}; going on without it")
+            return
+        hint = None if self._mesh.waits is not None else "--wait SECONDS waits for it"
+        is_late = not self._is_hopeless()
+        late = f" within {self._mesh.wait:g} s" if is_late else ""
+        where = ", ".join(join_address(*address) for address in self._waiting)
+        raise CommandFailed(
+            f"no peering with {where}{late}: {'; '.join(dict.fromkeys(reasons))}",
+            ExitCode.TIMEOUT,
+            hint=hint,
+            kind="timeout" if is_late else "peer_unavailable",
+        )
+
+    def _is_hopeless(self) -> bool:
+        return self._mesh.waits is None and self._waiting.keys() <= self._hopeless
+
+    async def _peer(self, address: Address, scope: trio.CancelScope) -> None:
+        while True:
+            if await self._endpoint.peer(*address, retry=RETRY_SECONDS):
+                break
+            await trio.sleep(RETRY_SECONDS)
+        del self._waiting[address]
+        if self._is_hopeless():
+            scope.cancel()
+
+    async def _hear(self, status: StatusSubscriber, scope: trio.CancelScope) -> None:
+        async for event in status:
+            address = event.address
+            if event.status is StatusCode.PEER_UNAVAILABLE and address in self._waiting:
+                assert address is not None
+                self._waiting[address] = event.reason
+                if _is_hopeless(event):
+                    self._hopeless.add(address)
+                if self._is_hopeless():
+                    scope.cancel()
+
+    async def _tell(self) -> None:
+        while True:
+            await trio.sleep(TELL_SECONDS)
+            for address, reason in self._waiting.items():
+                where = join_address(*address)
+                note(f"still trying {where}: {_in_short(reason)}; Ctrl-C ends it")
+
+
+async def stay_joined(
+    endpoint: Endpoint, mesh: Mesh, nursery: trio.Nursery, tell: Callable[..., None]
+) -> None:
+    """Listen, and peer for as long as the nursery is open, however late the others come."""
+    for host, port in mesh.listen:
+        bound = await endpoint.listen(host, port)
+        text = f"listening on {join_address(host, bound)}"
+        tell(text, event="listening", host=host, port=bound)
+    if mesh.peers:
+        nursery.start_soon(_tell_first_failures, endpoint.subscribe_status(), set(mesh.peers))
+        for address in mesh.peers:
+            nursery.start_soon(endpoint.peer, *address)
+
+
+async def _tell_first_failures(status: StatusSubscriber, waiting: set[Address]) -> None:
+    with status:
+        async for event in status:
+            if event.status is StatusCode.PEER_UNAVAILABLE and event.address in waiting:
+                waiting.remove(event.address)
+                where = join_address(*event.address)
+                note(f"still trying {where}: {_in_short(event.reason)}; Ctrl-C ends it")
+
+
+def _is_hopeless(event: StatusEvent) -> bool:
+    reason = event.reason.lower()
+    return event.code in _HOPELESS_CODES or any(words in reason for words in _HOPELESS)
+
+
+def _in_short(reason: str) -> str:
+    return next((words for words in _HOPELESS if words in reason.lower()), reason)
+
+
+# Stores and logs.
+
+
+@asynccontextmanager
+async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
+    """Join the mesh with a clone of a store that is level with its master."""
+    async with mesh.endpoint() as endpoint:
+        await join(endpoint, mesh)
+        await expect_store(endpoint, mesh, name)
+        store = await endpoint.attach_clone(name)
+        await _meet_master(store, mesh)
+        yield store
+
+
+@asynccontextmanager
+async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
+    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched."""
+    async with mesh.endpoint() as endpoint:
+        await join(endpoint, mesh)
+        await expect_store(endpoint, mesh, name)
+        store = await endpoint.attach_proxy(name)
+        await _meet_master(store, mesh)
+        yield store
+
+
+async def expect_store(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
+    """Wait until a store is known, if ``--wait`` says so; raises ``CommandFailed``."""
+    await _expect("store", name, endpoint.known_stores, mesh)
+
+
+async def expect_log(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
+    """Wait until a log is known, if ``--wait`` says so; raises ``CommandFailed``."""
+    await _expect("log", name, endpoint.known_logs, mesh)
+
+
+async def _expect(what: str, name: str, known: Callable[[], tuple[str, ...]], mesh: Mesh) -> None:
+    with trio.move_on_after(NEWS_SECONDS if mesh.waits is None else mesh.waits):
+        while name not in known():  # noqa: ASYNC110 - no event tells of a store
+            await trio.sleep(NEWS_LOOK_SECONDS)
+        return
+    names = known()
+    shown = ", ".join(map(on_a_line, names[:NAMES_SHOWN_MAX])) or "none"
+    more = f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
+    late = "" if mesh.waits is None else f" within {mesh.waits:g} s"
+    raise CommandFailed(
+        f"no {what} {on_a_line(name)} here{late}; {what}s: {shown}{more}",
+        ExitCode.FAILED if mesh.waits is None else ExitCode.TIMEOUT,
+        kind=f"no_such_{what}",
+    )
+
+
+async def _meet_master(store: StoreHandle, mesh: Mesh) -> None:
+    idle = await store.await_idle(timeout=mesh.wait)
+    if not idle:
+        raise CommandFailed(
+            f"{idle}: does an endpoint of this mesh have its master?", ExitCode.TIMEOUT
+        )

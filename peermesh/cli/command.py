@@ -1,0 +1,90 @@
+"""What every command is made with: --json, and one line for the options of the connection."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import click
+
+from peermesh.cli.output import Output
+
+JSON_HELP: Final = "Write JSON: one object, or one on each line."
+CONNECTION_HELP: Final = "--peer, --context, … (see: peermesh help connection)"
+
+Decorate = Callable[[Callable[..., object]], "Command"]
+
+
+class Option(click.Option):
+    """An option that may have old spellings, which work and are not shown."""
+
+    def __init__(
+        self,
+        declarations: Sequence[str],
+        *,
+        old: Iterable[str] = (),
+        **settings: Any,  # noqa: ANN401 - click's
+    ) -> None:
+        """Declare it as click does; ``old`` are the spellings that are not shown."""
+        self._old: Final = frozenset(old)
+        super().__init__([*declarations, *self._old], **settings)
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Write it for the help, in its one spelling."""
+        shown = copy.copy(self)
+        shown.opts = [each for each in self.opts if each not in self._old]
+        return super(Option, shown).get_help_record(ctx)
+
+
+class ConnectionOption(Option):
+    """An option of the connection, which the help of a command only mentions."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Write it where the options of the connection are what the command is about."""
+        if getattr(ctx.command, "shows_connection", False):
+            return super().get_help_record(ctx)
+        return None
+
+
+class Command(click.Command):
+    """A command of ``peermesh``: its function is given an ``Output`` as ``output``."""
+
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        shows_connection: bool = False,
+        **settings: Any,  # noqa: ANN401 - click's
+    ) -> None:
+        """Make a command as click does, with the option ``--json``."""
+        super().__init__(name, **settings)
+        self.shows_connection: Final = shows_connection
+        self.params.append(Option(["--json", "as_json"], is_flag=True, help=JSON_HELP))
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments; a number below zero is one, and no option."""
+        try:
+            return super().parse_args(ctx, list(args))
+        except click.NoSuchOption as error:
+            if not error.option_name[1:2].isdigit():
+                raise
+        ctx.ignore_unknown_options = True
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        """Run it."""
+        ctx.params["output"] = Output(as_json=ctx.params.pop("as_json"))
+        return super().invoke(ctx)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options into the help, those of the connection on one line."""
+        super().format_options(ctx, formatter)
+        if not self.shows_connection and any(isinstance(o, ConnectionOption) for o in self.params):
+            formatter.write_paragraph()
+            formatter.write_text(f"Connection options: {CONNECTION_HELP}")
+
+
+def command(name: str | None = None, **settings: Any) -> Decorate:  # noqa: ANN401 - click's
+    """Make a command of a function, as ``click.command`` does."""
+    return click.command(name, cls=Command, **settings)

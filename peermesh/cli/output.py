@@ -1,0 +1,77 @@
+"""What commands write: text for people, or with --json one object on each line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Final
+
+import click
+
+from peermesh.cli.exits import CommandFailed
+from peermesh.cli.values import escaped, format_value
+from wire.values import Value
+
+VERSION: Final = 1
+"""Of all that is written as JSON: the member ``v`` of each object."""
+
+
+class Output:
+    """Writes what a command has to tell."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Write JSON, or text."""
+        self.as_json: Final = as_json
+
+    def tell(self, text: str | None, /, **members: object) -> None:
+        """Write ``text``, or the ``members`` as one JSON object on a line."""
+        if self.as_json:
+            click.echo(json_line(members))
+        elif text is not None:
+            click.echo(text)
+
+    def announce(self, text: str, /, **members: object) -> None:
+        """Tell what is no result, such as that a command listens: text of that goes to stderr."""
+        if self.as_json:
+            click.echo(json_line(members))
+        else:
+            click.echo(text, err=True)
+
+
+def json_line(members: dict[str, object]) -> str:
+    """Write an object with the version, in one line that cannot disturb a terminal."""
+    return escaped(json.dumps({"v": VERSION, **members}, ensure_ascii=False, default=str))
+
+
+def note(text: str) -> None:
+    """Write what is no result of the command to stderr, as text in any case."""
+    click.echo(f"peermesh: {text}", err=True)
+
+
+def write_raw(value: Value) -> None:
+    """Write bytes as they are; text without quotes, and anything else as JSON, on a line.
+
+    Raises ``CommandFailed`` for what would disturb a terminal.
+    """
+    if isinstance(value, bytes):
+        write_bytes(value)
+    else:
+        text = value if isinstance(value, str) else format_value(value)
+        write_bytes(f"{text}\n".encode())
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes as they are; raises ``CommandFailed`` for what would disturb a terminal."""
+    text = data.decode("utf-8", "surrogateescape")
+    if not text.replace("\n", "").replace("\t", "").isprintable():
+        refuse_terminal("bytes that do not print")
+    click.echo(data, nl=False)
+
+
+def refuse_terminal(what: str) -> None:
+    """Raise ``CommandFailed`` if stdout is a terminal, which ``what`` would disturb."""
+    if sys.stdout.isatty():
+        raise CommandFailed(
+            f"a terminal cannot show {what}",
+            hint="write it into a file or a pipe",
+        )
