@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -57,7 +58,10 @@ def _causes(error: BaseException) -> str:
         return ", ".join(dict.fromkeys(map(_causes, cause.exceptions)))
     if isinstance(cause, OSError):
         error = cause
-    return getattr(error, "strerror", None) or str(error)
+    number = error.errno if isinstance(error, OSError) else None
+    # trio puts the address into the text, as a tuple; the numbers of gaierror are no system's.
+    text = os.strerror(number) if number is not None and number > 0 else str(error)
+    return text[:1].lower() + text[1:]
 
 
 class Dialer:

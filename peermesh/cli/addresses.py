@@ -34,6 +34,8 @@ def read_address(text: str, port: int | None = PORT_DEFAULT) -> Address | None:
     if text.startswith(":") and (found := read_port(text[1:])) is not None:
         return LOOPBACK, found
     host, number = text, port
+    if text.startswith("[") is not ("]" in text):
+        return None
     if not _is_ipv6(text) and ":" in text.rpartition("]")[2]:
         split = split_address(text)
         if split is None:

@@ -9,6 +9,7 @@ from typing import Final
 
 import click
 
+from endpoint.status import StatusCode
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
 from peermesh.cli.running import Stopped
 from peermesh.cli.wording import told
@@ -106,6 +107,7 @@ def commands_below(command: click.Command, path: str) -> Iterator[tuple[str, cli
 def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
     logging.basicConfig(format="%(message)s")
+    logging.getLogger("peermesh.endpoint").addFilter(_is_not_told_anyway)
     try:
         code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
     except (click.ClickException, MeshError, OSError) as error:
@@ -115,6 +117,12 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _is_not_told_anyway(record: logging.LogRecord) -> bool:
+    """Leave out attempts to peer that fail: commands tell of them themselves."""
+    about = record.args[0] if isinstance(record.args, tuple) and record.args else None
+    return getattr(about, "status", None) is not StatusCode.PEER_UNAVAILABLE
 
 
 def wants_json(arguments: list[str]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+import click
 import trio
 
 from endpoint.status import StatusCode, StatusEvent
@@ -17,7 +18,7 @@ from peermesh.cli.mesh import Mesh
 from peermesh.cli.output import note
 from peermesh.cli.values import on_a_line
 from wire.addresses import join_address
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, InsecureAddress
 
 if TYPE_CHECKING:
     from endpoint.store_handle import StoreHandle
@@ -34,6 +35,9 @@ NEWS_SECONDS: Final = 0.5
 
 NEWS_LOOK_SECONDS: Final = 0.05
 """How often to look whether a store is known by now."""
+
+RESOLVE_SECONDS: Final = 2.0
+"""How long to look for a host before it counts as there."""
 
 NAMES_SHOWN_MAX: Final = 10
 """Names of stores that an error lists: enough to see one's own mistake."""
@@ -60,9 +64,29 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
     the others it is told that they are not there, and they are tried on.
     """
     for host, port in mesh.listen:
-        note(f"listening on {join_address(host, await endpoint.listen(host, port))}")
+        click.echo(
+            f"listening on {join_address(host, await _listen(endpoint, host, port))}", err=True
+        )
     if mesh.peers:
         await _Arrival(endpoint, mesh).complete()
+
+
+async def _listen(endpoint: Endpoint, host: str, port: int) -> int:
+    try:
+        return await endpoint.listen(host, port)
+    except InsecureAddress:
+        await _check_host(host)
+        raise
+
+
+async def _check_host(host: str) -> None:
+    """Raise ``CommandFailed`` if there is no such host: then its safety is not what matters."""
+    with trio.move_on_after(RESOLVE_SECONDS):
+        try:
+            await trio.socket.getaddrinfo(host, None)
+        except (OSError, UnicodeError):
+            text = f"there is no host {on_a_line(host)}"
+            raise CommandFailed(text, hint="check the address", kind="no_such_host") from None
 
 
 class _Arrival:
@@ -106,10 +130,14 @@ class _Arrival:
         return self._mesh.waits is None and self._waiting.keys() <= self._hopeless
 
     async def _peer(self, address: Address, scope: trio.CancelScope) -> None:
-        while True:
-            if await self._endpoint.peer(*address, retry=RETRY_SECONDS):
-                break
-            await trio.sleep(RETRY_SECONDS)
+        try:
+            while True:
+                if await self._endpoint.peer(*address, retry=RETRY_SECONDS):
+                    break
+                await trio.sleep(RETRY_SECONDS)
+        except InsecureAddress:
+            await _check_host(address[0])
+            raise
         del self._waiting[address]
         if self._is_hopeless():
             scope.cancel()
@@ -138,7 +166,7 @@ async def stay_joined(
 ) -> None:
     """Listen, and peer for as long as the nursery is open, however late the others come."""
     for host, port in mesh.listen:
-        bound = await endpoint.listen(host, port)
+        bound = await _listen(endpoint, host, port)
         text = f"listening on {join_address(host, bound)}"
         tell(text, event="listening", host=host, port=bound)
     if mesh.peers:

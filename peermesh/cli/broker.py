@@ -14,6 +14,7 @@ from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
 from peermesh.cli.arguments import INPUT_FILE
+from peermesh.cli.command import Command
 from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -39,7 +40,7 @@ for command in (edge, edge_pub, edge_sub, qos2):
     broker.add_command(command)
 
 
-@broker.command()
+@broker.command(cls=Command)
 @click.argument("layout", type=INPUT_FILE)
 @click.option("--check", "only_checks", is_flag=True, help="Say what the file asks for, and end.")
 @click.option(

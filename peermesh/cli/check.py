@@ -51,7 +51,8 @@ PROMISES: Final = (*BY_HISTORY, *BY_NODES)
 )
 @click.option(
     "--promise", "promises", multiple=True, required=True, type=click.Choice(PROMISES),
-    help="What should have held; may be given several times.",
+    metavar="PROMISE",
+    help=f"What should have held: {', '.join(PROMISES)}. May be given several times.",
 )  # fmt: skip
 @click.option(
     "--node", "nodes", multiple=True, metavar="NAME",

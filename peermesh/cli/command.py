@@ -24,7 +24,7 @@ class Option(click.Option):
         declarations: Sequence[str],
         *,
         old: Iterable[str] = (),
-        **settings: Any,  # noqa: ANN401 - click's
+        **settings: Any,  # noqa: ANN401 - click's own types
     ) -> None:
         """Declare it as click does; ``old`` are the spellings that are not shown."""
         self._old: Final = frozenset(old)
@@ -55,7 +55,7 @@ class Command(click.Command):
         name: str | None,
         *,
         shows_connection: bool = False,
-        **settings: Any,  # noqa: ANN401 - click's
+        **settings: Any,  # noqa: ANN401 - click's own types
     ) -> None:
         """Make a command as click does, with the option ``--json``."""
         super().__init__(name, **settings)
@@ -72,7 +72,7 @@ class Command(click.Command):
         ctx.ignore_unknown_options = True
         return super().parse_args(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own types
         """Run it."""
         ctx.params["output"] = Output(as_json=ctx.params.pop("as_json"))
         return super().invoke(ctx)
@@ -85,6 +85,6 @@ class Command(click.Command):
             formatter.write_text(f"Connection options: {CONNECTION_HELP}")
 
 
-def command(name: str | None = None, **settings: Any) -> Decorate:  # noqa: ANN401 - click's
+def command(name: str | None = None, **settings: Any) -> Decorate:  # noqa: ANN401 - click's own types
     """Make a command of a function, as ``click.command`` does."""
     return click.command(name, cls=Command, **settings)

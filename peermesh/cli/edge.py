@@ -308,7 +308,7 @@ def edge_sub(
     topics: tuple[str, ...],
     place: Place,
     output: Output,
-    **given: Any,  # noqa: ANN401 - options
+    **given: Any,  # noqa: ANN401 - values of options
 ) -> None:
     """Write every message on these TOPICs, which need not exist yet, until Ctrl-C."""
     run(_subscribe, place, topics, reading(place.mesh, output, **given))

@@ -11,6 +11,7 @@ import click
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
 from peermesh.cli.addresses import Address, AddressType
+from peermesh.cli.command import Command
 from peermesh.cli.output import Output
 from peermesh.cli.trust import STDIN, Trust
 from wire.addresses import join_address
@@ -30,7 +31,7 @@ def secret() -> None:
     """Make the secret that lets endpoints into one mesh, or tell which one it is."""
 
 
-@secret.command("new")
+@secret.command("new", cls=Command)
 @click.argument("file", required=False, type=click.Path(path_type=Path), metavar="[FILE]")
 def new_secret(file: Path | None, output: Output) -> None:
     """Make a new secret, and write it to stdout, or to a new FILE that only you can read.
@@ -48,7 +49,7 @@ def new_secret(file: Path | None, output: Output) -> None:
     output.tell(text, fingerprint=fingerprint, file=str(file))
 
 
-@secret.command("show")
+@secret.command("show", cls=Command)
 @_SECRET_FILE
 def show_secret(secret_file: Path | None, output: Output) -> None:
     """Write the fingerprint of a secret, which is equal where endpoints can peer."""
@@ -61,7 +62,7 @@ def ticket() -> None:
     """Make join tickets: where a mesh is and its secret, in one string for --peer."""
 
 
-@ticket.command("new")
+@ticket.command("new", cls=Command)
 @click.argument("address", type=AddressType())
 @_SECRET_FILE
 def new_ticket(address: Address, secret_file: Path | None, output: Output) -> None:
@@ -74,7 +75,7 @@ def new_ticket(address: Address, secret_file: Path | None, output: Output) -> No
     output.tell(text, ticket=text)
 
 
-@ticket.command("show")
+@ticket.command("show", cls=Command)
 @click.argument("text", metavar="TICKET")
 def show_ticket(text: str, output: Output) -> None:
     """Write where TICKET leads, and the fingerprint of its secret; "-" reads it from stdin."""

@@ -42,7 +42,7 @@ def reading_options(command: CommandT) -> CommandT:
     return count(TIMEOUT_OPTION(RAW_OPTION(command)))
 
 
-def reading(mesh: Mesh, output: Output, **given: Any) -> Reading:  # noqa: ANN401 - options
+def reading(mesh: Mesh, output: Output, **given: Any) -> Reading:  # noqa: ANN401 - values of options
     """Gather the options of ``reading_options``; raises ``UsageError``."""
     if given["raw"]:
         check_raw(output)
@@ -103,7 +103,7 @@ async def _publish(
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
 @reading_options
 @mesh_options(listens=True)
-def sub(topics: tuple[str, ...], mesh: Mesh, output: Output, **given: Any) -> None:  # noqa: ANN401 - options
+def sub(topics: tuple[str, ...], mesh: Mesh, output: Output, **given: Any) -> None:  # noqa: ANN401 - values of options
     """Write every message whose topic begins with one of the TOPICs, until Ctrl-C.
 
     A line is the topic, a blank, and the value as JSON. A topic that is not printable is JSON, too.

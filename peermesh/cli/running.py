@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from threading import Thread
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
 import click
@@ -44,8 +45,8 @@ def run(function: Callable[..., Awaitable[Result]], *arguments: object) -> Resul
 class Signals:
     """The signals that end a command: once in order, twice at once.
 
-    The second one is obeyed by the handler itself, since what is to end in order may hang where no
-    task of trio's can help: in a thread, in the disk, in another program that was stopped.
+    A thread obeys the second one, since the main thread may be where no handler of Python's runs:
+    in a lock that is never let go, in the disk, in another program that was stopped.
     """
 
     def __init__(self) -> None:
@@ -54,9 +55,12 @@ class Signals:
         """The first signal that came."""
         self._before: dict[int, Any] = {}
         self._on_first: Callable[[], object] = lambda: None
+        self._reader, self._writer = os.pipe()
 
     def __enter__(self) -> Self:
         """Listen to them."""
+        os.set_blocking(self._writer, False)  # as it has to be for signals
+        Thread(target=_end_at_next, args=(self._reader,), daemon=True).start()
         for number in SIGNALS:
             self._before[number] = signal.signal(number, self._handle)
         return self
@@ -66,6 +70,7 @@ class Signals:
         if self.number is None:
             for number, handler in self._before.items():
                 signal.signal(number, handler)
+            os.close(self._writer)
 
     def when_first(self, callback: Callable[[], object]) -> None:
         """Call back at the first signal, in the main thread; at once if it was before."""
@@ -74,15 +79,29 @@ class Signals:
             callback()
 
     def note_first(self, number: int) -> None:
-        """Take a signal for the first one, which came another way."""
+        """Take a signal for the first one, however it came; from here on the next one ends all."""
         self.number = number
+        # Only now: until then it is trio's, which wakes up by it.
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
 
     def _handle(self, number: int, frame: object) -> None:
-        if self.number is not None:
-            os.write(2, b"peermesh: ended at once\n")
-            os._exit(128 + number)
-        self.number = number
-        self._on_first()
+        if self.number is None:
+            self.note_first(number)
+            self._on_first()
+        else:
+            _end_at_once(number)  # trio may have taken back what wakes the thread.
+
+
+def _end_at_next(reader: int) -> None:
+    """Wait for the signal after the first one; ends without any when the command has ended."""
+    with open(reader, "rb", buffering=0) as numbers:
+        if number := numbers.read(1):
+            _end_at_once(number[0])
+
+
+def _end_at_once(number: int) -> None:
+    os.write(2, b"peermesh: ended at once\n")
+    os._exit(128 + number)
 
 
 async def _run(

@@ -13,6 +13,7 @@ from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.arriving import stay_joined
+from peermesh.cli.command import Command
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -27,7 +28,7 @@ def serve() -> None:
     """Serve a store to programs that do not know of the mesh."""
 
 
-@serve.command()
+@serve.command(cls=Command)
 @click.option(
     "--store", "name", required=True, metavar="NAME[:PATH]",
     help="The store: its master is here, in the SQLite file PATH, or else in memory. With --clone,"

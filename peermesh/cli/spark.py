@@ -8,6 +8,7 @@ import click
 
 from peermesh import Missed
 from peermesh.cli.arriving import join, open_clone
+from peermesh.cli.command import Command
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
 from peermesh.cli.output import Output
@@ -26,7 +27,7 @@ def spark() -> None:
     """
 
 
-@spark.command()
+@spark.command(cls=Command)
 @click.argument("store")
 @mesh_options(listens=False)
 def jobs(store: str, mesh: Mesh, output: Output) -> None:
@@ -67,7 +68,7 @@ def _printable(progress: Progress) -> Progress:
     return replace(progress, job=job, query=query, state=state, reason=reason)
 
 
-@spark.command()
+@spark.command(cls=Command)
 @click.argument("job", default="")
 @click.option("--count", type=Whole(1), help="End after so many lines.")
 @mesh_options(listens=True)

@@ -112,11 +112,12 @@ def test_the_demo_names_its_default_input():
         ("sub t", "--peer HOST:PORT"),
         ("node", "--peer HOST:PORT"),
         ("store keys table", "--peer HOST:PORT"),
-        ("store keys table --peer here", "HOST:PORT, as in 127.0.0.1:9999"),
+        ("store keys table --peer a/b", "HOST:PORT, as in 127.0.0.1:9999"),
         ("store keys table --peer 127.0.0.1:99999", "HOST:PORT"),
         (f"store keys table --peer 127.0.0.1:{'9' * 5_000}", "HOST:PORT"),
-        ("pub t hello --peer 127.0.0.1:1", "--raw"),
-        ("store put t a 1 --peer 127.0.0.1:1", "--raw"),
+        ('pub t {"@data-type":"count"} --peer 127.0.0.1:1', "--text"),
+        ("store put t - - --peer 127.0.0.1:1", "only one argument can be -"),
+        ("store get t a --raw --json --peer 127.0.0.1:1", "--raw or --json"),
         ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),
         ("store promote t --at here --peer 127.0.0.1:1", "no id of a node"),
         ("nonsense", "No such command"),
@@ -265,7 +266,11 @@ def test_two_commands_can_talk_without_a_node():
 
 
 @pytest.mark.parametrize(
-    ("line", "reason"), [("1\nhello\n", "line 2 of stdin: 'hello' is no JSON"), ("1\n\n", "line 2")]
+    ("line", "reason"),
+    [
+        ('1\n{"@data-type": "port", "data": 7}\n', "line 2 of stdin: 7 is no str"),
+        ("1\n" + "9" * 5_000, "line 2 of stdin"),
+    ],
 )
 def test_a_bad_line_is_named(line, reason):
     with node() as (_, address):
@@ -369,7 +374,7 @@ def test_events_and_a_watch_tell_every_change():
     ]
     assert events[0]["revision"] < events[1]["revision"]
     assert output.splitlines() == ['"job/0" 1', '"job/0" 2', '"other" 3']
-    assert json.loads(found.stdout) == {"key": "job/0", "value": 2, "revision": 2}
+    assert json.loads(found.stdout) == {"v": 1, "key": "job/0", "value": 2, "revision": 2}
 
 
 def test_a_dump_is_loaded_into_another_store_and_a_damaged_one_into_none(tmp_path):
@@ -497,7 +502,7 @@ def test_a_broker_of_modules_follows_its_file_and_ends_in_order(tmp_path: Path) 
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     checked = run("broker", "modules", str(layout), "--check", "--json")
     assert json.loads(checked.stdout) == {
-        "event": "added", "module": "one", "made_of": "cli_gateway:Printing"
+        "v": 1, "event": "added", "module": "one", "made_of": "cli_gateway:Printing"
     }  # fmt: skip
     with started("broker", "modules", str(layout), PYTHONPATH=path) as process:
         lines = iter(process.stdout.readline, "")

@@ -47,7 +47,7 @@ def test_verdicts_come_as_json(tmp_path, capsys):
     assert run(["check", path, "--promise", "linearizable", "--json"]) == ExitCode.FAILED
     verdict = json.loads(capsys.readouterr().out)
     assert verdict["finding"] == "broken"
-    assert set(verdict) == {"promise", "finding", "text", "witness"}
+    assert set(verdict) == {"v", "promise", "finding", "text", "witness"}
     assert len(verdict["witness"]) == 1
 
 

@@ -71,11 +71,15 @@ def test_a_log_on_the_command_line(log):
     assert watched.stdout == '1 0 {"a": 1}\n'
     assert log("consumers").stdout == "1 c\n"
     found = json.loads(log("consumers", "--json").stdout)
-    assert found == {"c": {"lag": 1, "cursors": {"0": 0, "1": 1}}}
+    assert found == {"v": 1, "consumer": "c", "lag": 1, "cursors": {"0": 0, "1": 1}}
     log("watch", "--consumer", "c\x1b[2J", "--earliest", "--count", "1")
     assert log("consumers").stdout.splitlines() == ["1 c", '1 "c\\u001b[2J"']
     assert log("offsets").stdout == "0 0 0\n1 0 2\n"
-    assert json.loads(log("offsets", "--json").stdout) == {"0": [0, 0], "1": [0, 2]}
+    lines = log("offsets", "--json").stdout.splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"v": 1, "partition": 0, "start": 0, "end": 0},
+        {"v": 1, "partition": 1, "start": 0, "end": 2},
+    ]
 
 
 def test_what_goes_wrong_is_said_in_a_line(log):
@@ -136,7 +140,7 @@ def test_a_follower_is_promoted_when_its_keeper_is_gone(tmp_path):
             keeper.kill()
             keeper.wait()
             promoted = run("promote", "ev", "--peer", other, "--force")
-            assert "leads ev in term 1, from 1 entries" in promoted.stdout
+            assert "leads ev in term 1, from 1 entry;" in promoted.stdout
             assert run("append", "ev", "2", "--peer", other).stdout == "0 1\n"
             assert run("read", "ev", "--peer", other).stdout == "0 1\n1 2\n"
             follower.send_signal(signal.SIGINT)

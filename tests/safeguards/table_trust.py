@@ -66,9 +66,9 @@ TRUST = [
     Safeguard(
         "a mistyped ticket is not repeated",
         "the secret stands in the log of a command",
-        "peermesh/cli/trust.py",
-        '        if not (is_ticket(text) or "peermesh-" in text):\n',
-        "        if not is_ticket(text):\n",
+        "peermesh/cli/addresses.py",
+        '    if is_ticket(text) or "peermesh-secret-" in text:\n',
+        "    if is_ticket(text):\n",
         ("tests/peermesh/test_cli_trust.py",),
     ),
     Safeguard(

@@ -18,13 +18,13 @@ from peermesh.testing.faults import (
 )
 
 WORDS_HELP: Final = """\
-delay SECONDS [JITTER] [WAY]   what is sent arrives later, give or take the jitter
+delay SECONDS [JITTER] [WAY]   what is sent arrives later, give or take
 rate BYTES [WAY]               so many bytes a second get through
-loss PROBABILITY [WAY]         packets are lost; TCP sends them again, 0.2 s later and more
+loss PROBABILITY [WAY]         packets are lost; TCP sends them again
 slow-close SECONDS [WAY]       the end of a connection is seen later
-partition [WAY]                nothing gets through, and nobody is told
+partition [WAY]                nothing gets through, and no side is told
 reset                          all connections break now
-reset-after SECONDS            each connection breaks when it has stood for so long
+reset-after SECONDS            each connection breaks when it is so old
 heal [WAY]                     no fault stands any more
 status                         what stands, and what has passed
 help                           these words

@@ -29,7 +29,7 @@ def test_a_broker_serves_clients_and_ends_in_order():
                 sent = run("edge-pub", "-r", address, "weather", '"rain"')
                 assert (sent.returncode, sent.stderr) == (0, "")
                 out, _ = reader.communicate(timeout=30)
-            assert json.loads(out) == {"topic": "weather", "value": "rain"}
+            assert json.loads(out) == {"v": 1, "topic": "weather", "value": "rain"}
             seen = set()
             while "channel" not in seen:
                 seen.add(json.loads(process.stdout.readline())["event"])
@@ -67,7 +67,7 @@ def test_a_broker_that_says_nothing_every_so_often_stays_too():
     with subprocess.Popen(start, stdout=subprocess.PIPE, text=True) as process:
         try:
             address = json.loads(process.stdout.readline())["address"]
-            assert json.loads(process.stdout.readline()) == {"event": "active"}
+            assert json.loads(process.stdout.readline()) == {"v": 1, "event": "active"}
             sent = run("edge-pub", "-r", address, "weather", '"rain"', "--wait", "5")
             assert (sent.returncode, sent.stderr) == (0, "")
             process.send_signal(signal.SIGTERM)

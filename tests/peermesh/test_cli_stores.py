@@ -1,0 +1,196 @@
+"""Changes of one key from the command line, stores that are not there, and peers that refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from peermesh.blocking import Endpoint
+from peermesh.cli.application import run
+from peermesh.cli.exits import ExitCode
+
+COMMAND = [sys.executable, "-m", "peermesh"]
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
+ENVIRONMENT["PEERMESH_CONFIG_DIR"] = "/nonexistent"
+
+Run = Callable[..., tuple[str, str]]
+
+
+@pytest.fixture
+def cities(monkeypatch) -> Iterator[Endpoint]:
+    with Endpoint() as endpoint, endpoint.attach_master("cities"):
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{endpoint.listen()}")
+        yield endpoint
+
+
+@pytest.fixture
+def tell(capsys) -> Run:
+    def told_by(*arguments: str, code: int = 0) -> tuple[str, str]:
+        found = run(list(arguments))
+        out, err = capsys.readouterr()
+        assert found == code, err
+        return out, err
+
+    return told_by
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([*COMMAND, *arguments], env=ENVIRONMENT, **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+# Changes.
+
+
+@pytest.mark.usefixtures("cities")
+def test_a_key_can_be_deleted_once(tell: Run) -> None:
+    tell("store", "put", "cities", "vienna", "1")
+    assert tell("store", "delete", "cities", "vienna")[0] == "2\n"
+    _, err = tell("store", "delete", "cities", "vienna", code=ExitCode.FAILED)
+    assert err == 'peermesh: store cities has no key "vienna"\n'
+    tell("store", "put", "cities", "vienna", "1")
+    assert json.loads(tell("store", "erase", "cities", "vienna", "--json")[0])["revision"] > 2
+    assert tell("store", "keys", "cities")[0] == ""
+
+
+@pytest.mark.usefixtures("cities")
+def test_a_number_can_be_incremented_by_any_amount(tell: Run) -> None:
+    assert tell("store", "increment", "cities", "n")[0] == "1\n"
+    tell("store", "increment", "cities", "n", "10")
+    tell("store", "increment", "cities", "n", "-4")
+    assert tell("store", "get", "cities", "n")[0] == "7\n"
+    tell("store", "put", "cities", "text", "a")
+    _, err = tell("store", "increment", "cities", "text", code=ExitCode.FAILED)
+    assert err.count("\n") == 1
+    assert tell("store", "get", "cities", "text")[0] == '"a"\n'
+
+
+@pytest.mark.usefixtures("cities")
+def test_a_key_is_set_only_if_nothing_else_has_changed_it(tell: Run) -> None:
+    assert tell("store", "cas", "cities", "k", "one", "--if-missing")[0] == "1\n"
+    _, err = tell("store", "cas", "cities", "k", "two", "--if-missing", code=ExitCode.FAILED)
+    assert "is there already; nothing was changed" in err
+    revision = json.loads(tell("store", "get", "cities", "k", "--json")[0])["revision"]
+    made = tell("store", "cas", "cities", "k", "two", "--if-revision", str(revision))[0].strip()
+    assert int(made) > revision
+    arguments = ("store", "cas", "cities", "k", "three", "--if-revision", str(revision), "--json")
+    failed = json.loads(tell(*arguments, code=ExitCode.FAILED)[1])
+    assert failed["error"] == "guard_failed"
+    assert f"revision {revision}" in failed["message"]
+    assert tell("store", "get", "cities", "k")[0] == '"two"\n'
+    for guards in ((), ("--if-missing", "--if-revision", "1")):
+        _, err = tell("store", "cas", "cities", "k", "x", *guards, code=ExitCode.USAGE)
+        assert "--if-revision N, or --if-missing" in err
+
+
+# What is not there.
+
+
+def test_a_store_that_is_not_there_ends_at_once_and_names_those_that_are(
+    tell: Run, cities: Endpoint
+) -> None:
+    with cities.attach_master("rivers"):
+        _, err = tell("store", "get", "citties", "vienna", code=ExitCode.FAILED)
+    assert err == "peermesh: no store citties here; stores: cities, rivers\n"
+    _, err = tell("store", "watch", "citties", code=ExitCode.FAILED)
+    assert "stores: cities" in err
+    _, err = tell("log", "offsets", "evnets", code=ExitCode.FAILED)
+    assert err == "peermesh: no log evnets here; logs: none\n"
+    _, err = tell("store", "keys", "citties", "--wait", "0.6", code=ExitCode.TIMEOUT)
+    assert "no store citties here within 0.6 s" in err
+
+
+def test_with_wait_a_store_may_come_later(cities: Endpoint) -> None:
+    port = os.environ["PEERMESH_PEER"]
+    with started("store", "keys", "later", "--wait", "60", "--peer", port) as process:
+        while not cities.peers():
+            assert process.poll() is None, process.stderr.read()
+        with cities.attach_master("later") as later:
+            later.put("a", 1).result(timeout=60)
+            assert process.communicate()[0] == '"a"\n'
+            assert process.returncode == 0
+
+
+def test_a_store_whose_master_is_away_is_not_called_unknown(tell: Run, cities: Endpoint) -> None:
+    with cities.attach_clone("orphan"):
+        _, err = tell("store", "keys", "orphan", "--wait", "1", code=ExitCode.TIMEOUT)
+    assert "no store" not in err
+    assert "master" in err
+
+
+# Peers that refuse.
+
+
+@contextmanager
+def refusing() -> Iterator[str]:
+    """Give an address that refuses for as long as it is held."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("command", ["pub t 1", "sub t", "store get s k", "store watch s",
+                                     "log watch l", "dlq list", "spark watch"])  # fmt: skip
+def test_a_command_ends_when_every_address_refuses(tell: Run, command: str) -> None:
+    """Not when ten seconds are over: then the text would say so."""
+    with refusing() as one, refusing() as two:
+        arguments = (*command.split(), "--peer", one, "--peer", two)
+        out, err = tell(*arguments, code=ExitCode.TIMEOUT)
+    assert out == ""
+    assert "connection refused" in err
+    assert "--wait SECONDS waits for it" in err
+    assert one in err
+    assert two in err
+    assert "within" not in err
+
+
+def test_a_host_that_does_not_exist_is_told_as_such(tell: Run) -> None:
+    for arguments in (("pub", "t", "1", "--peer", "h.invalid"), ("node", "-l", "h.invalid")):
+        _, err = tell(*arguments, code=ExitCode.FAILED)
+        assert "there is no host h.invalid; check the address" in err
+    _, err = tell("pub", "t", "1", "--peer", "h.invalid", "--allow-plain", code=ExitCode.TIMEOUT)
+    assert "within" not in err
+
+
+def test_with_wait_a_command_says_every_two_seconds_that_it_tries() -> None:
+    with refusing() as address, started("pub", "t", "1", "-p", address, "--wait", "600") as process:
+        line = f"peermesh: still trying {address}: connection refused; Ctrl-C ends it\n"
+        assert [process.stderr.readline() for _ in range(2)] == [line, line]
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == ExitCode.INTERRUPTED
+
+
+def test_one_peer_that_answers_is_enough(tell: Run, cities: Endpoint) -> None:
+    with refusing() as address:
+        peers = ("--peer", address, "--peer", os.environ["PEERMESH_PEER"])
+        out, err = tell("store", "put", "cities", "a", "1", *peers)
+    assert out == "1\n"
+    assert f"{address} (connection refused)" in err
+    assert "going on without it" in err
+
+
+@pytest.mark.parametrize(
+    "command", ["node --master s", "log keep l", "log follow l", "serve webhdfs --store s --http 0"]
+)
+def test_what_stays_tries_on_and_says_so(command: str) -> None:
+    with refusing() as address, started(*command.split(), "--peer", address) as process:
+        said = ""
+        while "still trying" not in said:
+            said = process.stderr.readline()
+            assert said, "it ended"
+        assert said == f"peermesh: still trying {address}: connection refused; Ctrl-C ends it\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == ExitCode.INTERRUPTED
