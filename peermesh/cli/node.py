@@ -62,7 +62,8 @@ class _Node:
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
                 self._say("node", f"endpoint {endpoint.node_id()}", id=str(endpoint.node_id()))
-                endpoint.forward(*topics)
+                if topics:
+                    endpoint.forward(*topics)
                 promoter = Promoter(endpoint)
                 await self._attach(endpoint, masters, clones, promoter)
                 if clones:
