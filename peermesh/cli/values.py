@@ -212,7 +212,7 @@ _READERS: Final[dict[str, Callable[[Any], Value]]] = {
     "string": _is(str),
     "bytes": lambda data: base64.b64decode(data, validate=True),
     "count": Count,
-    "port": Port.parse,
+    "port": _of_text(Port.parse),
     "enum-value": Enum,
     "address": _of_text(ip_address),
     "subnet": _of_text(ip_network),
