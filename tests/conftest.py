@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, and the rule for tests that need Java."""
+"""What all tests share: Hypothesis profiles, the net, and the rule for tests that need Java."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import net
+
 JAVA_VERSION_MIN = 17
 SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("sink", "source")}
 IS_CI = os.environ.get("CI") == "true"
@@ -22,6 +24,11 @@ _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow
 settings.register_profile("developer", parent=_ANY_SPEED, max_examples=50)
 settings.register_profile("ci", parent=_ANY_SPEED, max_examples=200, print_blob=True)
 settings.load_profile("ci" if IS_CI else "developer")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End a test that hangs, and no other."""
+    config.pluginmanager.register(net, "net")
 
 
 @cache

@@ -23,12 +23,12 @@ from typing import NamedTuple
 
 import pytest
 
+from peermesh.testing.time_limits import limit
 from tools.relocate import MOVED
 
 ROOT = Path(__file__).parent.parent
 LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid"}
-RUN_SECONDS_MAX = 280  # below the limit of such a test, so that the document is named
-SPARK_MARKS = [pytest.mark.spark, pytest.mark.timeout(300)]
+RUN_SECONDS_MAX = 280  # below the net, so that the document is named
 EXAMPLE_LINES_MAX = 60
 
 FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\s`]*)")
@@ -82,7 +82,7 @@ def cases(language: str) -> list[object]:
         pytest.param(
             path,
             id=path.relative_to(ROOT).as_posix(),
-            marks=SPARK_MARKS * any("pyspark" in block.text for block in some),
+            marks=[pytest.mark.spark] * any("pyspark" in block.text for block in some),
         )
         for path, some in found
         if some
@@ -104,7 +104,7 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         env={**clean, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=RUN_SECONDS_MAX,
+        timeout=limit(RUN_SECONDS_MAX),
         check=False,
     )
 

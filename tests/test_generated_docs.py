@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from peermesh.testing.time_limits import limit
+
 ROOT = Path(__file__).parent.parent
 GENERATOR = ROOT / "docs" / "generate.py"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -32,7 +34,7 @@ def generate(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         [sys.executable, GENERATOR, *arguments],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=limit(60),
         check=False,
     )
 

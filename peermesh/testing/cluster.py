@@ -26,6 +26,7 @@ from peermesh.testing.node import Node, NodeState
 from peermesh.testing.nurseries import open_quiet_nursery, run_all
 from peermesh.testing.report import NodeFacts, Snapshot
 from peermesh.testing.shapes import UnknownShape
+from peermesh.testing.time_limits import limit
 from peermesh.testing.view import View, missing
 from peermesh.testing.worlds import world_class
 from peermesh.testing.worlds.world import LinkControl, World
@@ -35,7 +36,7 @@ from wire.identifiers import EndpointId
 from wire.values import Count
 
 CONVERGED_SECONDS: Final = 30.0
-"""How long ``await_converged`` waits if nobody says: a machine may have other things to do."""
+"""How long ``await_converged`` waits on an idle machine if a test does not say."""
 
 RETRY_SECONDS: Final = 0.5
 """The longest pause between two attempts to dial: in a test nobody wants to wait for ten."""
@@ -44,10 +45,10 @@ CLOSE_SECONDS: Final = 120.0
 """How long all nodes may take to close. Each has limits of its own: this is a net below them."""
 
 LAST_TASKS_SECONDS: Final = 10.0
-"""How long the tasks of a cluster that is closed may take to end."""
+"""How long the tasks of a cluster that is closed may take to end on an idle machine."""
 
 LAST_LOOK_SECONDS: Final = 2.0
-"""How long the report at the end may ask a node that does not answer."""
+"""How long the report at the end may ask a node that does not answer, on an idle machine."""
 
 _OPPOSITE: Final = {
     Direction.FORTH: Direction.BACK,
@@ -288,12 +289,14 @@ class Cluster:
 
     # Barriers.
 
-    async def await_converged(self, timeout: float = CONVERGED_SECONDS) -> Outcome:
+    async def await_converged(self, timeout: float | None = None) -> Outcome:
         """Wait until the running nodes agree about the mesh, and all their stores are idle.
 
         They agree when every link stands that is not cut, and all whom links connect have heard
         each other's latest word. False after ``timeout`` seconds; the text says what is missing.
+        Without a ``timeout`` it is half a minute, or longer while the machine is slow.
         """
+        timeout = limit(CONVERGED_SECONDS) if timeout is None else timeout
         deadline = trio.current_time() + timeout
         # Attaching and closing stores is news, too: so the nodes have to agree once more at last.
         found = await self._disagreement(deadline)
@@ -370,7 +373,7 @@ class Cluster:
 
         async def wait(store: Held) -> None:
             timeout = max(0.0, deadline - trio.current_time())
-            with trio.move_on_after(timeout + LAST_LOOK_SECONDS):
+            with trio.move_on_after(timeout + limit(LAST_LOOK_SECONDS)):
                 try:
                     outcome = await store.await_idle(timeout)
                 except MeshError:
@@ -415,7 +418,7 @@ class Cluster:
     async def take_snapshot(self) -> Snapshot:
         """Look at everything there is to see now, as the report of a failing test shows it."""
         views: dict[str, View] = {}
-        with trio.move_on_after(LAST_LOOK_SECONDS):
+        with trio.move_on_after(limit(LAST_LOOK_SECONDS)):
             views = await self._views()
         return self._snapshot_of(views)
 
@@ -507,7 +510,7 @@ async def _grow(cluster: Cluster, names: Sequence[str], edges: Sequence[tuple[st
 
 async def await_empty(nursery: trio.Nursery) -> None:
     """Wait until all tasks of a cluster have ended; raises ``LeakError`` that names the others."""
-    with shielded("the last tasks of a cluster to end", LAST_TASKS_SECONDS):
+    with shielded("the last tasks of a cluster to end", limit(LAST_TASKS_SECONDS)):
         while nursery.child_tasks:  # noqa: ASYNC110 - a nursery tells nobody
             await trio.sleep(LAST_TASKS_SECONDS / 1_000)
     if nursery.child_tasks:

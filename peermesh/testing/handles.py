@@ -21,6 +21,7 @@ from endpoint.store_handle import AWAIT_IDLE_SECONDS
 from endpoint.verifying import Verification
 from endpoint.watching import WatchItem
 from peermesh.testing.agent import plain
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, ErrorCode, MeshError
 from wire.values import Value
 
@@ -64,7 +65,7 @@ class Handle:
     async def _close(self, method: str) -> None:
         is_there = self.node.is_running and self.node.host is self._host
         if is_there:
-            with trio.move_on_after(GIVE_UP_SECONDS):
+            with trio.move_on_after(limit(GIVE_UP_SECONDS)):
                 await self._call(method)
 
 
@@ -162,8 +163,12 @@ class Held(Handle, AsyncClosing):
         """Give its name."""
         return self._name
 
-    async def await_idle(self, timeout: float = AWAIT_IDLE_SECONDS) -> Outcome:
-        """Wait until it is idle; false after ``timeout`` seconds, with the reason."""
+    async def await_idle(self, timeout: float | None = None) -> Outcome:
+        """Wait until it is idle; false after ``timeout`` seconds, with the reason.
+
+        Without a ``timeout`` it is that of an endpoint, or longer while the machine is slow.
+        """
+        timeout = limit(AWAIT_IDLE_SECONDS) if timeout is None else timeout
         return Outcome(*await self._call("await_idle", timeout))
 
     async def close(self) -> None:
@@ -323,6 +328,10 @@ class StoreHandle(Held):
         self.is_master = True
         return Promotion(*fields)
 
-    async def verify(self, timeout: float = VERIFY_SECONDS) -> Verification:
-        """Compare what all replicas hold at one moment of the master's stream."""
+    async def verify(self, timeout: float | None = None) -> Verification:
+        """Compare what all replicas hold at one moment of the master's stream.
+
+        Without a ``timeout`` it is that of a store, or longer while the machine is slow.
+        """
+        timeout = limit(VERIFY_SECONDS) if timeout is None else timeout
         return plain.verification_from_value(await self._call("verify", timeout))

@@ -19,6 +19,7 @@ from peermesh.testing.agent.protocol import Met
 from peermesh.testing.faults import Unsupported
 from peermesh.testing.handles import Events, Held, Messages, NodeDown, StoreHandle, Subscription
 from peermesh.testing.log_handle import LogHandle
+from peermesh.testing.time_limits import limit
 from peermesh.testing.view import View
 from wire.identifiers import EndpointId
 from wire.values import Value
@@ -142,10 +143,12 @@ class Node:
         """End a peering."""
         return Outcome(*await self.call("unpeer", address, port))
 
-    async def await_peer(
-        self, other: Node | EndpointId, timeout: float = AWAIT_PEER_SECONDS
-    ) -> Outcome:
-        """Wait until this node knows another one; false after ``timeout`` seconds, with reason."""
+    async def await_peer(self, other: Node | EndpointId, timeout: float | None = None) -> Outcome:
+        """Wait until this node knows another one; false after ``timeout`` seconds, with reason.
+
+        Without a ``timeout`` it is that of an endpoint, or longer while the machine is slow.
+        """
+        timeout = limit(AWAIT_PEER_SECONDS) if timeout is None else timeout
         node_id = other.node_id() if isinstance(other, Node) else other
         reached, reason = await self.call("await_peer", node_id, timeout)
         return Outcome(reached, self._control.named(reason))

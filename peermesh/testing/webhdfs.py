@@ -10,6 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from endpoint.closing import Closing
+from peermesh.testing.time_limits import limit
 
 URL_PREFIX: Final = "/webhdfs/v1"
 
@@ -38,10 +39,11 @@ class WebHDFSClient(Closing):
         context: ssl.SSLContext | None = None,
     ) -> None:
         """Connect when first asked; with a ``context`` over TLS."""
+        seconds = limit(TIMEOUT_SECONDS)
         self._connection = (
-            http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+            http.client.HTTPConnection(host, port, timeout=seconds)
             if context is None
-            else http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=context)
+            else http.client.HTTPSConnection(host, port, timeout=seconds, context=context)
         )
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
 

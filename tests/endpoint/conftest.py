@@ -19,6 +19,7 @@ from endpoint.log import Log
 from endpoint.log_receipts import AppendReceipt
 from handshake.effects import Failed
 from peermesh.testing.hostile import SMALL_ID, HostilePeer, encoded, open_hostile
+from peermesh.testing.time_limits import limit
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
 
@@ -27,9 +28,6 @@ from wire.identifiers import EndpointId
 _PID = os.getpid()
 _IS_LINUX = sys.platform == "linux"
 HOST = f"127.{_PID >> 16 & 127}.{_PID >> 8 & 255}.{_PID & 255 or 1}" if _IS_LINUX else "127.0.0.1"
-
-PATIENCE_SECONDS = 20.0
-"""How long a truth may take on a machine that has other things to do. Nothing waits so long."""
 
 GREAT_ID = EndpointId(b"\xff" * 16)
 
@@ -104,7 +102,7 @@ class World:
 
 @asynccontextmanager
 async def open_world() -> AsyncIterator[World]:
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(limit()):
         async with trio.open_nursery() as nursery:
             world = World(nursery)
             try:
@@ -260,7 +258,7 @@ def kit() -> SimpleNamespace:
         Producer=Producer,
         check_appended=check_appended,
         clock=OwnedClock,
-        patience=PATIENCE_SECONDS,
+        patience=limit(),
         is_node=lambda message: isinstance(message, NodeFrame),
         is_refused=lambda verdict: isinstance(verdict, Failed),
     )

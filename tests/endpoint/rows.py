@@ -9,9 +9,7 @@ from itertools import pairwise
 import trio
 
 from endpoint import Endpoint
-
-LIMIT = 30.0
-"""Seconds: far more than anything takes that is done with them."""
+from peermesh.testing.time_limits import limit
 
 
 def line(count: int) -> AbstractAsyncContextManager[list[Endpoint]]:
@@ -35,14 +33,14 @@ async def linked(count: int, links: Iterable[tuple[int, int]]) -> AsyncIterator[
                 task_status.started(endpoint)
                 await closing.wait()
 
-        with trio.fail_after(LIMIT):
+        with trio.fail_after(limit()):
             endpoints = [await nursery.start(live) for _ in range(count)]
             for left, right in links:
                 port = await endpoints[left].listen()
                 assert await endpoints[right].peer("127.0.0.1", port, retry=0)
             for here in endpoints:
                 for there in endpoints:
-                    assert here is there or await here.await_peer(there.node_id())
+                    assert here is there or await here.await_peer(there.node_id(), timeout=limit())
             try:
                 yield endpoints
             finally:

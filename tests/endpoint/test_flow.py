@@ -17,6 +17,7 @@ from endpoint import Endpoint, Missed, OverflowPolicy, StatusCode, outbox as out
 from endpoint.mailbox import MISSED_TOPIC
 from endpoint.outbox import DATA_SIZE_MAX, TRANSIT_SIZE_MAX, WINDOW_SIZE
 from endpoint.vigil import STALL_SECONDS, STARVATION_SECONDS
+from peermesh.testing.time_limits import limit
 from wire.errors import ErrorCode, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import GROUP_SIZE, KIB, MIB
@@ -196,7 +197,7 @@ async def test_a_slow_reader_slows_its_publisher_and_loses_nothing_while_command
         subscriber = reader.subscribe("/t", queue_size=64)
         await world.known()
         async with publisher.attach_master("s") as master, reader.attach_clone("s") as clone:
-            assert await clone.await_idle()
+            assert await clone.await_idle(timeout=limit())
             sent = 0
 
             async def publish() -> None:
@@ -213,7 +214,7 @@ async def test_a_slow_reader_slows_its_publisher_and_loses_nothing_while_command
             assert held * 8 * KIB <= WINDOW_SIZE + 2 * GROUP_SIZE
             for number in range(100):
                 await clone.put(number, "written while data waits")
-            assert await clone.await_idle()
+            assert await clone.await_idle(timeout=limit())
             assert await master.get(99) == "written while data waits"
             # It reads now and then for much longer than any patience; nobody gives up.
             grants = outbox.grants

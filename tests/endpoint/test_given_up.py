@@ -10,17 +10,16 @@ import trio
 
 from endpoint import Endpoint
 from endpoint.attaching import Backend
+from peermesh.testing.time_limits import limit
 from stores.commands import ReadAnswerCommand
 from stores.effects import ReadAnswered
 from stores.log.messages import QueryFailed
 from wire.errors import BackendFailure, ErrorCode, LimitExceeded
 
-LIMIT = 20.0
-
 
 @pytest.fixture
 async def endpoint() -> AsyncIterator[Endpoint]:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as found:
             yield found
 
@@ -52,7 +51,7 @@ async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
             await log.partition_count()
             runner = log.runner
             async with given_up(
-                kit, lambda: log.read(0, 0, timeout=LIMIT), runner._answers
+                kit, lambda: log.read(0, 0, timeout=limit()), runner._answers
             ) as number:
                 runner._on_answer(QueryFailed(number, ErrorCode.INVALID_DATA, "no"))
             assert (runner._answers, runner._answered) == ({}, {})
@@ -61,7 +60,7 @@ async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
 async def test_a_comparison_of_replicas(kit, endpoint) -> None:
     async with endpoint.attach_clone("s") as clone:
         runner = clone.runner
-        async with given_up(kit, lambda: runner.verify(LIMIT), runner._verifying):
+        async with given_up(kit, lambda: runner.verify(limit()), runner._verifying):
             pass
         assert runner._verifying == {}
 

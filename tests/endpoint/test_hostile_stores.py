@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from peermesh.testing.hostile import HostilePeer
+from peermesh.testing.time_limits import limit
 from stores.actions import WriterId
 from stores.commands import (
     AckCloneCommand,
@@ -104,7 +105,7 @@ async def test_lies_about_a_store_lead_nowhere_and_honest_replicas_agree(kit, is
         siege.friend.attach_clone("some") as clone,
     ):
         await (await master.put("k", "honest")).applied()
-        assert await clone.await_idle(timeout=kit.patience)
+        assert await clone.await_idle(timeout=limit())
         async with kit.raw(siege.hub, siege.port) as raw:
             clone_id = master_id = EntityId(raw.local, 1)
             epochs, lies = (None, 1), []
@@ -118,7 +119,7 @@ async def test_lies_about_a_store_lead_nowhere_and_honest_replicas_agree(kit, is
             for number in range(20):
                 receipt = await (master if number % 2 else clone).put("k", number)
                 await receipt.applied()
-            assert await clone.await_idle(timeout=kit.patience)
+            assert await clone.await_idle(timeout=limit())
             assert await clone.get("k") == await master.get("k") == 19
         await siege.check()
 

@@ -12,9 +12,8 @@ import trio
 from endpoint import Endpoint, StatusCode
 from endpoint.attaching import Backend
 from endpoint.log import Log
+from peermesh.testing.time_limits import limit
 from wire.errors import InvalidData, MasterExists, PromotionRefused
-
-LIMIT = 60.0
 
 
 class Line:
@@ -27,8 +26,8 @@ class Line:
     async def join(self) -> None:
         self._port = self._port or await self.left.listen()
         assert await self.right.peer("127.0.0.1", self._port, retry=0)
-        assert await self.right.await_peer(self.left.node_id(), timeout=LIMIT)
-        assert await self.left.await_peer(self.right.node_id(), timeout=LIMIT)
+        assert await self.right.await_peer(self.left.node_id(), timeout=limit(60))
+        assert await self.left.await_peer(self.right.node_id(), timeout=limit(60))
 
     async def part(self) -> None:
         await self.right.unpeer("127.0.0.1", self._port)
@@ -41,7 +40,7 @@ class Line:
 
 @asynccontextmanager
 async def open_line(kit) -> AsyncIterator[Line]:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit(60)):
         async with Endpoint() as left, Endpoint() as right:
             line = Line(left, right, kit.until)
             await line.join()
@@ -73,7 +72,7 @@ async def test_a_promoted_follower_leads_and_the_old_keeper_follows_when_it_retu
         consumer = heir.consume("billing")
         assert (await consumer.get()).value == "first"
         await (await consumer.commit()).applied()
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         await line.part()
         await line.is_lost(heir)
         waiting = await heir.append("asked of nobody")
@@ -92,7 +91,7 @@ async def test_a_promoted_follower_leads_and_the_old_keeper_follows_when_it_retu
             assert "deposed at 2 entries" in deposed.reason
         assert not old.is_keeper()
         assert (await (await old.append("through it")).applied()).offset == 2
-        assert await old.await_idle()
+        assert await old.await_idle(timeout=limit())
         assert await values(heir) == await values(old) == ["first", "asked of nobody", "through it"]
         assert await old.consumers() == {"billing": {0: 1}}
         with pytest.raises(MasterExists, match="here already"):
@@ -104,7 +103,7 @@ async def test_a_follower_does_not_take_over_from_a_keeper_that_lives(kit):
         old = await line.left.attach_log("log")
         heir = await line.right.attach_log_clone("log")
         await (await old.append(1)).applied()
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         with pytest.raises(PromotionRefused, match="its master is alive"):
             await heir.promote()
         with pytest.raises(InvalidData, match="no option 'keep'"):
@@ -143,7 +142,7 @@ async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_pat
         old = await line.left.attach_log("log", backend=Backend.SQLite, path=left)
         heir = await line.right.attach_log_clone("log", Backend.SQLite, path=right)
         await (await old.append("kept")).applied()
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         await line.part()
         await (await old.append("late")).applied()
         await line.is_lost(heir)
@@ -151,7 +150,7 @@ async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_pat
         with line.left.subscribe_status() as status:
             await line.join()
             await kit.events_until(status, StatusCode.STORE_DEPOSED)
-        assert await old.await_idle()
+        assert await old.await_idle(timeout=limit())
         await old.close()
         await line.part()
         # As a script would that knows nothing of the promotion.
@@ -160,7 +159,7 @@ async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_pat
         assert await values(again) == ["kept"]
         await line.join()
         await (await again.append("more")).applied()
-        assert await again.await_idle()
+        assert await again.await_idle(timeout=limit())
         assert await values(again) == await values(heir) == ["kept", "more"]
 
 
@@ -169,7 +168,7 @@ async def test_what_is_asked_while_a_follower_is_promoted_is_done_by_the_heir(ki
         old = await line.left.attach_log("log")
         heir = await line.right.attach_log_clone("log", Backend.SQLite, path=tmp_path / "heir.db")
         await (await old.append(0)).applied()
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         await old.close()
         asked = []
         async with trio.open_nursery() as nursery:
@@ -187,7 +186,7 @@ async def test_a_promoted_log_collects_what_it_is_told_to(kit):
     async with open_line(kit) as line:
         old = await line.left.attach_log("news", ["news/"], keep_count=10)
         heir = await line.right.attach_log_clone("news")
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         await old.close()
         await line.is_lost(heir)
         await heir.promote(["news/"], keep_count=2)

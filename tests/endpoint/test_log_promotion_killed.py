@@ -41,7 +41,7 @@ async def main():
             if words == ["level"]:
                 while log.is_keeper():
                     await log.runner.changed.park()
-                assert await log.await_idle(timeout=60)
+                assert await log.await_idle(timeout=600)
             elif words == ["lead"]:
                 await log.promote(replicas=1, force=True)
             print("done", flush=True)
@@ -83,7 +83,7 @@ class Node:
         assert answer == "done\n"
 
 
-@pytest.mark.timeout(180 + 20 * ROUNDS)
+@pytest.mark.timeout(600 + 20 * ROUNDS)
 async def test_acknowledged_appends_survive_kills_of_the_keeper_and_promotions(kit, tmp_path):
     chance = random.Random(ROUNDS)
     keeper, heir = Node(tmp_path / "one.db"), Node(tmp_path / "two.db")

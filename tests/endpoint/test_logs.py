@@ -13,6 +13,7 @@ import trio
 from endpoint import StatusCode
 from endpoint.attaching import Backend
 from endpoint.log import Log, Start
+from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
 from wire.encoding import encode
@@ -87,7 +88,7 @@ async def test_what_is_appended_is_read_in_order(open_log):
         receipts = [await log.append(number, partition=1) for number in range(20)]
         places = [await receipt.applied() for receipt in receipts]
         assert places == [Position(1, number) for number in range(20)]
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         assert await values(log, 1) == list(range(20))
         assert await values(log, 1, 15) == [15, 16, 17, 18, 19]
         assert [entry.offset for entry in await log.read(1, 3, limit=2)] == [3, 4]
@@ -98,7 +99,7 @@ async def test_batches_keys_and_bytes(open_log):
         receipt = await log.append_batch([b"\x00\xff", {"a": (1, None)}, "text"], key=("k", 1))
         place = await receipt.applied()
         assert place.partition == partition_of(encode(("k", 1)), PARTITIONS)
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         entries = await log.read(place.partition, place.offset)
         assert [entry.value for entry in entries] == [b"\x00\xff", {"a": (1, None)}, "text"]
         assert {entry.key for entry in entries} == {("k", 1)}
@@ -108,7 +109,7 @@ async def test_entries_without_a_key_take_turns(open_log):
     async with open_log() as (_, log):
         for number in range(2 * PARTITIONS):
             await log.append(number)
-        assert await log.await_idle()
+        assert await log.await_idle(timeout=limit())
         assert await log.offsets() == {number: Span(0, 2) for number in range(PARTITIONS)}
 
 
@@ -144,13 +145,13 @@ async def test_a_consumer_goes_on_where_it_has_committed(open_log):
         consumer = log.consume("name")
         taken = [(await consumer.get()).value for _ in range(4)]
         await (await consumer.commit()).applied()
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         assert await log.lag("name") == 6
         again = log.consume("name")
         taken += [(await again.get()).value for _ in range(6)]
         assert sorted(taken) == list(range(10))
         await (await log.forget_consumer("name")).applied()
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         assert await log.consumers() == {}
         assert await log.lag("name") == 10
 
@@ -160,14 +161,14 @@ async def test_what_comes_between_two_lives_of_a_consumer_is_not_passed_over(ope
         consumer = log.consume("name", start=Start.LATEST)
         await (await consumer.commit()).applied()
         await (await keeper.append("meanwhile", partition=2)).applied()
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         assert (await log.consume("name", start=Start.LATEST).get()).value == "meanwhile"
 
 
 async def test_consumers_begin_where_they_are_told(open_log):
     async with open_log() as (keeper, log):
         await (await keeper.append_batch(range(5), partition=0)).applied()
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         late = log.consume(start=Start.LATEST)
         await late.positions()
         await keeper.append("new", partition=0)
@@ -185,7 +186,7 @@ async def test_retention_names_what_is_lost(open_log):
     async with open_log() as (keeper, log):
         await (await keeper.append_batch(range(10), partition=0)).applied()
         await (await log.trim(0, 7)).applied()
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         with pytest.raises(OffsetOutOfRange, match="entries 2 to 6 are gone") as caught:
             await log.read(0, 2)
         lost = caught.value
@@ -202,7 +203,7 @@ async def test_offsets_are_found_by_time(open_log):
         await (await keeper.append("first", partition=0)).applied()
         (first,) = await keeper.read(0, 0)
         await (await keeper.append("second", partition=0)).applied()
-        await log.await_idle()
+        await log.await_idle(timeout=limit())
         assert await log.offset_at(0, 0) == 0
         assert await log.offset_at(0, first.timestamp_ns + 1) == 1
         assert await log.offset_at(0, datetime(2200, 1, 1, tzinfo=UTC)) == 2
@@ -327,7 +328,7 @@ async def test_a_restarted_keeper_is_found_and_nothing_is_lost_or_doubled(kit, t
             async with left.attach_log("log", backend=Backend.SQLite, path=path):
                 places = [await receipt.applied() for receipt in receipts]
                 assert [place.offset for place in places] == list(range(60))
-                assert await follower.await_idle()
+                assert await follower.await_idle(timeout=limit())
                 expected = [(life, number) for life in range(3) for number in range(20)]
                 assert await values(follower) == expected
                 assert await values(log) == expected
@@ -341,7 +342,7 @@ async def test_a_restarted_follower_has_its_copy_at_once(kit, tmp_path):
         async with left.attach_log("log") as keeper:
             follower = await right.attach_log_clone("log", Backend.SQLite, path=path)
             await keeper.append_batch(range(10))
-            assert await follower.await_idle()
+            assert await follower.await_idle(timeout=limit())
             await follower.close()
         async with right.attach_log_clone("log", Backend.SQLite, path=path) as again:
             assert await values(again) == list(range(10))
@@ -356,8 +357,8 @@ async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
             async with left.attach_log("log", partitions=2) as keeper:
                 copy = await right.attach_log_clone("log", Backend.SQLite, path=path)
                 await (await keeper.append_batch(range(5), partition=1)).applied()
-                assert await copy.await_idle()
-                assert await follower.await_idle()
+                assert await copy.await_idle(timeout=limit())
+                assert await follower.await_idle(timeout=limit())
                 await copy.close()
             await kit.until(lambda: not right.loop.core.find_store("log/<$>/log/keeper"))
             with pytest.raises(BackendFailure, match="promote that"):
@@ -381,7 +382,7 @@ async def watch_fetches(kit, follower: Log, keeper: Log) -> AsyncIterator[int]:
         lost(partition, start),
     )
     await (await keeper.append("after", partition=1)).applied()
-    assert await follower.await_idle()
+    assert await follower.await_idle(timeout=limit())
     for partition in cleared:
         yield partition
 
@@ -399,7 +400,7 @@ async def test_large_batches_pass_everywhere(kit):
             await (await keeper.trim(1, 1)).applied()
             with pytest.raises(InvalidData, match="an append takes"):
                 await keeper.append_batch([large, b"x" * 100])
-            assert await log.await_idle()
+            assert await log.await_idle(timeout=limit())
             await log.close()
             proxy = await stack.enter_async_context(right.attach_log_proxy("log"))
             consumer = proxy.consume()

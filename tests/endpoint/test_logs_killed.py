@@ -47,7 +47,7 @@ def keeper(path: object, port: int) -> Iterator[tuple[subprocess.Popen[str], int
             process.kill()
 
 
-@pytest.mark.timeout(120 + 10 * ROUNDS)
+@pytest.mark.timeout(600 + 10 * ROUNDS)
 async def test_acknowledged_appends_survive_kills_of_the_keeper(kit, tmp_path):
     path, chance = tmp_path / "log.db", random.Random(ROUNDS)
     async with Endpoint() as endpoint, trio.open_nursery() as nursery:

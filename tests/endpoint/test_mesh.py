@@ -11,6 +11,7 @@ import trio
 
 from endpoint import Endpoint, Outcome, StatusCode, Subscriber
 from endpoint.publishing import BATCH_COUNT
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, LocalProtocolError
 from wire.limits import GROUP_SIZE
 
@@ -339,8 +340,8 @@ async def test_a_publish_right_after_the_event_of_a_new_peer_arrives(kit) -> Non
 async def test_await_peer_is_true_over_any_number_of_hops(kit) -> None:
     async with kit.world() as world:
         endpoints = await world.grow(4, LINE)
-        assert await endpoints[0].await_peer(endpoints[3].node_id())
-        assert await endpoints[3].await_peer(endpoints[0].node_id())
+        assert await endpoints[0].await_peer(endpoints[3].node_id(), timeout=limit())
+        assert await endpoints[3].await_peer(endpoints[0].node_id(), timeout=limit())
         subscriber = endpoints[3].subscribe("/t")
         await world.known()
         await endpoints[0].publish("/t", 1)
@@ -353,7 +354,7 @@ async def test_await_peer_waits_for_one_who_comes_later(kit) -> None:
         outcomes = []
 
         async def wait() -> None:
-            outcomes.append(await first.await_peer(third.node_id()))
+            outcomes.append(await first.await_peer(third.node_id(), timeout=limit()))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(wait)

@@ -15,7 +15,8 @@ from endpoint.patience import CONVERSATION_SIZE, LOOKS_MIN, PAUSE_MAX, WORKED_MI
 from endpoint.transport import cores
 from handshake.secret import ClusterSecret
 from peermesh.testing.simulation import simulate
-from tests.endpoint.conftest import PATIENCE_SECONDS, World, open_world, until
+from peermesh.testing.time_limits import limit
+from tests.endpoint.conftest import World, open_world, until
 from wire.errors import ErrorCode
 
 SECONDS, SHORT, LONG = 0.0002, 0.0001, 0.0003
@@ -210,7 +211,7 @@ async def test_nobody_stays_awake_on_a_single_core() -> None:
 @pytest.mark.parametrize("ending", ["abort", "part", "shutdown"])
 async def test_a_connection_ends_while_its_reader_looks(ending: str) -> None:
     async with open_world() as world:
-        left, right = await two(world, 2 * PATIENCE_SECONDS)
+        left, right = await two(world, limit(60))
         questions, answers = right.subscribe("/question"), left.subscribe("/answer")
         await world.known()
         connection(right, left).patience.is_eager = True

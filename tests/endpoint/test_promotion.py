@@ -12,6 +12,7 @@ from endpoint import Endpoint, StatusCode
 from endpoint.attaching import Backend
 from endpoint.status import StatusEvent
 from endpoint.stream import StatusSubscriber
+from peermesh.testing.time_limits import limit
 from wire.errors import (
     BackendFailure,
     Fenced,
@@ -19,8 +20,6 @@ from wire.errors import (
     NoSuchMaster,
     PromotionRefused,
 )
-
-LIMIT = 30.0
 
 
 class Pair:
@@ -33,8 +32,8 @@ class Pair:
     async def join(self) -> None:
         self._port = self._port or await self.left.listen()
         assert await self.right.peer("127.0.0.1", self._port, retry=0)
-        assert await self.right.await_peer(self.left.node_id())
-        assert await self.left.await_peer(self.right.node_id())
+        assert await self.right.await_peer(self.left.node_id(), timeout=limit())
+        assert await self.left.await_peer(self.right.node_id(), timeout=limit())
 
     async def part(self) -> None:
         with self.left.subscribe_status() as status:
@@ -44,7 +43,7 @@ class Pair:
 
 @asynccontextmanager
 async def two_endpoints() -> AsyncIterator[Pair]:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right:
             yield Pair(left, right)
 
@@ -61,7 +60,7 @@ async def test_a_promoted_clone_leads_and_the_old_master_follows_when_it_returns
         await pair.join()
         old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
         await (await old.put("shared", 1)).applied()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         with pair.right.subscribe_status() as right_status, pair.left.subscribe_status() as status:
             await pair.part()
             lost = await told(right_status, StatusCode.STORE_MASTER_LOST)
@@ -78,10 +77,10 @@ async def test_a_promoted_clone_leads_and_the_old_master_follows_when_it_returns
             assert "revision 2" in deposed.reason
             await told(status, StatusCode.STORE_MASTER_FOUND)
         assert not old.is_master()
-        assert await old.await_idle()
+        assert await old.await_idle(timeout=limit())
         assert await old.get("late") is None
         assert await (await old.put("through it", 3)).applied() == 3
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         assert dict(await clone.items()) == {"shared": 1, "asked of nobody": 1, "through it": 3}
         assert sorted(await old.items()) == sorted(await clone.items())
 
@@ -91,7 +90,7 @@ async def test_a_clone_does_not_take_over_from_a_master_that_lives() -> None:
         await pair.join()
         old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
         await (await old.put("a", 1)).applied()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         with pytest.raises(PromotionRefused, match="its master is alive"):
             await clone.promote()
         with pair.left.subscribe_status() as status:
@@ -127,7 +126,7 @@ async def test_a_promoted_store_on_disk_survives_its_master(tmp_path: Path) -> N
         again = await pair.right.attach_master("s", Backend.SQLite, path=tmp_path / "new.db")
         assert sorted(await again.items()) == [("a", 1), ("b", 2)]
         follower = await pair.left.attach_clone("s")
-        assert await follower.await_idle()
+        assert await follower.await_idle(timeout=limit())
         await again.close()
         assert (await follower.promote()).term == 2
 
@@ -136,7 +135,7 @@ async def test_what_is_asked_while_a_clone_is_promoted_is_done_by_the_heir(tmp_p
     async with two_endpoints() as pair:
         await pair.join()
         old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         await old.close()
         asked = []
         async with trio.open_nursery() as nursery:
@@ -167,7 +166,7 @@ async def test_a_master_with_an_old_file_becomes_a_clone_and_leaves_the_file(
         with pair.left.subscribe_status() as status:
             await pair.join()
             await told(status, StatusCode.STORE_DEPOSED)
-        assert await back.await_idle()
+        assert await back.await_idle(timeout=limit())
         assert await back.items() == [("a", 1)]
         await back.close()
         await clone.close()
@@ -217,7 +216,7 @@ async def test_what_replicas_were_awaited_for_in_vain_is_refused_as_unknown() ->
         await pair.join()
         with pytest.raises(Fenced):
             await late.applied()
-        assert await old.await_idle()
+        assert await old.await_idle(timeout=limit())
         assert await old.items() == [("a", 1)]
 
 
@@ -228,7 +227,7 @@ async def test_a_write_that_finds_no_master_fails_after_the_buffer_interval() ->
             await (await clone.put("a", 1)).applied()
         master = await pair.right.attach_master("s")
         await pair.join()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         await (await clone.put("b", 2)).applied()
         assert await master.items() == [("b", 2)]
 
@@ -236,7 +235,7 @@ async def test_a_write_that_finds_no_master_fails_after_the_buffer_interval() ->
 async def test_a_clone_that_came_first_finds_its_master_without_waiting_for_a_tick(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("endpoint.loop.TICK_SECONDS", 10 * LIMIT)
+    monkeypatch.setattr("endpoint.loop.TICK_SECONDS", 3_600)
     async with two_endpoints() as pair:
         master, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
         await (await master.put("a", 1)).applied()

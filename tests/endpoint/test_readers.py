@@ -12,6 +12,7 @@ from endpoint.readers import FULL_READS_MAX, Readers
 from endpoint.transport import RECEIVE_SIZE
 from peermesh import Endpoint
 from peermesh.testing.simulation import Simulation, elapse, simulate
+from peermesh.testing.time_limits import limit
 from wire.codec import encode_header
 from wire.framing import encode_single
 from wire.messages import NodeHeader, PackedType
@@ -91,10 +92,10 @@ class Closer(Listener):
 
 
 async def test_a_reader_waits_for_nothing_that_is_not_read_on():
-    with trio.fail_after(20):
+    with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right:
             assert await right.peer("127.0.0.1", await left.listen())
-            assert await left.await_peer(right.node_id())
+            assert await left.await_peer(right.node_id(), timeout=limit())
             (peering,) = left.loop.peerings.values()
             connection, readers = peering.connection, left.loop.readers
             connection.transport.has_more = True

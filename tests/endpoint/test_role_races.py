@@ -11,9 +11,10 @@ import trio
 from endpoint import Endpoint
 from endpoint.attaching import Backend
 from endpoint.surroundings import surroundings
+from peermesh.testing.time_limits import limit
 from stores.backends.sqlite import SQLiteBackend
 from tests.endpoint.gates import Gate, gate
-from tests.endpoint.rows import LIMIT, star
+from tests.endpoint.rows import star
 from wire.errors import BackendFailure, EndpointClosed, PromotionRefused, StoreError
 
 
@@ -21,7 +22,7 @@ async def test_of_two_promotions_at_once_one_is_refused() -> None:
     async with star(1) as (left, right):
         old, clone = await left.attach_master("s"), await right.attach_clone("s")
         await (await old.put("a", 1)).applied()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         await old.close()
         found = []
 
@@ -39,7 +40,7 @@ async def test_of_two_promotions_at_once_one_is_refused() -> None:
         assert promoted.term == 1
         assert await (await clone.put("b", 2)).applied() == 2
         other = await left.attach_clone("s")
-        assert await other.await_idle(), "the master hears"
+        assert await other.await_idle(timeout=limit()), "the master hears"
         assert dict(await other.items()) == {"a": 1, "b": 2}
 
 
@@ -54,7 +55,7 @@ async def test_a_keeper_that_is_deposed_while_it_reads_for_others_goes_on_as_fol
         await before.close()
         old = await left.attach_log("log", **options)  # which has nothing at hand
         heir = await right.attach_log_clone("log")
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         proxy = await third.attach_log_proxy("log")
         assert await proxy.partition_count() == 1
         disk = gate(old, method)
@@ -80,7 +81,7 @@ async def test_a_follower_whose_disk_fails_is_not_promoted(kit, tmp_path) -> Non
     async with star(1) as (left, right):
         old = await left.attach_log("log")
         heir = await right.attach_log_clone("log", Backend.SQLite, path=tmp_path / "heir.db")
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         disk = gate(heir, "commit", BackendFailure("the disk is full"))
         await (await old.append("late")).applied()
         await kit.until(disk.is_reached.is_set)
@@ -104,14 +105,14 @@ async def test_a_deposed_keeper_collects_no_longer_nor_when_it_is_started_again(
         options = {"backend": Backend.SQLite, "path": tmp_path / "log.db"}
         old = await left.attach_log("news", ["news/"], **options)
         heir = await right.attach_log_clone("news")
-        assert await heir.await_idle()
+        assert await heir.await_idle(timeout=limit())
         await heir.promote(["news/"], force=True)
         await kit.until(lambda: not old.is_keeper())
         consumer = heir.consume()
 
         async def check() -> None:
             """Publish twice: what is there in between would be a repetition."""
-            assert await old.await_idle()
+            assert await old.await_idle(timeout=limit())
             await kit.until(lambda: not list(left.loop.readers))
             known = third.loop.core.topology.announcements
             await kit.until(lambda: known[right.node_id()].subscriptions == ("news/",))
@@ -146,7 +147,7 @@ async def test_a_store_that_is_read_while_its_endpoint_ends_lets_go_of_its_file(
     token = surroundings.set(replace(surroundings.get(), open_file=open_slowly))
     endpoint = Endpoint()
     surroundings.reset(token)
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with trio.open_nursery() as nursery, endpoint:
             nursery.start_soon(attach, endpoint)
             await kit.until(lambda: gates and gates[0].is_reached.is_set())

@@ -10,14 +10,14 @@ from endpoint.tasks import Tasks
 from endpoint.tls import TLSStream
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed
 
 SECRET = ClusterSecret.generate()
-LIMIT = 20.0
 
 
 async def test_a_port_is_closed_by_a_shutdown_that_follows_at_once() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as endpoint:
             port = await endpoint.listen()
             await endpoint.shutdown()
@@ -26,7 +26,7 @@ async def test_a_port_is_closed_by_a_shutdown_that_follows_at_once() -> None:
 
 
 async def test_a_port_that_is_opened_while_the_endpoint_shuts_down_is_closed() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as endpoint:
             opened: list[trio.SocketListener] = []
             is_asked, is_down = trio.Event(), trio.Event()
@@ -51,7 +51,7 @@ async def test_a_port_that_is_opened_while_the_endpoint_shuts_down_is_closed() -
 
 
 async def test_who_is_in_tls_handshake_when_the_endpoint_shuts_down_hears_nothing(kit) -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint(secret=SECRET) as endpoint:
             port = await endpoint.listen()
             stream = await trio.open_tcp_stream("127.0.0.1", port)
@@ -67,17 +67,17 @@ async def test_who_is_in_tls_handshake_when_the_endpoint_shuts_down_hears_nothin
 
 async def test_who_is_cancelled_can_still_put_things_in_order() -> None:
     """The block's tasks are cancelled, and the endpoint works on until the block is left."""
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as other, other.attach_master("s") as master:
             subscriber = other.subscribe("farewell")
             port = await other.listen()
             with trio.CancelScope() as scope:
                 async with Endpoint() as endpoint, endpoint.attach_clone("s") as clone:
                     assert await endpoint.peer("127.0.0.1", port)
-                    assert await endpoint.await_peer(other.node_id())
+                    assert await endpoint.await_peer(other.node_id(), timeout=limit())
                     try:
                         await clone.put("mine", 1)
-                        assert await clone.await_idle()
+                        assert await clone.await_idle(timeout=limit())
                         scope.cancel()
                         await trio.sleep_forever()
                     finally:
@@ -91,13 +91,13 @@ async def test_who_is_cancelled_can_still_put_things_in_order() -> None:
 
 
 async def test_an_accepted_connection_outlives_the_cancelled_block_too() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as other:
             subscriber = other.subscribe("farewell")
             with trio.CancelScope() as scope:
                 async with Endpoint() as endpoint:
                     assert await other.peer("127.0.0.1", await endpoint.listen())
-                    assert await endpoint.await_peer(other.node_id())
+                    assert await endpoint.await_peer(other.node_id(), timeout=limit())
                     scope.cancel()
                     try:
                         await trio.lowlevel.checkpoint()
@@ -109,7 +109,7 @@ async def test_an_accepted_connection_outlives_the_cancelled_block_too() -> None
 
 
 async def test_a_task_that_is_started_when_the_endpoint_has_ended_ends_too() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with trio.open_nursery() as nursery:
             tasks = Tasks()
             tasks.begin(nursery)

@@ -14,6 +14,7 @@ from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from handshake.signing import Signer
 from peermesh.testing.relay import Passing, TwistingRelay
+from peermesh.testing.time_limits import limit
 from wire.clocks import LamportTime
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, Announcements, NodeHeader, PackedType
@@ -226,7 +227,7 @@ async def test_stores_agree_over_a_relay_that_changes_every_third_command(kit) -
             receipts += [await master.put(f"m{number}", number) for number in range(30)]
             for receipt in receipts:
                 await receipt.applied()
-            await clone.await_idle()
+            await clone.await_idle(timeout=limit())
             found = {key: await clone.get(key) for key in await clone.keys()}
             wanted = {f"{kind}{number}": number for kind in "km" for number in range(30)}
             assert found == wanted

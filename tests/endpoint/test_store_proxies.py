@@ -9,8 +9,9 @@ from endpoint import Endpoint
 from endpoint.attaching import Backend
 from endpoint.store_proxy import StoreProxy
 from peermesh.blocking import Endpoint as BlockingEndpoint
+from peermesh.testing.time_limits import limit
 from stores.batch import Batch
-from tests.endpoint.rows import LIMIT, line
+from tests.endpoint.rows import line
 from wire.errors import (
     GuardFailed,
     NoSuchKey,
@@ -33,8 +34,8 @@ async def test_a_proxy_reads_and_writes_over_several_hops() -> None:
             third.attach_clone("s") as clone,
             last.attach_proxy("s") as proxy,
         ):
-            assert await clone.await_idle()
-            assert await proxy.await_idle()
+            assert await clone.await_idle(timeout=limit())
+            assert await proxy.await_idle(timeout=limit())
             assert nearest(proxy) == third.node_id()
             assert await (await proxy.put("a", {"b": 1})).applied() == 1
             assert await proxy.get("a") == {"b": 1}
@@ -86,9 +87,9 @@ async def test_when_the_nearest_replica_goes_another_one_answers() -> None:
             async with Endpoint() as near, proxy_end.attach_proxy("s") as proxy:
                 assert await near.peer("127.0.0.1", await proxy_end.listen())
                 async with near.attach_clone("s") as clone:
-                    assert await clone.await_idle()
+                    assert await clone.await_idle(timeout=limit())
                     assert await proxy.get("a") == 1
-                    with trio.fail_after(LIMIT):
+                    with trio.fail_after(limit()):
                         while nearest(proxy) != near.node_id():
                             await trio.lowlevel.checkpoint()
                     assert await proxy.get("a") == 1
@@ -119,7 +120,7 @@ async def test_a_proxy_follows_a_promotion() -> None:
         async with second.attach_clone("s") as clone, last.attach_proxy("s") as proxy:
             master = await first.attach_master("s", replicas=1)
             await (await proxy.put("a", 1)).applied()
-            assert await clone.await_idle()
+            assert await clone.await_idle(timeout=limit())
             await master.close()
             waiting = await proxy.increment("n")
             await clone.promote()
@@ -155,7 +156,7 @@ async def test_a_clone_out_of_touch_refuses_proxies_as_it_refuses_others() -> No
                 first.attach_clone("s", stale_interval=0.1) as clone,
                 last.attach_proxy("s") as proxy,
             ):
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
                 assert await proxy.get("a") is None
                 await gone.shutdown()
                 while not clone.runner.core.is_stale(clone.runner.now_ns()):
@@ -193,6 +194,6 @@ def test_threads_use_proxies_too() -> None:
             assert proxy.not_before(receipt).get("a") == 1
             assert proxy.at_master().exists("a")
             assert proxy.put_unique("b", 2)
-            assert proxy.await_idle()
+            assert proxy.await_idle(timeout=limit())
             assert [entry.key for entry in proxy.entries()] == ["a", "b"]
             assert sorted(proxy.keys()) == ["a", "b"]

@@ -16,22 +16,21 @@ from endpoint.mailbox import Missed
 from endpoint.reading import Entry
 from endpoint.store import Store
 from endpoint.watching import Commit
+from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.history import ChangeOf
 from stores.watches import Bookmark, Gap
 from wire.errors import GuardFailed, InvalidData, StaleData, StoreClosed, TypeClash
 
-LIMIT = 30.0
-
 
 @asynccontextmanager
 async def pair() -> AsyncIterator[tuple[Endpoint, Endpoint, Store, Store]]:
     """A master and a clone at two endpoints."""
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right:
             assert await right.peer("127.0.0.1", await left.listen(), retry=0)
             async with left.attach_master("s") as master, right.attach_clone("s") as clone:
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
                 yield left, right, master, clone
 
 
@@ -59,7 +58,7 @@ async def test_a_read_at_the_master_sees_what_anybody_was_told() -> None:
 async def test_a_closed_clone_is_not_read() -> None:
     async with pair() as (_, _, master, clone):
         await (await master.put("k", 1)).applied()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         assert await clone.get("k") == 1
         await clone.close()
         with pytest.raises(StoreClosed):
@@ -92,7 +91,7 @@ async def test_pages_of_a_clone_while_its_master_is_written_to() -> None:
     async with pair() as (_, _, master, clone):
         for number in range(2_500):
             await master.put(f"key{number:04}", number)
-        assert await master.await_idle()
+        assert await master.await_idle(timeout=limit())
         async with trio.open_nursery() as nursery:
 
             async def disturb() -> None:
@@ -169,13 +168,13 @@ async def test_events_tell_old_and_new_and_who_did_it_on_both_sides() -> None:
     async with pair() as (left, right, master, clone):
         with master.events() as at_master, clone.events() as at_clone:
             await master.put("k", 1)
-            assert await master.await_idle()
+            assert await master.await_idle(timeout=limit())
             await clone.put("k", 2)
             await clone.put("x", None)
             await clone.erase("k")
             await clone.erase("missing")
             await (await clone.put("y", 1, expiry=0.05)).applied()
-            assert await clone.await_idle()
+            assert await clone.await_idle(timeout=limit())
             here, there = left.node_id(), right.node_id()
             events = [await at_clone.get() for _ in range(6)]
             await (await clone.clear()).applied()
@@ -200,7 +199,7 @@ async def test_a_reader_of_events_that_is_behind_finds_how_many_it_missed() -> N
             for number in range(10):
                 await master.put("k", number)
                 await master.put("other", number)
-            assert await master.await_idle()
+            assert await master.await_idle(timeout=limit())
             missed, *rest = events.poll()
             assert missed == Missed(7)
             assert [event.after for event in rest] == [7, 8, 9]  # type: ignore[union-attr]  # the rest are events
@@ -219,7 +218,7 @@ async def test_a_watch_gives_what_there_is_a_mark_and_then_whole_commits() -> No
     async with pair() as (left, right, master, clone):
         await (await master.put("job/1", "new")).applied()
         await (await master.put("other", 1)).applied()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         with clone.watch(prefix="job/") as watch:
             seen = [await watch.get(), await watch.get()]
             assert seen == [Entry("job/1", "new", 1, None), Bookmark(2)]
@@ -247,7 +246,7 @@ async def test_a_watch_is_resumed_at_another_replica() -> None:
             assert isinstance(await watch.get(), Commit)
         await master.put("a", 2)
         await master.put("b", 2)
-        assert await master.await_idle()
+        assert await master.await_idle(timeout=limit())
         with clone.watch(keys=["a"], from_revision=watch.revision + 1) as resumed:
             item = await resumed.get()
             assert isinstance(item, Commit)
@@ -274,18 +273,18 @@ async def test_a_watch_at_a_clone_outlives_its_master_and_says_what_it_does_not_
     tmp_path: Path,
 ) -> None:
     options = {"path": tmp_path / "s.db"}
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right, right.attach_clone("s") as clone:
             assert await right.peer("127.0.0.1", await left.listen(), retry=0)
             with clone.watch() as watch:
                 async with left.attach_master("s", Backend.SQLite, **options) as master:
                     await master.put("k", 1)
-                    assert await clone.await_idle()
+                    assert await clone.await_idle(timeout=limit())
                     while watch.revision < 1:
                         await watch.get()
                 async with left.attach_master("s", Backend.SQLite, **options) as master:
                     # Nothing happened meanwhile, and it goes on as if nothing had.
-                    assert await clone.await_idle()
+                    assert await clone.await_idle(timeout=limit())
                     await master.put("k", 2)
                     item = await watch.get()
                     assert isinstance(item, Commit)
@@ -349,7 +348,7 @@ async def test_fifty_watches_see_the_same() -> None:
 async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
     async with pair() as (_, _, master, clone):
         await (await master.put("k", 1)).applied()
-        assert await clone.await_idle()
+        assert await clone.await_idle(timeout=limit())
         watch = clone.watch()
         items = watch.poll()
         assert [type(item) for item in items] == [Entry, Bookmark]

@@ -9,6 +9,7 @@ import pytest
 from endpoint import Endpoint, StatusCode
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from peermesh.testing.time_limits import limit
 from stores.commands import InternalCommand, NamesMaster, ProclaimCommand
 from stores.encoding import encode_command
 from stores.epochs import promoted
@@ -62,7 +63,7 @@ async def test_a_reader_s_writes_are_refused_in_their_receipts_and_it_reads_on(k
                 with pytest.raises(NotAllowed, match=r"'reader' \(role reader\) may not write s"):
                     await (await clone.put("a", number)).applied()
             await (await allowed.put("b", 2)).applied()
-            await clone.await_idle()
+            await clone.await_idle(timeout=limit())
             assert (await clone.get("a"), await clone.get("b")) == (1, 2)
             assert master.runner.core.revision == 2
 
@@ -101,7 +102,7 @@ async def test_replicas_are_not_asked_that_may_not_answer_for_the_store(kit) -> 
         first, reader = await limited(world, "reader")
         async with first.attach_master("s") as master, reader.attach_clone("s") as clone:
             await (await master.put("a", 1)).applied()
-            await clone.await_idle()
+            await clone.await_idle(timeout=limit())
             asking = await world.add(credentials=called("core-3"), roles=ROLES)
             await world.peer(asking, first)
             async with asking.attach_proxy("s") as proxy:
@@ -118,7 +119,7 @@ async def test_nobody_becomes_master_by_force_without_the_right_to_lead(kit) -> 
         status = first.subscribe_status()
         async with first.attach_master("s") as master, end.attach_clone("s") as clone:
             await (await master.put("a", 1)).applied()
-            await clone.await_idle()
+            await clone.await_idle(timeout=limit())
             await clone.promote(force=True)
             await kit.events_until(status, StatusCode.NOT_ALLOWED)
             assert master.is_master()
@@ -164,7 +165,7 @@ async def test_an_endpoint_that_knows_its_role_fails_where_the_mistake_is_made(k
         with pytest.raises(NotAllowed, match="may not read or write t"):
             await end.attach_proxy("t")
         async with first.attach_master("s"), end.attach_clone("s") as clone:
-            await clone.await_idle()
+            await clone.await_idle(timeout=limit())
             with pytest.raises(NotAllowed, match="may not lead s"):
                 await clone.promote(force=True)
 

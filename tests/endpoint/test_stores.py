@@ -13,8 +13,9 @@ import trio
 from endpoint import Endpoint
 from endpoint.attaching import Backend
 from endpoint.store import Store
+from peermesh.testing.time_limits import limit
 from stores.batch import Batch
-from tests.endpoint.rows import LIMIT, line
+from tests.endpoint.rows import line
 from wire.errors import (
     BackendFailure,
     GuardFailed,
@@ -27,20 +28,20 @@ from wire.errors import (
 
 
 async def test_a_clone_works_across_hops_and_writes_back() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(4) as (first, _, _, last):
             async with first.attach_master("s") as master, last.attach_clone("s") as clone:
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
                 for number in range(500):
                     await clone.put(("n", number), {"value": number})
-                assert await clone.await_idle()
-                assert await master.await_idle()
+                assert await clone.await_idle(timeout=limit())
+                assert await master.await_idle(timeout=limit())
                 assert len(await master.keys()) == 500
                 assert await clone.get(("n", 499)) == {"value": 499}
 
 
 async def test_every_operation_through_a_clone() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(2) as (left, right), left.attach_master("s") as master:
             async with right.attach_clone("s") as clone:
                 await clone.put("count", 40)
@@ -57,7 +58,7 @@ async def test_every_operation_through_a_clone() -> None:
                 await clone.erase("gone")
                 await clone.decrement("count", 1)
                 await clone.remove_from("table", "k")
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
                 for store in (master, clone):
                     assert await store.get("count") == 41
                     assert await store.get("text") == "abc"
@@ -72,7 +73,7 @@ async def test_every_operation_through_a_clone() -> None:
 
 
 async def test_errors_reach_the_writer_and_change_nothing() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(2) as (left, right), left.attach_master("s"):
             async with right.attach_clone("s") as clone:
                 first = await clone.put("k", "text")
@@ -89,7 +90,7 @@ async def test_errors_reach_the_writer_and_change_nothing() -> None:
 
 
 async def test_a_batch_is_all_or_nothing() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(2) as (left, right), left.attach_master("s"):
             async with right.attach_clone("s") as clone:
                 batch = Batch().if_absent("at").put("at", 10).increment("a", 1).increment("b", 2)
@@ -102,10 +103,10 @@ async def test_a_batch_is_all_or_nothing() -> None:
 
 
 async def test_what_expires_is_gone_everywhere() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(2) as (left, right), left.attach_master("s"):
             async with right.attach_clone("s") as clone:
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
                 with clone.events() as events:
                     await clone.put("short", 1, expiry=0.05)
                     await clone.put("long", 1, expiry=3600)
@@ -115,7 +116,7 @@ async def test_what_expires_is_gone_everywhere() -> None:
 
 
 async def test_a_clone_that_comes_first_waits_for_its_master() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(3) as (left, _, right), right.attach_clone("s") as clone:
             receipt = await clone.put("early", 1)
             outcome = await clone.await_idle(timeout=0)
@@ -127,17 +128,17 @@ async def test_a_clone_that_comes_first_waits_for_its_master() -> None:
 
 
 async def test_a_second_master_is_refused_wherever_it_is() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(3) as (left, _, right), left.attach_master("s"):
-            assert await right.await_peer(left.node_id())
+            assert await right.await_peer(left.node_id(), timeout=limit())
             async with right.attach_clone("s") as clone:
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
             with pytest.raises(MasterExists, match=str(left.node_id())):
                 await right.attach_master("s")
 
 
 async def test_a_closed_store_says_so() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(1) as (endpoint,):
             async with endpoint.attach_master("s") as store:
                 await store.put("k", 1)
@@ -162,12 +163,12 @@ async def test_options_that_make_no_sense_are_refused(
 
 
 async def test_a_stale_clone_refuses_to_be_read() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(2) as (left, right):
             async with right.attach_clone("s", stale_interval=0) as clone:
                 async with left.attach_master("s") as master:
                     await master.put("k", 1)
-                    assert await clone.await_idle()
+                    assert await clone.await_idle(timeout=limit())
                     assert await clone.get("k") == 1
                 while True:  # It is told at once that its master closed.
                     try:
@@ -212,7 +213,7 @@ async def master_process(port: int, path: Path) -> AsyncIterator[trio.Process]:
 async def test_kill_9_of_the_master_loses_nothing_acknowledged_and_doubles_nothing(
     tmp_path: Path,
 ) -> None:
-    with trio.fail_after(2 * LIMIT):
+    with trio.fail_after(limit(60)):
         async with Endpoint() as endpoint, endpoint.attach_clone("s") as clone:
             port = await endpoint.listen()
             receipts = []
@@ -227,7 +228,7 @@ async def test_kill_9_of_the_master_loses_nothing_acknowledged_and_doubles_nothi
             async with master_process(port, tmp_path / "s.db"):
                 for receipt in receipts:
                     await receipt.applied()
-                assert await clone.await_idle()
+                assert await clone.await_idle(timeout=limit())
                 assert await clone.get("count") == len(receipts)
 
 
@@ -237,11 +238,11 @@ async def fill(store: Store, count: int) -> None:
 
 
 async def test_a_fresh_clone_takes_a_large_store_while_it_changes() -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with line(3) as (left, _, right), left.attach_master("s") as master:
             await fill(master, 20_000)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(fill, master, 5_000)
                 async with right.attach_clone("s") as clone:
-                    assert await clone.await_idle()
+                    assert await clone.await_idle(timeout=limit())
                     assert len(await clone.keys()) == 20_000

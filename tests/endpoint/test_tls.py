@@ -11,6 +11,7 @@ import trio
 from endpoint.tls import TLSStream, TLSTransport
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from peermesh.testing.time_limits import limit
 
 CREDENTIALS = Credentials.from_secret(ClusterSecret(bytes(range(20))), "one")
 
@@ -18,7 +19,7 @@ CREDENTIALS = Credentials.from_secret(ClusterSecret(bytes(range(20))), "one")
 @asynccontextmanager
 async def pair() -> AsyncIterator[tuple[TLSStream, TLSStream]]:
     """Two ends that have shaken hands."""
-    with trio.fail_after(20):
+    with trio.fail_after(limit()):
         (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
         async with listener:
             port = listener.socket.getsockname()[1]

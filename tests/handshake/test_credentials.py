@@ -25,6 +25,7 @@ from handshake.issuing import describe
 from handshake.keyfiles import FILE_SIZE_MAX
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
+from peermesh.testing.time_limits import limit
 from wire.errors import CredentialsError, PeerNotTrusted
 
 SECRET = ClusterSecret(bytes(range(20)))
@@ -188,7 +189,7 @@ async def test_a_peering_over_sockets_carries_bytes_both_ways():
         async with trio.SSLStream(stream, right, server_side=True) as tls:
             await tls.send_all(await tls.receive_some(100))
 
-    with trio.fail_after(20):
+    with trio.fail_after(limit()):
         async with trio.open_nursery() as nursery:
             listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
             nursery.start_soon(trio.serve_listeners, echo, listeners)

@@ -8,6 +8,7 @@ import pytest
 
 from peermesh import Batch, Bookmark, blocking as broker
 from peermesh.blocking.portal import Portal
+from peermesh.testing.time_limits import limit
 from wire.errors import (
     EndpointClosed,
     GuardFailed,
@@ -18,8 +19,6 @@ from wire.errors import (
     TypeClash,
 )
 from wire.identifiers import EndpointId
-
-WAIT = 20.0  # Far more than anything here takes: what fails, fails with a text.
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +32,7 @@ def no_thread_left() -> Iterator[None]:
 def pair() -> Iterator[tuple[broker.Endpoint, broker.Endpoint]]:
     with broker.Endpoint() as left, broker.Endpoint() as right:
         assert right.peer("127.0.0.1", left.listen(), retry=0)
-        assert left.await_peer(right.node_id())
+        assert left.await_peer(right.node_id(), timeout=limit())
         yield left, right
 
 
@@ -64,7 +63,7 @@ def test_many_threads_share_one_subscriber(pair) -> None:
         threading.Event().wait(0.001)
     subscriber.close()
     for reader in readers:
-        reader.join(WAIT)
+        reader.join(limit())
         assert not reader.is_alive()
     assert sorted(taken) == list(range(3_000))
 
@@ -85,12 +84,12 @@ def test_threads_that_publish_at_once_on_many_topics_keep_their_own_order(pair) 
         thread.start()
     seen: dict[int, int] = dict.fromkeys(range(4), 0)
     while sum(seen.values()) < 4 * count:
-        for topic, data in subscriber.get_batch(WAIT):
+        for topic, data in subscriber.get_batch(limit()):
             number = int.from_bytes(data[1:5])
             assert (number, topic) == (seen[data[0]], f"/t/{number % 3}")
             seen[data[0]] += 1
     for thread in threads:
-        thread.join(WAIT)
+        thread.join(limit())
     assert subscriber.available() == 0
 
 
@@ -118,7 +117,7 @@ def test_what_was_published_before_the_end_arrives() -> None:
             assert left.peer("127.0.0.1", port)
             for number in range(10_000):
                 left.publish("/t", number)
-        assert [subscriber.get(WAIT)[1] for _ in range(10_000)] == list(range(10_000))
+        assert [subscriber.get(limit())[1] for _ in range(10_000)] == list(range(10_000))
 
 
 def test_a_closed_endpoint_says_so() -> None:
@@ -147,7 +146,7 @@ def test_a_second_master_and_a_clone_beside_the_master_are_refused(pair) -> None
         with pytest.raises(NoSuchMaster):
             left.attach_clone("s")
         with right.attach_clone("s") as clone:
-            assert clone.await_idle()
+            assert clone.await_idle(timeout=limit())
             with pytest.raises(MasterExists):
                 right.attach_master("s")
 
@@ -162,7 +161,7 @@ def test_reads_at_the_master_see_ones_own_writes(tmp_path: Path) -> None:
             assert store.get("k") == number
         receipt = store.append("k", "text")
         with pytest.raises(TypeClash):
-            receipt.result(WAIT)
+            receipt.result(limit())
         assert store.get("k") == 49
 
 
@@ -178,30 +177,30 @@ def test_endpoints_share_one_thread_and_the_last_one_ends_it() -> None:
 def test_a_store_follows_its_master_through_a_thread(pair) -> None:
     left, right = pair
     with left.attach_master("s") as master, right.attach_clone("s") as clone:
-        assert clone.await_idle()
+        assert clone.await_idle(timeout=limit())
         with clone.events() as events, clone.watch(prefix="k") as watch:
-            assert watch.get(WAIT) == Bookmark(0)
+            assert watch.get(limit()) == Bookmark(0)
             master.put("k", 1)
-            event = events.get(WAIT)
+            event = events.get(limit())
             assert (event.key, event.after, event.writer) == ("k", 1, left.node_id())
-            (change,) = watch.get(WAIT).changes
+            (change,) = watch.get(limit()).changes
             assert (change.key, change.entry.value, watch.revision) == ("k", 1, 1)
             with pytest.raises(RequestTimeout):
                 watch.get(0)
             assert (watch.poll(), events.poll()) == ([], [])
         with pytest.raises(StoreClosed):
-            watch.get(WAIT)
+            watch.get(limit())
 
 
 def test_a_store_is_read_and_changed_with_care_through_a_thread(pair) -> None:
     left, right = pair
     with left.attach_master("s") as master, right.attach_clone("s") as clone:
-        assert clone.await_idle()
-        revision = clone.compare_and_set("k", 1, None).result(WAIT)
+        assert clone.await_idle(timeout=limit())
+        revision = clone.compare_and_set("k", 1, None).result(limit())
         entry = clone.not_before(revision).entry("k")
         assert (entry.value, entry.revision, entry.expires_at) == (1, revision, None)
         with pytest.raises(GuardFailed):
-            clone.compare_and_set("k", 2, None).result(WAIT)
+            clone.compare_and_set("k", 2, None).result(limit())
         second = clone.compare_and_set("k", (5, 6), revision)
         assert clone.not_before(second).get_index_from_value("k", 1) == 6
         assert master.at_master().get("k") == (5, 6)
@@ -217,8 +216,8 @@ def test_a_store_is_read_and_changed_with_care_through_a_thread(pair) -> None:
         assert len(fresh.keys()) == len(fresh.items()) == 6
         assert fresh.get("missing", 7) == 7
         receipt = clone.batch(Batch().if_absent("k").erase("k").otherwise().put("k", "there"))
-        receipt.result(WAIT)
+        receipt.result(limit())
         assert not receipt.has_held()
         assert clone.get("k") == "there"
-        assert clone.compare_and_erase("k", receipt.result()).result(WAIT)
+        assert clone.compare_and_erase("k", receipt.result()).result(limit())
         assert not clone.exists("k")

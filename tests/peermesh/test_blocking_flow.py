@@ -10,10 +10,10 @@ from contextlib import suppress
 import pytest
 
 from peermesh import blocking as broker
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, OutboxFull
 from wire.messages import PackedType
 
-WAIT = 20.0  # Far more than anything here takes.
 LARGE = bytes(1024 * 1024)
 TOO_MANY = 64  # of them: several times what may wait anywhere on the way
 
@@ -24,7 +24,7 @@ def publisher() -> Iterator[broker.Endpoint]:
     with broker.Endpoint() as left, broker.Endpoint() as right:
         reader = right.subscribe("/t")
         assert right.peer("127.0.0.1", left.listen(), retry=0)
-        assert left.await_peer(right.node_id())
+        assert left.await_peer(right.node_id(), timeout=limit())
         yield left
         left.shutdown(grace=0)
         reader.close()
@@ -54,7 +54,7 @@ def test_who_waits_for_room_is_told_when_the_endpoint_ends(publisher: broker.End
         while not outbound._waiters:
             outbound._room.wait(0.01)
     publisher.shutdown(grace=0)
-    assert ended.wait(WAIT)
+    assert ended.wait(limit())
 
 
 @pytest.mark.parametrize(("size", "more_follows"), [(1, False), (1_000_000, True)])
@@ -70,7 +70,7 @@ def test_who_waits_is_woken_for_much_or_for_the_last(size: int, *, more_follows:
         assert subscriber._is_waiting
         mailbox.put("/t", PackedType.BYTES, [b"y"], size)
         subscriber.wake(more_follows=more_follows)
-        assert got.get(timeout=WAIT) == ("/t", b"x")
+        assert got.get(timeout=limit()) == ("/t", b"x")
 
 
 def test_publishers_that_are_held_up_too_late_are_let_go() -> None:
@@ -96,14 +96,14 @@ def test_what_is_there_when_the_time_is_over_is_read() -> None:
             threading.Event().wait(0.001)
         subscriber._mailbox.put("/t", PackedType.BYTES, [b"x"], 1)
         subscriber.wake(more_follows=True)
-        assert got.get(timeout=WAIT) == ("/t", b"x")
+        assert got.get(timeout=limit()) == ("/t", b"x")
 
 
 def test_room_is_counted_by_bytes_and_given_back() -> None:
     with broker.Endpoint() as left, broker.Endpoint() as right:
         reader = right.subscribe("/t")
         assert right.peer("127.0.0.1", left.listen(), retry=0)
-        assert left.await_peer(right.node_id())
+        assert left.await_peer(right.node_id(), timeout=limit())
 
         def publish() -> None:
             for _ in range(TOO_MANY):
@@ -111,7 +111,10 @@ def test_room_is_counted_by_bytes_and_given_back() -> None:
                 left.publish("/t", b"small")
 
         threading.Thread(target=publish, daemon=True).start()
-        assert [len(reader.get(WAIT)[1]) for _ in range(2 * TOO_MANY)] == [len(LARGE), 5] * TOO_MANY
+        assert [len(reader.get(limit())[1]) for _ in range(2 * TOO_MANY)] == [
+            len(LARGE),
+            5,
+        ] * TOO_MANY
         outbound = left._outbound
         left.shutdown()
         assert not outbound._large_bytes

@@ -7,18 +7,17 @@ import threading
 import pytest
 
 from peermesh import blocking
+from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position
 from wire.errors import OffsetOutOfRange, RequestTimeout, StoreClosed
-
-WAIT = 20.0
 
 
 @pytest.fixture
 def pair():
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
         assert right.peer("127.0.0.1", left.listen(), retry=0)
-        assert left.await_peer(right.node_id())
+        assert left.await_peer(right.node_id(), timeout=limit())
         yield left, right
 
 
@@ -29,30 +28,30 @@ def test_a_log_of_threads(pair, tmp_path):
         with right.attach_log_proxy("log") as log:
             assert log.name() == "log"
             assert log.partition_count() == 2
-            assert log.append("one", partition=1).result(WAIT) == Position(1, 0)
-            assert log.append_batch(["two", "three"], partition=1).result(WAIT) == Position(1, 1)
+            assert log.append("one", partition=1).result(limit()) == Position(1, 0)
+            assert log.append_batch(["two", "three"], partition=1).result(limit()) == Position(1, 1)
             assert [entry.value for entry in log.read(1, 0)] == ["one", "two", "three"]
             consumer = log.consume("name", partitions=[1])
-            assert consumer.get(WAIT).value == "one"
-            consumer.commit().result(WAIT)
+            assert consumer.get(limit()).value == "one"
+            consumer.commit().result(limit())
             assert log.committed("name") == {1: 1}
             assert log.lag("name") == 2
             assert [entry.value for entry in consumer.get_batch()] == ["two", "three"]
             assert consumer.positions() == {1: 3}
             with pytest.raises(RequestTimeout):
                 consumer.get(0.01)
-            log.commit("name", {1: 3}).result(WAIT)
+            log.commit("name", {1: 3}).result(limit())
             assert keeper.consumers() == {"name": {1: 3}}
-            log.trim(1, 2).result(WAIT)
+            log.trim(1, 2).result(limit())
             assert log.offsets() == {0: Span(0, 0), 1: Span(2, 3)}
             with pytest.raises(OffsetOutOfRange):
                 log.read(1, 0)
             consumer.seek(1, 2)
-            assert consumer.get(WAIT).value == "three"
+            assert consumer.get(limit()).value == "three"
             assert log.offset_at(1, 0) == 2
-            log.forget_consumer("name").result(WAIT)
+            log.forget_consumer("name").result(limit())
             assert keeper.consumers() == {}
-            assert keeper.await_idle(WAIT)
+            assert keeper.await_idle(limit())
         with pytest.raises(StoreClosed):
             log.append("late")
 
@@ -63,7 +62,7 @@ def test_many_threads_append_and_one_follows(pair):
 
         def append(number: int) -> None:
             for at in range(50):
-                keeper.append((number, at)).result(WAIT)
+                keeper.append((number, at)).result(limit())
 
         threads = [threading.Thread(target=append, args=(number,)) for number in range(4)]
         for thread in threads:

@@ -17,6 +17,7 @@ import pytest
 from handshake.secret import ClusterSecret
 from peermesh.cli.exits import ExitCode
 from peermesh.spark.java import java_problem, version_problem
+from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
@@ -516,7 +517,7 @@ def test_a_broker_of_modules_follows_its_file_and_ends_in_order(tmp_path: Path) 
             "- module one\n", "+ module two: cli_gateway:Printing\n", "two\n"
         }  # fmt: skip
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 128 + signal.SIGTERM
+        assert process.wait(limit()) == 128 + signal.SIGTERM
         assert process.stderr.read() == ""
     assert run("broker", "modules", str(tmp_path / "nothing.toml")).returncode == ExitCode.USAGE
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from peermesh.cli.exits import ExitCode
+from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
@@ -63,7 +64,7 @@ def broker(folder: Path) -> Iterator[tuple[str, int, int]]:
 @contextmanager
 def talk(port: int) -> Iterator[tuple[object, object]]:
     with (
-        socket.create_connection(("127.0.0.1", port), timeout=30) as line,
+        socket.create_connection(("127.0.0.1", port), timeout=limit()) as line,
         line.makefile("rw") as file,
     ):
 

@@ -14,6 +14,7 @@ from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
 from peermesh import Credentials, Endpoint
 from peermesh.cli.application import run
+from peermesh.testing.time_limits import limit
 
 SECRET = ClusterSecret(bytes(range(20)))
 LETTERS = SECRET.text().rpartition("-")[2]
@@ -100,7 +101,7 @@ def test_a_ticket_is_all_that_a_command_needs() -> None:
             )  # fmt: skip
             assert b"peermesh-secret-" not in process.stderr
             assert b"ps" in process.stderr, "it is warned of"
-            with trio.fail_after(60):
+            with trio.fail_after(limit(60)):
                 assert await subscriber.get() == ("t", 1)
             return process.returncode
 

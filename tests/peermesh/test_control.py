@@ -6,6 +6,7 @@ import trio
 
 from peermesh import Endpoint
 from peermesh.cli.control import CONTROL_TOPIC, Promoter
+from peermesh.testing.time_limits import limit
 
 
 async def test_who_asks_for_an_answer_where_none_can_be_ends_no_node(caplog):
@@ -16,7 +17,7 @@ async def test_who_asks_for_an_answer_where_none_can_be_ends_no_node(caplog):
             await asking.peer("127.0.0.1", port)
             for topic in ("<$>/answers", "answers"):
                 await asking.publish(CONTROL_TOPIC, ("table", False, topic))
-            _, answer = await answers.get(timeout=10)
+            _, answer = await answers.get(timeout=limit())
         assert answer == (False, f"node {node.node_id()} has no copy of table")
         assert "reserved" in caplog.text
         nursery.cancel_scope.cancel()

@@ -21,6 +21,7 @@ from peermesh.brokers import edge, qos2
 from peermesh.cli.application import run
 from peermesh.gateways import serve_webhdfs
 from peermesh.testing.links import open_link
+from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import WebHDFSClient
 from wire.errors import InsecureAddress
 
@@ -45,7 +46,6 @@ LISTENS = re.compile(r"network\.listen\(")
 SECRET = ClusterSecret(bytes(range(20)))
 EVERYWHERE = "0.0.0.0"
 LOOPBACK = "127.0.0.1"
-PATIENCE_SECONDS = 60
 TLS_ALERT = b"\x15"
 """The first byte of a record that says what is wrong."""
 
@@ -213,7 +213,7 @@ async def says_nothing_to_plain(port: int) -> None:
 
 
 async def test_an_edge_broker_serves_members_over_tls_and_nobody_else() -> None:
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(limit(60)):
         async with edge_host(LOOPBACK, credentials(), False) as host:
             await says_nothing_to_plain(host.registry_address[1])
             where = [host.registry_address]
@@ -234,7 +234,7 @@ async def test_an_edge_broker_serves_members_over_tls_and_nobody_else() -> None:
 
 
 async def test_lines_serve_members_over_tls_and_nobody_else() -> None:
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(limit(60)):
         async with lines(LOOPBACK, credentials(), False) as broker:
             await says_nothing_to_plain(broker.publisher_port)
             async with (
@@ -259,7 +259,7 @@ async def test_webhdfs_serves_members_over_tls_and_nobody_else() -> None:
             client.create("/file", b"some", overwrite=True)
             return client.open("/file")
 
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(limit(60)):
         async with Endpoint() as endpoint, endpoint.attach_master("files") as store:
             async with serve_webhdfs(store, credentials=credentials()) as gateway:
                 assert gateway.scheme == "https"
@@ -272,7 +272,7 @@ async def test_webhdfs_serves_members_over_tls_and_nobody_else() -> None:
 
 
 async def test_the_credentials_of_an_endpoint_serve_its_front_ends() -> None:
-    with trio.fail_after(PATIENCE_SECONDS):
+    with trio.fail_after(limit(60)):
         async with Endpoint(secret=SECRET) as endpoint:
             async with qos2.open_broker(endpoint, ports=qos2.Ports(EVERYWHERE, 0, 0)) as broker:
                 await says_nothing_to_plain(broker.consumer_port)

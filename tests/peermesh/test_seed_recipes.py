@@ -5,8 +5,7 @@ import unittest
 from collections.abc import Callable
 
 from peermesh import blocking as broker
-
-WAIT = 20.0  # Far more than anything here takes: what fails, fails with a text.
+from peermesh.testing.time_limits import limit
 
 # fmt: off
 
@@ -66,7 +65,7 @@ class Recipes(unittest.TestCase):
             done = threading.Event()
             c0.put("foo", "bar")
             c0.await_idle(lambda outcome: (told.append(bool(outcome)), done.set()))
-            self.assertTrue(done.wait(WAIT))
+            self.assertTrue(done.wait(limit()))
             self.assertEqual(told, [True])
 
         self.run_tri_setup(f)
@@ -86,7 +85,7 @@ class Recipes(unittest.TestCase):
             for thread in threads:
                 thread.start()
             for thread in threads:
-                thread.join(WAIT)
+                thread.join(limit())
             self.assertEqual(len(won), 1)
             self.assertEqual(m.get("u"), won[0])
 

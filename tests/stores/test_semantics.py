@@ -18,6 +18,7 @@ import trio
 
 from endpoint import Endpoint
 from endpoint.attaching import Backend
+from peermesh.testing.time_limits import limit
 from stores.actions import StepKind
 from stores.backends.sqlite import SQLiteBackend
 from stores.batch import Batch
@@ -283,8 +284,8 @@ async def sockets(_make_world, backend: str, role: str, path):
             middle.attach_clone("s") as near,
             attach_far("s") as far,
         ):
-            assert await near.await_idle()
-            assert await far.await_idle()
+            assert await near.await_idle(timeout=limit())
+            assert await far.await_idle(timeout=limit())
             stores = [master, near, far] if role == "master" else [master, far, near]
             yield Sockets(stores, role)
 
@@ -313,7 +314,7 @@ async def check(store: Cores | Sockets, number: int, case: Case, *, is_alone: bo
 @pytest.mark.parametrize("backend", ["Memory", "SQLite"])
 @pytest.mark.parametrize("way", [cores, sockets], ids=["cores", "sockets"])
 async def test_every_operation_on_every_type(way, backend, role, is_alone, make_world, tmp_path):
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with way(make_world, backend, role, tmp_path / "store.db") as store:
             wrong = [
                 await check(store, number, case, is_alone=is_alone)
@@ -340,7 +341,7 @@ LOOKUPS = [
 @pytest.mark.parametrize("role", ["master", "clone", "proxy"])
 @pytest.mark.parametrize("backend", ["Memory", "SQLite"])
 async def test_looking_into_every_type(role, backend, tmp_path):
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with sockets(None, backend, role, tmp_path / "store.db") as store:
             for key, (value, index, wanted) in enumerate(LOOKUPS):
                 receipt = await store.writer.put(key, value)

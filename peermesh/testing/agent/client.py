@@ -25,6 +25,7 @@ from peermesh.testing.disks import DiskFault, disturb
 from peermesh.testing.handles import NodeDown
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.processes import REAP_SECONDS
+from peermesh.testing.time_limits import limit
 from peermesh.testing.view import View
 from wire import errors
 from wire.errors import MeshError
@@ -33,16 +34,16 @@ from wire.identifiers import EndpointId
 RECEIVE_SIZE: Final = 65_536
 
 START_SECONDS: Final = 60.0
-"""How long an agent may take to start on a machine that has other things to do."""
+"""How long an agent may take to start on an idle machine."""
 
 END_SECONDS: Final = 10.0
-"""How long an agent may take to end in order, before it is killed."""
+"""How long an agent may take to end in order on an idle machine, before it is killed."""
 
 CANCEL_SECONDS: Final = 1.0
 """How long telling an agent may take that nobody waits any more; it may be stopped."""
 
 LAST_WORDS_SECONDS: Final = 2.0
-"""How long an agent that has closed its socket may take to write down why, before it is killed."""
+"""How long an agent that has closed its socket may take on an idle machine to write down why."""
 
 LAST_WORDS_SIZE: Final = 2_000
 """Characters of an agent's log that an error shows: a traceback."""
@@ -91,7 +92,7 @@ class AgentHost:
             task_status.started()
 
     async def _introduce(self) -> None:
-        with trio.move_on_after(START_SECONDS) as scope:
+        with trio.move_on_after(seconds := limit(START_SECONDS)) as scope:
             try:
                 node_id, _ = await self.call("node_id", (), ())
                 (own, shared), _ = await self.call("clock", (), ())
@@ -101,7 +102,7 @@ class AgentHost:
             # In the seconds of this process's own loop, which begin anywhere.
             self.clock_offset = shared - own + trio.current_time() - time.monotonic()
         if scope.cancelled_caught:
-            raise AgentFailed(f"an agent did not start within {START_SECONDS:g} s")
+            raise AgentFailed(f"an agent did not start within {seconds:.3g} s")
 
     async def _listen(self) -> None:
         """Read what the agent says, and bury it."""
@@ -145,7 +146,7 @@ class AgentHost:
     async def _bury(self) -> None:
         """See that the process is gone: one that failed may say why, the others are killed."""
         with suppress(subprocess.TimeoutExpired):
-            await trio.to_thread.run_sync(self.process.wait, LAST_WORDS_SECONDS)
+            await trio.to_thread.run_sync(self.process.wait, limit(LAST_WORDS_SECONDS))
         self.process.kill()
         await trio.to_thread.run_sync(self.process.wait, abandon_on_cancel=True)
         await trio.aclose_forcefully(self._stream)
@@ -162,7 +163,7 @@ class AgentHost:
                 await self._send(Call(number, method, arguments, met))
                 await event.wait()
         except trio.Cancelled:
-            with shielded("an agent to take word of a cancelled call", CANCEL_SECONDS):
+            with shielded("an agent to take word of a cancelled call", limit(CANCEL_SECONDS)):
                 await self._send(Cancel(number))
             raise
         finally:
@@ -236,7 +237,7 @@ class AgentHost:
 
     async def close(self) -> None:
         """Have the endpoint shut down, and then end the process."""
-        with trio.move_on_after(END_SECONDS):
+        with trio.move_on_after(limit(END_SECONDS)):
             with suppress(MeshError):  # if it has ended already
                 await self.call("shutdown", (), ())
         await self.kill()

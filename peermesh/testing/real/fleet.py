@@ -22,6 +22,7 @@ from endpoint.shielding import shielded
 from peermesh.testing.nurseries import open_serving_nursery
 from peermesh.testing.processes import REAP_SECONDS, Program, ProgramEnded
 from peermesh.testing.real.worker import Assignment
+from peermesh.testing.time_limits import limit
 
 PATIENCE_SECONDS: Final = 60.0
 """How long a truth may take to come about, on a machine with other things to do. What takes longer
@@ -224,7 +225,7 @@ class Fleet:
             raise Violation(f"{name} has {invented[0]}, which nobody has asked for like this")
 
     async def _table(self, worker: Worker) -> dict[str, str]:
-        idle = await worker.ask("idle", timeout=PATIENCE_SECONDS)
+        idle = await worker.ask("idle", timeout=limit(PATIENCE_SECONDS))
         if not idle.get("reached"):
             reason = idle.get("reason") or idle.get("text")
             raise Violation(f"{worker.name} does not become idle: {reason}")
@@ -238,10 +239,10 @@ class Fleet:
 @contextmanager
 def patience(text: str) -> Iterator[None]:
     """Wait for a truth as long as is sensible; then ``text`` says what does not happen."""
-    with trio.move_on_after(PATIENCE_SECONDS) as scope:
+    with trio.move_on_after(seconds := limit(PATIENCE_SECONDS)) as scope:
         yield
     if scope.cancelled_caught:
-        raise Violation(f"{text}, for {PATIENCE_SECONDS:g} s")
+        raise Violation(f"{text}, for {seconds:.3g} s")
 
 
 def unwrapped(command: list[str]) -> list[str]:

@@ -21,7 +21,6 @@ from peermesh.demo.stage import free_ports
 ROOT = Path(__file__).parents[3]
 
 
-@pytest.mark.timeout(300)
 def test_a_driver_that_does_not_stay_alive_ends_the_demo_with_its_last_words(tmp_path):
     pytest.importorskip("pyspark")
     events, work = tmp_path / "events", tmp_path / "work"

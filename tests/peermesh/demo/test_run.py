@@ -23,14 +23,13 @@ from peermesh.demo.sessions import PROCESSES, session_members
 from peermesh.demo.tally import Tally, compare
 from peermesh.demo.times import window_of
 from peermesh.demo.viewer import read_table
+from peermesh.testing.time_limits import limit
 from tests.secrecy.planted import plant
 
-GONE_SECONDS_MAX = 60
 ROLES = {"store-a", "store-b", "keeper", "sensor", "driver", "viewer"}
 
 pytestmark = [
     pytest.mark.spark,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(not PROCESSES.is_dir(), reason="sessions are read from /proc"),
 ]
 
@@ -123,8 +122,8 @@ def roles_at_work(run, event: str) -> list[int]:
 
 
 def wait_until_gone(descriptors: list[int]) -> bool:
-    """Wait for the ends of processes; false if one of them is still there after a minute."""
-    return all(select.select([each], [], [], GONE_SECONDS_MAX)[0] for each in descriptors)
+    """Wait for the ends of processes; false if one of them is still there after a long time."""
+    return all(select.select([each], [], [], limit(60))[0] for each in descriptors)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.recorded import recorded
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 LINES = 53_615
 

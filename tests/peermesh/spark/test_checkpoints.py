@@ -16,7 +16,7 @@ import pytest
 
 from peermesh import blocking
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 pyspark = pytest.importorskip("pyspark")
 

@@ -20,6 +20,7 @@ from peermesh.blocking import serve_webhdfs
 from peermesh.spark import plain_cbor
 from peermesh.spark.delivery import build
 from peermesh.spark.records import is_reserved
+from peermesh.testing.time_limits import limit
 
 LEAVES = (
     st.none() | st.booleans() | st.integers(-(2**64), 2**64 - 1) | st.floats() | st.text()
@@ -110,9 +111,9 @@ with blocking.Endpoint(forwarding=False) as endpoint:
     assert endpoint.peer("127.0.0.1", int(sys.argv[2]))
     log = endpoint.attach_log_proxy("orders")
     print([(entry.key, entry.value) for entry in log.read(0, 0)])
-    print(log.append({"from": "zip"}).result(timeout=30).offset)
+    print(log.append({"from": "zip"}).result(timeout=600).offset)
     with endpoint.attach_clone("table") as store:
-        assert store.await_idle()
+        assert store.await_idle(timeout=600)
         print(store.get("a"))
 """
 
@@ -120,8 +121,8 @@ with blocking.Endpoint(forwarding=False) as endpoint:
 def test_a_process_with_nothing_but_the_zip_reads_and_writes(package, mesh):
     endpoint, peers = mesh
     log = endpoint.attach_log("orders")
-    log.append({"n": 1, "at": 2.5, "big": 1 << 62}, key="k").result(timeout=30)
-    endpoint.attach_master("table").put("a", (1, "two", b"three")).result(30)
+    log.append({"n": 1, "at": 2.5, "big": 1 << 62}, key="k").result(timeout=limit())
+    endpoint.attach_master("table").put("a", (1, "two", b"three")).result(limit())
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
     port = peers.rpartition(":")[2]
     found = subprocess.run(
@@ -203,7 +204,6 @@ def by_archive(package, folder):
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("deliver", "executors", "is_killed"), [(by_py_files, 2, True), (by_archive, 1, False)]
 )
@@ -217,7 +217,7 @@ def test_a_cluster_gets_the_mesh_with_the_job_and_loses_an_executor_without_harm
 
     place, delivery = deliver(package, tmp_path)
     endpoint, peers = mesh
-    endpoint.attach_log("orders").append_batch(list(range(20))).result(timeout=30)
+    endpoint.attach_log("orders").append_batch(list(range(20))).result(timeout=limit())
     store = endpoint.attach_master("table")
     home = link_home(tmp_path / "home")
     environment = {

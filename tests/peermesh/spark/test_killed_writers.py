@@ -33,7 +33,7 @@ def dying(change):
             os.kill(os.getpid(), signal.SIGKILL)
         left[0] -= 1
         receipt = change(*arguments, **options)
-        receipt.result(60)  # it has happened: nothing of the next step has
+        receipt.result(600)  # it has happened: nothing of the next step has
         return receipt
     return step
 

@@ -10,6 +10,7 @@ import pytest
 from peermesh import Batch
 from peermesh.spark import JobFenced, Ledger, ReplayConflict, fingerprint
 from peermesh.spark.records import is_reserved
+from peermesh.testing.time_limits import limit
 from wire.errors import InvalidData
 
 
@@ -112,5 +113,5 @@ def test_a_fingerprint_changes_with_code_configuration_and_input(tmp_path):
 
 def test_keys_of_the_ledger_can_be_told_from_a_users(store):
     Ledger(store, "count").work("f").done("unit")
-    store.put(("peermesh", "mine"), 1).result(30)
+    store.put(("peermesh", "mine"), 1).result(limit())
     assert [key for key, _ in store.items() if not is_reserved(key)] == [("peermesh", "mine")]

@@ -15,6 +15,7 @@ from peermesh.spark.options import Writing
 from peermesh.spark.progress import TOPIC, JobOverview, Progress, overview, summarize
 from peermesh.spark.publication import publish_in_store
 from peermesh.spark.records import RESERVED, progress_key
+from peermesh.testing.time_limits import limit
 
 REPORT = {
     "id": "1-2-3", "name": None, "batchId": 4, "numInputRows": 10, "batchDuration": 500,
@@ -62,7 +63,7 @@ def store(mesh):
         for unit in range(3):
             Ledger(master, "score").work("f").done(unit)
         publish_in_store(master, "id", 2, [("a", 1)], Writing.UPSERT, 30)
-        master.put(progress_key("count", "q"), report().to_value()).result(30)
+        master.put(progress_key("count", "q"), report().to_value()).result(limit())
         publish_in_store(master, "\x1b[2J", 1, [("b", 1)], Writing.UPSERT, 30)
         yield master
 
@@ -115,13 +116,13 @@ def test_progress_is_watched_live(mesh):
         assert process.stderr is not None
         try:
             assert process.stderr.readline() == "watching count\n"
-            endpoint.await_peer(endpoint.peers()[0].node_id)
+            endpoint.await_peer(endpoint.peers()[0].node_id, timeout=limit())
             endpoint.publish(TOPIC + "counting", replace(report(), job="counting").to_value())
             named = replace(report(), query="q\x1b[31m")
             endpoint.publish(TOPIC + "count", named.to_value())
             ended = replace(report(), state="\x1b[2J", reason="a\nb")
             endpoint.publish(TOPIC + "count", ended.to_value())
-            output, _ = process.communicate(timeout=60)
+            output, _ = process.communicate(timeout=limit(60))
         finally:
             process.kill()
     first = replace(report(), query='"q\\u001b[31m"').line()

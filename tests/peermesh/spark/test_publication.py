@@ -17,6 +17,7 @@ from peermesh.spark.records import (
     staged_key,
     write_mark,
 )
+from peermesh.testing.time_limits import limit
 from wire.errors import GuardFailed, InvalidData
 
 UPSERT, APPEND = Writing.UPSERT, Writing.APPEND
@@ -66,15 +67,15 @@ def test_a_large_batch_is_published_once_and_leaves_nothing_behind(store):
 def test_what_was_decided_on_is_completed_whatever_a_replay_brings(store):
     pieces = [((("a", 1)), ("b", 1)), (("c", 1),)]
     for number, piece in enumerate(pieces):
-        store.put(staged_key("q", "t", number), piece).result(30)
-    store.put(sink_key("q"), write_mark(Mark(7, "t", 1, 2))).result(30)
+        store.put(staged_key("q", "t", number), piece).result(limit())
+    store.put(sink_key("q"), write_mark(Mark(7, "t", 1, 2))).result(limit())
     assert not publish(store, 7, [("other", 1)])
     assert content(store) == {"c": 1}
     assert read_mark(store.get(sink_key("q"))) == Mark(7)
 
 
 def test_what_was_staged_and_not_decided_on_is_swept(store):
-    store.put(staged_key("q", "dead", 0), (("x", 1),)).result(30)
+    store.put(staged_key("q", "dead", 0), (("x", 1),)).result(limit())
     assert publish(store, 0, [("a", 1)])
     assert content(store) == {"a": 1}
     assert leftovers(store) == []
@@ -112,7 +113,7 @@ def test_a_batch_is_appended_to_a_log_once(mesh):
 def test_rows_with_topics_are_spread_over_partitions_as_others_spread_them(mesh):
     log = mesh[0].attach_log("out", partitions=3)
     rows = [(f"topic{number % 20}", number) for number in range(6_000)]
-    homes = {topic: log.append("first", topic).result(30).partition for topic, _ in rows[:20]}
+    homes = {topic: log.append("first", topic).result(limit()).partition for topic, _ in rows[:20]}
     # Somebody was killed when some partitions had the batch, and one had not.
     publish_in_log(log, "q", 0, [row for row in rows if homes[row[0]] != 1], 30)
     for batch in (0, 1, 1):

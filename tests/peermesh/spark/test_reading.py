@@ -7,13 +7,14 @@ import pytest
 from peermesh.spark.offsets import Range
 from peermesh.spark.options import End, Explicit, Instant
 from peermesh.spark.reading import READ_COUNT, DataLoss, LogReader
+from peermesh.testing.time_limits import limit
 
 
 @pytest.fixture
 def log(mesh):
     """Give a log of two partitions, with ten entries in the first."""
     keeper = mesh[0].attach_log("orders", partitions=2)
-    keeper.append_batch(list(range(10)), partition=0).result(timeout=30)
+    keeper.append_batch(list(range(10)), partition=0).result(timeout=limit())
     return keeper
 
 
@@ -27,8 +28,8 @@ def offsets(log, wanted, **options):
 
 def test_places_are_found_in_every_partition(log):
     between = log.read(0, 9)[0].timestamp_ns + 1
-    log.append_batch(["late"], partition=0).result(timeout=30)
-    log.trim(0, 3).result(timeout=30)
+    log.append_batch(["late"], partition=0).result(timeout=limit())
+    log.trim(0, 3).result(timeout=limit())
     found = reader(log)
     assert found.resolve(End.EARLIEST, End.EARLIEST) == {0: 3, 1: 0}
     assert found.resolve(End.LATEST, End.EARLIEST) == {0: 11, 1: 0}
@@ -65,13 +66,13 @@ def test_where_there_is_nothing_it_waits_at_the_keeper_and_does_not_ask_again(lo
 
 def test_a_task_reads_exactly_its_range_over_many_answers(log):
     for _ in range(3):
-        log.append_batch([0] * 4_000, partition=1).result(timeout=30)
+        log.append_batch([0] * 4_000, partition=1).result(timeout=limit())
     assert offsets(log, Range(1, 5, 11_999)) == list(range(5, 11_999))
     assert READ_COUNT < 11_999
 
 
 def test_what_retention_took_is_named_or_skipped(log):
-    log.trim(0, 6).result(timeout=30)
+    log.trim(0, 6).result(timeout=limit())
     for act in (
         lambda: reader(log).plan({0: 2, 1: 0}, {0: 10, 1: 0}),
         lambda: reader(log).next_end({0: 2, 1: 0}, None, None, 30),

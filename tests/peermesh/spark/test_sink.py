@@ -11,15 +11,20 @@ import pytest
 
 from peermesh.spark import Ledger, upsert_batch
 from peermesh.spark.records import is_reserved
+from peermesh.testing.time_limits import limit
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
 def table(mesh):
     """Give the master of a store, and what to tell Spark about it."""
     endpoint, peers = mesh
-    return endpoint.attach_master("table"), {"peers": peers, "store": "table", "patience": "30"}
+    return endpoint.attach_master("table"), {
+        "peers": peers,
+        "store": "table",
+        "patience": str(limit(60)),
+    }
 
 
 @pytest.fixture
@@ -29,7 +34,7 @@ def orders(mesh):
     log = endpoint.attach_log("orders", partitions=2)
     for partition in (0, 1):
         values = [{"customer": f"c{number % 3}", "n": number} for number in range(30)]
-        log.append_batch(values, partition=partition).result(timeout=30)
+        log.append_batch(values, partition=partition).result(timeout=limit())
     options = {"peers": peers, "log": "orders", "maxOffsetsPerTrigger": "30"}
     return log, {**options, "valueSchema": "customer STRING, n INT, missing DOUBLE"}
 
@@ -102,9 +107,9 @@ def test_a_stream_is_written_to_a_store_once_though_batches_are_repeated(
             )
             finish(sink, tmp_path)
             forget_last_commit(tmp_path)
-        store.put("end", 1).result(30)
+        store.put("end", 1).result(limit())
         while not events or events[-1].key != "end":
-            events.append(found.get(timeout=30))
+            events.append(found.get(timeout=limit()))
     assert content(store) == {"end": 1} | {
         (partition, offset): {"customer": f"c{offset % 3}", "n": offset, "missing": None}
         for partition in (0, 1)
@@ -120,7 +125,7 @@ def test_a_sink_that_is_killed_at_each_step_of_its_commit_publishes_once(
 
     endpoint, peers = mesh
     store, options = table
-    endpoint.attach_log("numbers").append_batch(list(range(1_500))).result(timeout=30)
+    endpoint.attach_log("numbers").append_batch(list(range(1_500))).result(timeout=limit())
     commits = tmp_path / "commits"
     commits.mkdir()
     spark.dataSource.register(dying_source(commits))
@@ -160,7 +165,7 @@ def test_a_query_in_update_mode_upserts_and_a_store_is_a_table(
     )
     finish(writer, tmp_path)
     assert content(store) == {"c0": 20, "c1": 20, "c2": 20}
-    store.put(7, "seven").result(30)
+    store.put(7, "seven").result(limit())
     entries = spark.read.format("peermesh").options(**options).load()
     assert sorted(tuple(row) for row in entries.select("key", "value").collect()) == [
         ("7", "seven"), ("c0", "20"), ("c1", "20"), ("c2", "20"),
@@ -251,7 +256,7 @@ def test_a_ledger_counts_each_row_once_though_the_driver_is_killed_before_spark_
     assert store.get("rows") == 60
     assert not (tmp_path / "checkpoint" / "commits" / "1").exists()
     log, options = orders
-    log.append_batch([{"n": number} for number in range(5)], partition=0).result(timeout=30)
+    log.append_batch([{"n": number} for number in range(5)], partition=0).result(timeout=limit())
     namespace = {}
     exec(JOB, namespace)
     frame = spark.readStream.format("peermesh").options(**options).load()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -20,9 +19,11 @@ from peermesh.demo.recount import recount
 from peermesh.demo.tally import compare
 from peermesh.demo.viewer import read_table
 from peermesh.spark.progress import Progress, overview
+from peermesh.testing.time_limits import limit
+from tests.ports import free_port
 from tests.recorded import recorded
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.spark
 
 
 def rows(frame):
@@ -32,13 +33,7 @@ def rows(frame):
 def fill(log, first, count):
     for partition in range(log.partition_count()):
         values = [{"n": number} for number in range(first, first + count)]
-        log.append_batch(values, partition=partition).result(timeout=30)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+        log.append_batch(values, partition=partition).result(timeout=limit())
 
 
 class Seen:
@@ -56,7 +51,7 @@ class Seen:
 
     def wait(self, count):
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self.values) >= count, timeout=100)
+            assert self._changed.wait_for(lambda: len(self.values) >= count, timeout=limit(100))
 
 
 @pytest.fixture
@@ -64,7 +59,7 @@ def orders(mesh):
     """Give a log of two partitions, and what to tell the source about it."""
     endpoint, peers = mesh
     log = endpoint.attach_log("orders", partitions=2)
-    return log, {"peers": peers, "log": "orders", "patience": "30"}
+    return log, {"peers": peers, "log": "orders", "patience": str(limit(60))}
 
 
 class Stream:
@@ -94,9 +89,9 @@ def stream(spark, orders, tmp_path, finish):
 def test_a_range_of_a_log_is_a_table_with_typed_columns(spark, orders):
     log, options = orders
     before = datetime.now(UTC)
-    log.append("text", key="news/today", partition=0).result(timeout=30)
-    log.append(b"bytes", partition=1).result(timeout=30)
-    log.append({"n": 7, "tags": ["a"]}, partition=1).result(timeout=30)
+    log.append("text", key="news/today", partition=0).result(timeout=limit())
+    log.append(b"bytes", partition=1).result(timeout=limit())
+    log.append({"n": 7, "tags": ["a"]}, partition=1).result(timeout=limit())
     read = spark.read.format("peermesh").options(**options)
     frame = read.load()
     assert dict(frame.dtypes) == {
@@ -131,14 +126,14 @@ def test_a_listener_tells_the_mesh_what_a_stream_does(spark, stream, orders, mes
         host, port = mesh[1].split(":")
         heard = observer.subscribe("spark/progress/")
         observer.peer(host, int(port))
-        mesh[0].await_peer(observer.node_id())
+        mesh[0].await_peer(observer.node_id(), timeout=limit())
         listener = MeshListener(mesh[0], "count", store)
         spark.streams.addListener(listener)
         try:
             stream.run(maxOffsetsPerTrigger="6")
             found = []
             while not found or found[-1].state == "running" or found[-1].state == "started":
-                found.append(Progress.of(heard.get(timeout=60)[1]))
+                found.append(Progress.of(heard.get(timeout=limit(60))[1]))
         finally:
             spark.streams.removeListener(listener)
         batches = [progress for progress in found if progress.rows]
@@ -169,7 +164,7 @@ def test_values_are_columns_of_a_schema_and_what_does_not_fit_is_null(spark, ord
     table = {"n": 1, "price": 2, "who": "ü", "at": when, "tags": ["a"], "more": {"x": 1}}
     text = json.dumps({**table, "at": when.isoformat()})
     values = [table, text, text.encode(), {"n": 1 << 40, "tags": "a"}, "no JSON", None]
-    log.append_batch(values, partition=0).result(timeout=30)
+    log.append_batch(values, partition=0).result(timeout=limit())
     frame = spark.read.format("peermesh").options(**options, valueSchema=schema).load()
     found = [row.value for row in frame.orderBy("offset").collect()]
     at = when.replace(microsecond=678)
@@ -187,7 +182,7 @@ def test_a_stopped_job_that_retention_overtook_is_told_or_skips(stream, orders):
     fill(log, 0, 5)
     stream.run()
     fill(log, 5, 5)
-    log.trim(1, 8).result(timeout=30)
+    log.trim(1, 8).result(timeout=limit())
     with pytest.raises(StreamingQueryException, match=r"partition 1: the entries 5 to 7 are gone"):
         stream.run()
     stream.run(failOnDataLoss="false")
@@ -229,7 +224,7 @@ def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_a_follower_
         for port in ports:
             writer.peer("127.0.0.1", port, 0.5, timeout=0.1)
         log = writer.attach_log_proxy("orders", patience=60)
-        log.append_batch([0, 1]).result(timeout=60)
+        log.append_batch([0, 1]).result(timeout=limit(60))
         source = spark.readStream.format("peermesh").options(**options).load()
         query = (
             source.writeStream.foreachBatch(seen.take)
@@ -240,15 +235,15 @@ def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_a_follower_
             seen.wait(2)
             keeper.kill()
             keeper = Keeper(ports[0], tmp_path / "a.db")
-            log.append_batch([2, 3]).result(timeout=60)
+            log.append_batch([2, 3]).result(timeout=limit(60))
             seen.wait(4)
             heir.listen("127.0.0.1", ports[1])
             heir.peer("127.0.0.1", ports[0])
             copy = heir.attach_log_clone("orders", Backend.SQLite, path=tmp_path / "b.db")
-            assert copy.await_idle(timeout=60)
+            assert copy.await_idle(timeout=limit(60))
             keeper.kill()
             copy.promote(force=True)
-            log.append_batch([4, 5]).result(timeout=60)
+            log.append_batch([4, 5]).result(timeout=limit(60))
             seen.wait(6)
             assert query.exception() is None
             assert log.committed("job")  # as of the batch before the last one
@@ -278,7 +273,7 @@ def test_a_recorded_day_twice_is_counted_by_windows_though_spark_is_stopped(spar
     for copy in range(2):
         values = [event.to_value(copy, shift) for event in events]
         for at in range(0, len(values), 1_000):
-            log.append_batch(values[at : at + 1_000]).result(timeout=30)
+            log.append_batch(values[at : at + 1_000]).result(timeout=limit())
         query = counts.start(spark, upsert_batch(store, "window", "key", value_column="count"))
         query.processAllAvailable()
         query.stop()

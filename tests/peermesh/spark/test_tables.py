@@ -10,6 +10,7 @@ from peermesh.spark.filters import KeyFilter
 from peermesh.spark.joining import join, leave
 from peermesh.spark.options import read_address
 from peermesh.spark.tables import read_table
+from peermesh.testing.time_limits import limit
 from wire.errors import RequestTimeout, StaleData
 
 EVERYTHING = KeyFilter()
@@ -20,7 +21,7 @@ LARGE = 200_000
 
 @pytest.fixture
 def membership(mesh):
-    yield join(read_address({"peers": mesh[1], "patience": "30"}))
+    yield join(read_address({"peers": mesh[1], "patience": str(limit(60))}))
     leave()
 
 
@@ -33,7 +34,7 @@ def test_keys_that_are_named_are_looked_up_and_no_copy_is_made(mesh, membership)
     with mesh[0].attach_master("table") as store:
         store.put("a", 1)
         store.put(7, "seven")
-        store.put(("b", 1), 2).result(30)
+        store.put(("b", 1), 2).result(limit())
         wanted = KeyFilter().with_keys(["7", "a", "missing", '["b", 1]'])
         assert read(membership, "table", wanted) == {7: "seven", "a": 1, ("b", 1): 2}
         assert read(membership, "table", KeyFilter().with_prefix("a")) == {"a": 1}
@@ -42,7 +43,7 @@ def test_keys_that_are_named_are_looked_up_and_no_copy_is_made(mesh, membership)
 
 def test_a_table_has_all_that_was_written_when_it_was_planned_or_nothing(mesh, membership):
     with mesh[0].attach_master("table") as store:
-        store.put("n", 1).result(30)
+        store.put("n", 1).result(limit())
         assert read(membership, "table") == {"n": 1}
         later = membership.revision("table") + 1
         with pytest.raises(StaleData):  # after five seconds: this is what a replica lags behind
@@ -67,7 +68,7 @@ class Meddled:
     def scan(self, **options):
         page = self._reader.scan(**options)
         changes = Batch().increment("a").increment("z")
-        self._store.batch(changes).result(30)
+        self._store.batch(changes).result(limit())
         return page
 
     def copy(self, name):
@@ -77,9 +78,9 @@ class Meddled:
 
 def test_a_table_that_changes_while_it_is_read_is_of_one_moment(mesh, membership):
     with mesh[0].attach_master("table") as store:
-        store.batch(Batch().put("a", 0).put("z", 0)).result(30)
+        store.batch(Batch().put("a", 0).put("z", 0)).result(limit())
         for number in range(4):
-            store.put(f"large{number}", bytes(LARGE)).result(30)
+            store.put(f"large{number}", bytes(LARGE)).result(limit())
         quiet = read(membership, "table")
         assert len(quiet) == 6
         meddled = Meddled(membership, store)

@@ -19,6 +19,7 @@ from peermesh.testing.handles import NodeDown
 from peermesh.testing.leaks import LeakError
 from peermesh.testing.nurseries import open_quiet_nursery
 from peermesh.testing.shapes import UnknownShape
+from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.log.partitions import Span
 from stores.log.runs import Position
@@ -85,14 +86,14 @@ async def test_a_store_is_watched_promoted_and_verified(cluster):
     assert (await clone.entry("k")).revision == first
     assert await clone.entry("none") is None
     async with await clone.watch(prefix="k") as watch:
-        assert (await watch.get(timeout=60)).value == 1
-        assert await watch.get(timeout=60) == Bookmark(first)
+        assert (await watch.get(timeout=limit(60))).value == 1
+        assert await watch.get(timeout=limit(60)) == Bookmark(first)
         second = await (await clone.compare_and_set("k", 2, first)).applied()
         with pytest.raises(GuardFailed):
             await (await clone.compare_and_set("k", 3, first)).applied()
         choice = Batch().if_value("k", 1).put("k", 9).otherwise().put("else", True)
         await (await clone.batch(choice)).applied()
-        commit = await watch.get(timeout=60)
+        commit = await watch.get(timeout=limit(60))
         assert (commit.revision, commit.writer) == (second, b.node_id())
         assert [(each.kind.value, each.entry.value) for each in commit.changes] == [("put", 2)]
     assert await clone.get("else") is True
@@ -119,7 +120,7 @@ async def test_a_log_is_kept_and_followed(cluster):
         appended = await copy.append_batch(("a", "b"), partition=1)
         assert await appended.applied() == Position(1, 0)
         await reader.publish("/w/x", "c")
-        (collected,) = await log.read(0, 0, timeout=60)
+        (collected,) = await log.read(0, 0, timeout=limit(60))
         assert (collected.key, collected.value) == ("/w/x", "c")
         assert await pair.await_converged()
         assert [each.value for each in await copy.read(1, 0)] == ["a", "b"]
@@ -251,7 +252,9 @@ async def test_a_paused_process_does_not_answer_until_it_goes_on(cluster):
     a, b, c = line
     await b.pause()
     messages = await c.subscribe("/x")
-    assert await line.await_converged(timeout=60), "the others are connected by nobody, and agree"
+    assert await line.await_converged(timeout=limit(60)), (
+        "the others are connected by nobody, and agree"
+    )
     with pytest.raises(NodeDown, match="node b is paused: restart"):
         await b.peers()
     await b.resume()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from peermesh.testing.time_limits import limit
+
 ROOT = Path(__file__).parents[3]
 
 Pytest = Callable[..., str]
@@ -30,7 +32,7 @@ def user_pytest(tmp_path) -> Pytest:
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             capture_output=True,
             text=True,
-            timeout=100,
+            timeout=limit(100),
             check=False,
         )
         return done.stdout + done.stderr
@@ -69,7 +71,7 @@ def test_plain(blocking_cluster):
     with b.subscribe("/x") as messages:
         assert star.await_converged()
         c.publish("/x", {"k": 1}, to=b)
-        assert messages.get(timeout=60) == ("/x", {"k": 1})
+        assert messages.get(timeout=600) == ("/x", {"k": 1})
     store = a.attach_master("s")
     b.attach_clone("s").put("k", 1).applied()
     assert store.get("k") == 1
@@ -193,11 +195,13 @@ def test_a_test_that_hangs_and_is_stopped_shows_its_cluster_too(user_pytest):
     pytest.importorskip("pytest_timeout")
     text = user_pytest(
         """
+import signal
 import pytest, trio
 @pytest.mark.trio
-@pytest.mark.timeout(3)
+@pytest.mark.timeout(1_000)
 async def test_hangs(cluster):
     await cluster(2)
+    signal.raise_signal(signal.SIGALRM)  # as pytest-timeout does in the end
     await trio.sleep_forever()
 """
     )

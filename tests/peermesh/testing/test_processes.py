@@ -11,6 +11,7 @@ import trio
 import trio.testing
 
 from peermesh.testing.processes import ProgramEnded, open_program
+from peermesh.testing.time_limits import limit
 
 ECHO = "import sys\nfor line in sys.stdin: print(line.strip()[::-1], flush=True)"
 COMMAND = [sys.executable, "-c", ECHO]
@@ -89,7 +90,7 @@ async def test_a_program_that_ends_by_itself_is_told_with_its_code():
     async with open_program([sys.executable, "-c", "import sys; sys.exit(7)"]) as program:
         with pytest.raises(ProgramEnded):
             await program.hear()
-        with trio.fail_after(30):
+        with trio.fail_after(limit()):
             while program.is_running:
                 await trio.lowlevel.checkpoint()
         assert await program.kill() == 7

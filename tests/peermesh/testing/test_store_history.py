@@ -16,9 +16,9 @@ from peermesh import Backend, Batch, Change, Endpoint, Store
 from peermesh.testing.checkers import linearizable, one_winner, prefix_consistent
 from peermesh.testing.history import History
 from peermesh.testing.observations import Commit
+from peermesh.testing.time_limits import limit
 from wire.errors import GuardFailed
 
-LIMIT = 60.0
 KEYS = ("x", "y")
 LAST_KEY = "the last"
 TURNS = 40
@@ -104,7 +104,7 @@ class Run:
 async def test_the_master_is_linearizable_and_clones_show_prefixes_of_it(
     backend: str, tmp_path: Path
 ) -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit(60)):
         async with AsyncExitStack() as stack:
             left, middle, right = [await stack.enter_async_context(Endpoint()) for _ in range(3)]
             assert await middle.peer("127.0.0.1", await left.listen())

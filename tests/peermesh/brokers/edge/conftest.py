@@ -23,9 +23,8 @@ from peermesh.brokers.edge import (
     Subscriber,
     open_edge_broker,
 )
-
-WAIT = 20
-"""Seconds after which something that should happen soon has failed to."""
+from peermesh.testing.time_limits import limit
+from tests.ports import free_port
 
 
 class World:
@@ -53,23 +52,23 @@ class World:
     async def members(self, path: str, *clients) -> None:
         """Wait until just these are registered there."""
         wanted = sorted(client.id.hex() for client in clients)
-        with trio.fail_after(WAIT):
+        with trio.fail_after(limit()):
             while await self.registry.children(path) != wanted:
                 await trio.lowlevel.checkpoint()
 
 
 @asynccontextmanager
 async def _world(**options) -> AsyncIterator[World]:
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with open_edge_broker(options=Options(**options)) as host:
             async with RemoteRegistry([host.registry_address]) as registry:
                 await host.broker.active()
                 yield World(host, registry)
 
 
-async def _until(is_true: Callable[[], object], timeout: float = WAIT) -> None:
+async def _until(is_true: Callable[[], object], timeout: float | None = None) -> None:
     """Wait for a truth."""
-    with trio.fail_after(timeout):
+    with trio.fail_after(limit() if timeout is None else timeout):
         while not is_true():
             # Real time: what is waited for happens in sockets.
             with trio.move_on_after(0.01):
@@ -77,13 +76,12 @@ async def _until(is_true: Callable[[], object], timeout: float = WAIT) -> None:
 
 
 async def _take(subscriber: Subscriber, count: int) -> list[tuple[str, object]]:
-    return [await subscriber.get(WAIT) for _ in range(count)]
+    return [await subscriber.get(limit()) for _ in range(count)]
 
 
 class Kit:
     """What the tests use."""
 
-    WAIT = WAIT
     world = staticmethod(_world)
     until = staticmethod(_until)
     take = staticmethod(_take)
@@ -101,7 +99,7 @@ class ZooKeeper:
     """A server in a process of its own."""
 
     def __init__(self, folder: Path, jars: Path) -> None:
-        self.port = _free_port()
+        self.port = free_port()
         self.hosts = f"127.0.0.1:{self.port}"
         self._folder = folder
         self._jars = jars
@@ -123,7 +121,7 @@ class ZooKeeper:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + limit(60)
         while not _answers(self.port):
             assert self._process.poll() is None, "ZooKeeper ended at once"
             assert time.monotonic() < deadline, "ZooKeeper does not answer"
@@ -137,12 +135,6 @@ class ZooKeeper:
         """Lose all data, between a kill and a start."""
         for path in self._folder.glob("version-2/*"):
             path.unlink()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def _answers(port: int) -> bool:
@@ -172,11 +164,11 @@ def zookeeper(
     server.kill()
 
 
-@pytest.fixture
-def free_port() -> int:
-    return _free_port()
+@pytest.fixture(name="free_port")
+def one_port() -> int:
+    return free_port()
 
 
 @pytest.fixture
 def free_ports() -> Callable[[int], list[int]]:
-    return lambda count: [_free_port() for _ in range(count)]
+    return lambda count: [free_port() for _ in range(count)]

@@ -6,17 +6,18 @@ import pytest
 
 from peermesh.brokers.edge import EdgeClosed, RegistryError
 from peermesh.brokers.edge.blocking import Broker, Publisher, Subscriber, Where
+from peermesh.testing.time_limits import limit
 
 
 def test_threads_publish_and_subscribe():
     with Broker() as broker:
         broker.active()
         with Publisher(broker.registry) as publisher, Subscriber(broker.registry) as reader:
-            assert reader.subscribe("a", timeout=20)
+            assert reader.subscribe("a", timeout=limit())
             publisher.send("a", 0)
             publisher.send_batch("a", range(1, 100))
-            assert publisher.flush(20)
-            assert [reader.get(timeout=20)[1] for _ in range(100)] == list(range(100))
+            assert publisher.flush(limit())
+            assert [reader.get(timeout=limit())[1] for _ in range(100)] == list(range(100))
             assert reader.poll() == []
             with pytest.raises(TimeoutError, match="no message within"):
                 reader.get(timeout=0.01)

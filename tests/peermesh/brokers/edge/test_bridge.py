@@ -13,17 +13,18 @@ from peermesh.brokers.edge import (
     Subscriber,
     open_edge_broker,
 )
+from peermesh.testing.time_limits import limit
 
 
 async def test_topics_go_to_the_mesh_and_come_from_it_and_do_not_circle(kit):
     options = Options(bridged=Bridged(to_mesh=("up/", "both/"), from_mesh=("down/", "both/")))
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with Endpoint() as joined, Endpoint() as far:
             await far.peer("127.0.0.1", await joined.listen())
             with far.subscribe("") as mesh:
-                await joined.await_peer(far.node_id())
+                await joined.await_peer(far.node_id(), timeout=limit())
                 async with open_edge_broker(joined, options=options) as host:
-                    await far.await_peer(joined.node_id())
+                    await far.await_peer(joined.node_id(), timeout=limit())
                     await host.broker.active()
                     async with RemoteRegistry([host.registry_address]) as registry:
                         async with Publisher(registry) as publisher, Subscriber(registry) as reader:
@@ -37,11 +38,11 @@ async def test_topics_go_to_the_mesh_and_come_from_it_and_do_not_circle(kit):
                                 await far.publish("down/a", number)
                                 await far.publish("both/a", ("mesh", number))
                             edge = await kit.take(reader, 1000)
-                            outside = [await mesh.get(kit.WAIT) for _ in range(400)]
+                            outside = [await mesh.get(limit()) for _ in range(400)]
                             await far.publish("down/a", "last")
-                            assert await reader.get(kit.WAIT) == ("down/a", "last")
+                            assert await reader.get(limit()) == ("down/a", "last")
                             await publisher.send("up/a", "last")
-                            assert await mesh.get(kit.WAIT) == ("up/a", "last")
+                            assert await mesh.get(limit()) == ("up/a", "last")
 
     numbers = list(range(200))
     assert [data for topic, data in edge if topic == "private"] == numbers

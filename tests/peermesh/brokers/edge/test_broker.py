@@ -17,6 +17,7 @@ from peermesh.brokers.edge import (
 from peermesh.brokers.edge.tree import parse_addresses
 from peermesh.testing.faults import Reset
 from peermesh.testing.links import open_link
+from peermesh.testing.time_limits import limit
 from wire.errors import InvalidTopic
 
 
@@ -25,11 +26,11 @@ async def test_a_message_goes_by_the_default_channel_and_then_by_the_topics_own(
         assert await reader.subscribe("weather/oslo")  # There is no such topic yet.
         assert world.channel("weather/oslo").ports is None
         await publisher.send("weather/oslo", "rain")
-        assert await reader.get(kit.WAIT) == ("weather/oslo", "rain")
+        assert await reader.get(limit()) == ("weather/oslo", "rain")
         await kit.until(lambda: publisher.statistics()[0].is_direct)
         await kit.until(lambda: reader.statistics()[0].is_direct)
         await publisher.send("weather/oslo", "sun")
-        assert await reader.get(kit.WAIT) == ("weather/oslo", "sun")
+        assert await reader.get(limit()) == ("weather/oslo", "sun")
         channel = world.channel("weather/oslo")
         assert (channel.state, channel.publishers, channel.subscribers) == ("open", 1, 1)
         assert (channel.accepted, channel.delivered) == (2, 2)
@@ -77,7 +78,7 @@ async def test_the_first_messages_of_200_topics_at_once_lose_double_and_reorder_
             for topic, (name, number) in await kit.take(reader, each * load * len(topics)):
                 got[topic, name].append(number)
             assert all(numbers == list(range(each)) for numbers in got.values())
-        await kit.until(lambda: all(s.is_direct for r in readers for s in r.statistics()), 30)
+        await kit.until(lambda: all(s.is_direct for r in readers for s in r.statistics()))
         assert not any(reader.available() for reader in readers)
         assert {channel.state for channel in world.broker.statistics().channels} == {"open"}
         nursery.cancel_scope.cancel()
@@ -90,7 +91,7 @@ async def _open(client, task_status=trio.TASK_STATUS_IGNORED):
 
 
 async def test_publishers_and_subscribers_wait_while_there_is_no_broker(kit, free_port):
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with RemoteRegistry([("127.0.0.1", free_port)]) as registry:
             async with (
                 Publisher(registry, buffer_size=3) as publisher,
@@ -107,9 +108,9 @@ async def test_publishers_and_subscribers_wait_while_there_is_no_broker(kit, fre
                     assert await reader.subscribe("a")
                     # What came before the subscription was known may be gone: this is not.
                     await publisher.send("a", 3)
-                    while (await reader.get(kit.WAIT))[1] != 3:
+                    while (await reader.get(limit()))[1] != 3:
                         pass
-                    assert await publisher.flush(kit.WAIT)
+                    assert await publisher.flush(limit())
 
 
 async def test_a_channel_that_nobody_uses_is_closed_and_its_ports_are_reused(kit, free_ports):
@@ -117,7 +118,7 @@ async def test_a_channel_that_nobody_uses_is_closed_and_its_ports_are_reused(kit
         async with world.publisher() as publisher, world.subscriber() as reader:
             await reader.subscribe(topic)
             await publisher.send(topic, topic)
-            assert await reader.get(kit.WAIT) == (topic, topic)
+            assert await reader.get(limit()) == (topic, topic)
             await kit.until(lambda: world.state(topic) == "open")
             ports = world.channel(topic).ports
         await kit.until(lambda: world.channel(topic) is None)
@@ -147,7 +148,7 @@ async def test_a_topic_without_ports_is_served_by_the_default_channel_until_some
             await kit.until(lambda: world.state("second") == "open")
             await kit.until(lambda: publisher.statistics()[0].is_direct)
             await publisher.send("second", "direct")
-            assert await reader.get(kit.WAIT) == ("second", "direct")
+            assert await reader.get(limit()) == ("second", "direct")
 
 
 async def test_lost_connections_lose_double_and_reorder_nothing(kit):
@@ -167,7 +168,7 @@ async def test_lost_connections_lose_double_and_reorder_nothing(kit):
                     for client in (publisher, reader):
                         for line in list(client._lines.values()):
                             line._transport.close()
-                got.append((await reader.get(kit.WAIT))[1])
+                got.append((await reader.get(limit()))[1])
         assert got == list(range(count))
         assert not reader.available()
 
@@ -193,7 +194,7 @@ async def test_a_subscriber_that_does_not_read_is_dropped_is_told_and_holds_nobo
             await publisher.send("a", "after")
             got = []
             while not got or got[-1][1] != "after":
-                got.append(await sleeper.get(kit.WAIT))
+                got.append(await sleeper.get(limit()))
             missed = [data.count for topic, data in got if topic == MISSED_TOPIC]
             assert missed
             assert isinstance(got[[topic for topic, _ in got].index(MISSED_TOPIC)][1], Missed)
@@ -222,7 +223,7 @@ async def test_senders_are_stopped_and_topics_unsubscribed(kit):
             for again in range(2):
                 await reader.subscribe("a")
                 await publisher.send("a", again)
-                assert await reader.get(kit.WAIT) == ("a", again)
+                assert await reader.get(limit()) == ("a", again)
                 await publisher.stop("a")
                 await reader.unsubscribe("a")
                 assert publisher.statistics() == reader.statistics() == []
@@ -239,7 +240,7 @@ async def test_bad_calls_are_refused_and_cost_nothing(kit):
             await world.registry._ask("sing", "/topics")
         await reader.subscribe("a")
         await publisher.send("a", 1)
-        assert await reader.get(kit.WAIT) == ("a", 1)
+        assert await reader.get(limit()) == ("a", 1)
     with pytest.raises(EdgeClosed, match="make a new one"):
         await publisher.send("a", 2)
     with pytest.raises(EdgeClosed):
@@ -258,4 +259,4 @@ async def test_strangers_at_a_port_are_told_apart(kit):
                     pass
                 await stream.aclose()
         await publisher.send("a", 1)
-        assert await publisher.flush(kit.WAIT)
+        assert await publisher.flush(limit())

@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from peermesh.testing.time_limits import limit
+
 COMMAND = [sys.executable, "-m", "peermesh.cli", "broker"]
 
 
@@ -28,14 +30,14 @@ def test_a_broker_serves_clients_and_ends_in_order():
                 assert reader.stderr.readline() == "subscribed to weather\n"
                 sent = run("edge-pub", "-r", address, "weather", '"rain"')
                 assert (sent.returncode, sent.stderr) == (0, "")
-                out, _ = reader.communicate(timeout=30)
+                out, _ = reader.communicate(timeout=limit())
             assert json.loads(out) == {"v": 1, "topic": "weather", "value": "rain"}
             seen = set()
             while "channel" not in seen:
                 seen.add(json.loads(process.stdout.readline())["event"])
             assert "active" in seen
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.communicate(timeout=limit())
             assert process.returncode == 128 + signal.SIGTERM
         finally:
             process.kill()
@@ -71,7 +73,7 @@ def test_a_broker_that_says_nothing_every_so_often_stays_too():
             sent = run("edge-pub", "-r", address, "weather", '"rain"', "--wait", "5")
             assert (sent.returncode, sent.stderr) == (0, "")
             process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=30)
+            process.communicate(timeout=limit())
             assert process.returncode == 128 + signal.SIGTERM
         finally:
             process.kill()

@@ -26,6 +26,7 @@ from peermesh.brokers.edge.messages import (
 )
 from peermesh.brokers.edge.tree import parse_addresses
 from peermesh.testing.scripted import ScriptedTransport
+from peermesh.testing.time_limits import limit
 from wire.errors import RemoteProtocolError
 from wire.framing import (
     FRONT,
@@ -99,7 +100,7 @@ async def besieged(kit):
             for _ in range(3):
                 count += 1
                 await mouth.send("good", count)
-                assert await ear.get(kit.WAIT) == ("good", count)
+                assert await ear.get(limit()) == ("good", count)
 
         world.check = check
         await check()

@@ -18,6 +18,7 @@ from peermesh.brokers.edge import (
     Subscriber,
     open_edge_broker,
 )
+from peermesh.testing.time_limits import limit
 
 BROKER = """
 import sys, trio
@@ -62,7 +63,7 @@ async def second_broker(mesh_port: int):
 
 
 async def test_a_killed_broker_disappears_and_the_next_one_serves_its_clients(kit):
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with broker_process() as (mesh_port, first, process):
             async with second_broker(mesh_port) as host:
                 addresses = [("127.0.0.1", first), host.registry_address]
@@ -70,7 +71,7 @@ async def test_a_killed_broker_disappears_and_the_next_one_serves_its_clients(ki
                     async with Publisher(registry) as publisher, Subscriber(registry) as reader:
                         await reader.subscribe("a")
                         await publisher.send("a", "before")
-                        assert await reader.get(kit.WAIT) == ("a", "before")
+                        assert await reader.get(limit()) == ("a", "before")
                         held = await registry.read("/topics")
                         assert not host.broker.is_active
                         process.send_signal(signal.SIGKILL)
@@ -80,12 +81,12 @@ async def test_a_killed_broker_disappears_and_the_next_one_serves_its_clients(ki
                         await kit.until(lambda: host.broker.statistics().channels)
                         await kit.until(lambda: reader.is_attached("a"))
                         await publisher.send("a", "after")
-                        assert await reader.get(kit.WAIT) == ("a", "after")
+                        assert await reader.get(limit()) == ("a", "after")
                         await kit.until(lambda: publisher.statistics()[0].is_direct)
 
 
 async def test_a_second_broker_and_its_end_change_nothing_for_the_first(kit):
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with broker_process() as (mesh_port, first, _):
             async with RemoteRegistry([("127.0.0.1", first)]) as registry:
                 async with Publisher(registry) as publisher, Subscriber(registry) as reader:

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from peermesh.brokers.edge import Options, Publisher, Subscriber, open_edge_broker
+from peermesh.testing.time_limits import limit
 
 pytestmark = pytest.mark.zookeeper
 SESSION_SECONDS = 2.0
@@ -20,7 +21,7 @@ def registry_at(zookeeper):
 
 async def until_members(registry, path: str, *clients) -> None:
     wanted = sorted(client.id.hex() for client in clients)
-    with trio.fail_after(20):
+    with trio.fail_after(limit()):
         while await registry.children(path) != wanted:
             await trio.lowlevel.checkpoint()
 
@@ -43,7 +44,7 @@ def claim_of(*hosts) -> str:
 
 
 async def test_the_tree_is_as_documented_and_ends_with_the_broker(kit, registry_at):
-    with trio.fail_after(60):
+    with trio.fail_after(limit(60)):
         async with registry_at() as own, registry_at() as registry:
             async with open_edge_broker(registry=own, options=Options(idle_seconds=0.1)) as host:
                 async with Publisher(registry) as publisher, Subscriber(registry) as reader:
@@ -68,7 +69,7 @@ async def test_the_tree_is_as_documented_and_ends_with_the_broker(kit, registry_
 
 
 async def test_a_restart_of_zookeeper_disturbs_no_message_and_heals(kit, registry_at, zookeeper):
-    with trio.fail_after(90):
+    with trio.fail_after(limit(90)):
         async with registry_at() as own, registry_at() as registry:
             async with open_edge_broker(registry=own):
                 async with Publisher(registry) as publisher, Subscriber(registry) as reader:
@@ -83,14 +84,14 @@ async def test_a_restart_of_zookeeper_disturbs_no_message_and_heals(kit, registr
                     await reader.subscribe("new")
                     await kit.until(lambda: publisher.statistics()[1].is_direct)
                     await publisher.send("new", 2)
-                    while (await reader.get(kit.WAIT))[1] != 2:
+                    while (await reader.get(limit()))[1] != 2:
                         pass
                     await until_members(registry, "/topics/old/pub", publisher)
                     await until_members(registry, "/topics/new/pub", publisher)
 
 
 async def test_a_lost_session_of_broker_or_client_heals(kit, registry_at):
-    with trio.fail_after(90):
+    with trio.fail_after(limit(90)):
         async with registry_at() as own, registry_at() as registry, registry_at() as observer:
             async with open_edge_broker(registry=own):
                 async with Publisher(registry) as publisher, Subscriber(registry) as reader:
@@ -107,7 +108,7 @@ async def test_a_lost_session_of_broker_or_client_heals(kit, registry_at):
                         )
                         await until_members(observer, "/topics/a/pub", publisher)
                         await until_members(observer, "/topics/a/sub", reader)
-                        with trio.fail_after(kit.WAIT):
+                        with trio.fail_after(limit()):
                             while await observer.read("/broker") != held:
                                 await trio.lowlevel.checkpoint()
                     await publisher.send("a", 2)
@@ -119,14 +120,14 @@ async def test_a_lost_session_of_broker_or_client_heals(kit, registry_at):
     "ignore:Exception ignored in. <socket:pytest.PytestUnraisableExceptionWarning"
 )
 async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, registry_at):
-    with trio.fail_after(90):
+    with trio.fail_after(limit(90)):
         async with registry_at() as one, registry_at() as two, registry_at() as registry:
             async with Publisher(registry) as publisher, Subscriber(registry) as reader:
                 async with open_edge_broker(registry=two) as second:
                     await second.broker.active()
                     await reader.subscribe("a")
                     await publisher.send("a", 1)
-                    assert await reader.get(kit.WAIT) == ("a", 1)
+                    assert await reader.get(limit()) == ("a", 1)
                     await kit.until(lambda: publisher.statistics()[0].is_direct)
                     async with open_edge_broker(registry=one) as first:
                         address = await registry.read("/topics/a/pub")
@@ -134,11 +135,11 @@ async def test_two_brokers_share_the_tree_and_the_second_follows_the_first(kit, 
                         assert not first.broker.is_active
                     assert await registry.read("/topics/a/pub") == address
                     await publisher.send("a", 2)
-                    assert await reader.get(kit.WAIT) == ("a", 2)
+                    assert await reader.get(limit()) == ("a", 2)
                     async with open_edge_broker(registry=one) as first:
                         await expire(two)  # As if it were cut off: then serves who comes first.
-                        with trio.fail_after(kit.WAIT):
+                        with trio.fail_after(limit()):
                             while await registry.read("/broker") != claim_of(first, second):
                                 await trio.lowlevel.checkpoint()
                         await publisher.send("b", 1)
-                        assert await publisher.flush(kit.WAIT)
+                        assert await publisher.flush(limit())

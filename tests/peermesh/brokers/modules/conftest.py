@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from peermesh.brokers.modules import Failure, Message, ModuleBroker, Port
-
-WAIT = 20
-"""Seconds after which something that should happen soon has failed to."""
+from peermesh.testing.time_limits import limit
 
 
 class Collector:
@@ -35,7 +33,7 @@ class Collector:
         try:
             self.entered.set()
             if self._gate is not None:
-                assert self._gate.wait(WAIT)
+                assert self._gate.wait(limit())
             self.received.append(message.content)
         finally:
             self._inside.release()
@@ -62,7 +60,6 @@ class Kit:
 
     Collector = Collector
     Calling = Calling
-    WAIT = WAIT
 
     def __init__(self) -> None:
         self.failures: list[Failure] = []
@@ -82,7 +79,7 @@ class Kit:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(WAIT)
+            thread.join(limit())
         assert not any(thread.is_alive() for thread in threads), "somebody waits for ever"
         assert not errors, errors
 
@@ -96,6 +93,6 @@ def kit() -> Iterator[Kit]:
         pass
     left = [thread for thread in threading.enumerate() if thread not in before]
     for thread in left:
-        thread.join(WAIT)
+        thread.join(limit())
     left = [thread for thread in left if thread.is_alive()]
     assert not left, f"threads that were left behind: {left}"

@@ -23,6 +23,7 @@ from peermesh.brokers.modules import (
     ModuleBroker,
     RemoveLinkError,
 )
+from peermesh.testing.time_limits import limit
 from wire.encoding import encode
 from wire.errors import DecodeError
 
@@ -142,7 +143,7 @@ def test_a_module_that_cannot_attach_is_reported_and_removed(kit) -> None:
     removed = threading.Event()
     kit.broker.report = lambda failure: (kit.failures.append(failure), removed.set())
     kit.broker.add_module(Broken(), "broken")
-    assert removed.wait(kit.WAIT)
+    assert removed.wait(limit())
     with kit.broker as broker:
         broker.retain()
     assert [failure.method for failure in kit.failures] == ["attach"]
@@ -158,7 +159,7 @@ def test_a_full_inbox_drops_what_its_link_says_and_counts_it(kit, policy, kept, 
     source, sink = broker.add_module(kit.Collector(), "a"), broker.add_module(slow, inbox_size=3)
     broker.add_link(source, sink, policy)
     broker.publish(source, Message(0))
-    assert slow.entered.wait(kit.WAIT)
+    assert slow.entered.wait(limit())
     for number in range(1, 10):
         broker.publish(source, Message(number))
     (link,) = broker.links()
@@ -176,7 +177,7 @@ def test_a_link_that_refuses_tells_the_publisher_and_nobody_gets_the_message(kit
     broker.add_link(source, fast)
     broker.add_link(source, sink, LinkPolicy.REFUSE)
     broker.publish(source, Message(0))
-    assert slow.entered.wait(kit.WAIT)
+    assert slow.entered.wait(limit())
     broker.publish(source, Message(1))
     with pytest.raises(InboxFull):
         broker.publish(source, Message(2))
@@ -199,7 +200,7 @@ def test_a_publisher_waits_for_room_and_nothing_is_lost(kit) -> None:
             published.append(number)
 
     def open_gate() -> None:
-        assert slow.entered.wait(kit.WAIT)
+        assert slow.entered.wait(limit())
         assert len(published) < 50
         gate.set()
 
@@ -218,7 +219,7 @@ def test_a_waiting_publisher_goes_on_when_its_link_or_its_sink_goes(kit) -> None
         source, sink = broker.add_module(kit.Collector()), broker.add_module(slow, inbox_size=1)
         broker.add_link(source, sink)
         broker.publish(source, Message(0))
-        assert slow.entered.wait(kit.WAIT)
+        assert slow.entered.wait(limit())
         broker.publish(source, Message(1))
         kit.in_threads(
             lambda broker=broker, source=source: broker.publish(source, Message(2)),
@@ -242,7 +243,7 @@ def test_a_module_may_remove_itself_from_inside_of_a_callback(kit) -> None:
     broker.add_link(source, sink)
     for number in range(3):
         broker.publish(source, Message(number))
-    assert removed.wait(kit.WAIT)
+    assert removed.wait(limit())
     broker.release()
     assert results == [0, 1, False, 2]
 
@@ -253,7 +254,7 @@ def test_two_modules_may_remove_each_other_at_once(kit) -> None:
 
     def remove(name: str):
         def receive(port: object, message: Message) -> None:
-            both.wait(kit.WAIT)
+            both.wait(limit())
             results.put(broker.remove_module(name))
 
         return kit.Calling(receive)
@@ -264,7 +265,7 @@ def test_two_modules_may_remove_each_other_at_once(kit) -> None:
         broker.add_link(source, name)
     broker.publish(source, Message())
     # One of them waits for the other, which must not wait for it.
-    assert sorted(results.get(timeout=kit.WAIT) for _ in range(2)) == [False, True]
+    assert sorted(results.get(timeout=limit()) for _ in range(2)) == [False, True]
     broker.release()
     assert not kit.failures
 
@@ -276,12 +277,12 @@ def test_removal_waits_for_a_callback_that_blocks_unless_told_how_long(kit) -> N
     broker.add_link(source, sink)
     for number in range(3):
         broker.publish(source, Message(number))
-    assert slow.entered.wait(kit.WAIT)
+    assert slow.entered.wait(limit())
     assert not broker.remove_module(sink, timeout=0)
     with pytest.raises(BrokerError):
         broker.remove_module(sink)
     gate.set()
-    assert slow.closed.wait(kit.WAIT)
+    assert slow.closed.wait(limit())
     assert slow.received == [0, 1, 2]
 
 
@@ -304,7 +305,7 @@ def test_a_circle_of_full_inboxes_does_not_stop(kit) -> None:
     broker.add_link(source, "a")
     for _ in range(40):
         broker.publish(source, Message(100))
-    assert done.wait(kit.WAIT)
+    assert done.wait(limit())
     assert sum(counts.values()) == 40 * 101
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from peermesh import blocking
 from peermesh.brokers.modules import MeshModule, Message
 from peermesh.brokers.modules.mesh import message_from
+from peermesh.testing.time_limits import limit
 
 
 def test_modules_publish_to_and_receive_from_the_mesh(kit) -> None:
@@ -19,15 +20,15 @@ def test_modules_publish_to_and_receive_from_the_mesh(kit) -> None:
         broker.add_link(mesh, "sink")
         subscriber = there.subscribe("bus/out")
         assert there.peer("127.0.0.1", here.listen())
-        assert here.await_peer(there.node_id())
-        assert there.await_peer(here.node_id())
+        assert here.await_peer(there.node_id(), timeout=limit())
+        assert there.await_peer(here.node_id(), timeout=limit())
         broker.publish(source, Message(b"21.5", {"unit": "celsius"}))
-        topic, data = subscriber.get(kit.WAIT)
+        topic, data = subscriber.get(limit())
         assert message_from(topic, data) == Message(
             b"21.5", {"unit": "celsius", "topic": "bus/out"}
         )
         there.publish("bus/in/a", 7)
-        assert sink.entered.wait(kit.WAIT)
+        assert sink.entered.wait(limit())
         assert broker.remove_module("mesh")
         assert broker.remove_module("sink")
         assert sink.received == [7]

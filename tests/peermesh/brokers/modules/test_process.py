@@ -9,6 +9,7 @@ import signal
 import pytest
 
 from peermesh.brokers.modules import BrokerError, Message, ProcessModule
+from peermesh.testing.time_limits import limit
 
 GATEWAY = """
 import os, threading
@@ -69,7 +70,7 @@ def test_messages_go_to_another_process_and_come_back_in_order(kit, linked) -> N
     for number in range(50):
         kit.broker.publish("source", Message(number, {"n": str(number)}))
     for number in range(50):
-        message = messages.get(timeout=kit.WAIT)
+        message = messages.get(timeout=limit())
         assert message == Message(("there", number, process.pid), {"n": str(number)})
     assert process.pid != os.getpid()
     assert kit.broker.remove_module("process")
@@ -80,7 +81,7 @@ def test_what_it_raises_is_reported_here_and_it_goes_on(kit, linked) -> None:
     messages, _ = linked
     for content in ("raise", "after"):
         kit.broker.publish("source", Message(content))
-    assert messages.get(timeout=kit.WAIT).content[1] == "after"
+    assert messages.get(timeout=limit()).content[1] == "after"
     (failure,) = kit.failures
     assert "ValueError: as told" in str(failure.error)
 
@@ -88,10 +89,10 @@ def test_what_it_raises_is_reported_here_and_it_goes_on(kit, linked) -> None:
 def test_a_process_that_dies_is_started_again(kit, linked) -> None:
     messages, process = linked
     kit.broker.publish("source", Message("first"))
-    first = messages.get(timeout=kit.WAIT).content[2]
+    first = messages.get(timeout=limit()).content[2]
     for content in ("die", "second"):
         kit.broker.publish("source", Message(content))
-    second = messages.get(timeout=kit.WAIT).content[2]
+    second = messages.get(timeout=limit()).content[2]
     assert second != first
     os.kill(process.pid, signal.SIGKILL)
     kit.broker.publish("source", Message("third"))
@@ -99,7 +100,7 @@ def test_a_process_that_dies_is_started_again(kit, linked) -> None:
     kit.broker.publish("source", Message("fourth"))
     contents = []
     while "fourth" not in contents:
-        contents.append(messages.get(timeout=kit.WAIT).content[1])
+        contents.append(messages.get(timeout=limit()).content[1])
     assert {str(failure.error)[-1] for failure in kit.failures} <= {"7", "9"}
     assert "died with code 7" in str(kit.failures[0].error)
 
@@ -109,7 +110,7 @@ def test_a_process_that_always_dies_is_given_up(kit, linked) -> None:
     broker.add_module(ProcessModule("process_gateway:Dying"), "dying")
     broker.add_link("source", "dying")
     broker.publish("source", Message())
-    assert broker.remove_module("dying", timeout=kit.WAIT)
+    assert broker.remove_module("dying", timeout=limit())
     assert any("in a row" in str(failure.error) for failure in kit.failures)
     assert all(isinstance(failure.error, BrokerError) for failure in kit.failures)
 
@@ -129,7 +130,7 @@ def test_what_is_no_message_is_refused_and_the_next_one_is_received(kit, linked)
     messages, _ = linked
     for content in ("garbage", "after"):
         kit.broker.publish("source", Message(content))
-    assert messages.get(timeout=kit.WAIT).content[1] == "after"
+    assert messages.get(timeout=limit()).content[1] == "after"
     assert not kit.failures
 
 

@@ -6,6 +6,7 @@ import pytest
 
 from peermesh.brokers.qos2 import BrokerUnavailable, Ports
 from peermesh.brokers.qos2.blocking import Broker, Consumer, Publisher
+from peermesh.testing.time_limits import limit
 from wire.errors import AddressInUse
 
 ANY_PORTS = Ports(publishers=0, consumers=0)
@@ -18,14 +19,14 @@ def test_a_message_goes_through_without_trio_and_is_there_after_a_restart(tmp_pa
             out.publish(2, "tea", b"black")
             out.publish(2, "tea", b"black")
         with Consumer("billing", "tea", broker.consumer_port) as source:
-            assert source.get(timeout=10).payload == b"green"
+            assert source.get(timeout=limit()).payload == b"green"
             source.done()
         assert broker.statistics()["repeated"] == 1
     with (
         Broker(tmp_path, ANY_PORTS) as broker,
         Consumer("billing", "tea", broker.consumer_port) as source,
     ):
-        assert source.get(timeout=10).payload == b"black"
+        assert source.get(timeout=limit()).payload == b"black"
         source.refuse("too strong", is_final=True)
         while not (letters := broker.letters()):
             pass
@@ -33,7 +34,7 @@ def test_a_message_goes_through_without_trio_and_is_there_after_a_restart(tmp_pa
             source.get(timeout=0.01)
         (letter,) = letters
         broker.replay(letter.number)
-        assert source.get(timeout=10).payload == b"black"
+        assert source.get(timeout=limit()).payload == b"black"
         assert broker.letters() == []
 
 

@@ -13,6 +13,7 @@ from peermesh import blocking
 from peermesh.gateways.limits import HEAD_SIZE_MAX
 from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, ERASED_CHUNKS_MAX
 from peermesh.gateways.webhdfs.requests import OPERATIONS
+from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import RemoteException, WebHDFSClient, url
 from wire.errors import AddressInUse, CredentialsError, InsecureAddress
 
@@ -218,8 +219,8 @@ def await_more(store, count):
 
 
 def test_uploads_of_a_process_that_died_are_collected_by_the_next(store, client):
-    store.put(("webhdfs", "upload", 77), "another process").result(10)
-    store.put(("webhdfs", "chunk", 77, 0), b"some").result(10)
+    store.put(("webhdfs", "upload", 77), "another process").result(limit())
+    store.put(("webhdfs", "chunk", 77, 0), b"some").result(limit())
     client.create("/file", b"new", overwrite=False)
     await_keys(store, 3)
 
@@ -277,7 +278,7 @@ def test_a_directory_does_not_move_into_itself(client):
     ],
 )
 def test_what_is_no_http_ends_its_own_connection_only(gateway, client, garbage):
-    with closing(socket.create_connection((gateway.host, gateway.port), timeout=20)) as raw:
+    with closing(socket.create_connection((gateway.host, gateway.port), timeout=limit())) as raw:
         raw.sendall(garbage)
         raw.shutdown(socket.SHUT_WR)
         while raw.recv(65_536):
@@ -358,7 +359,7 @@ def test_a_clone_is_standby_until_it_is_promoted(store):
         here.peer("127.0.0.1", there.listen())
         active.create("/d/.tmp", b"some", overwrite=False)
         active.rename("/d/.tmp", "/d/0", "NONE")
-        assert clone.await_idle()
+        assert clone.await_idle(timeout=limit())
         with pytest.raises(RemoteException) as refused:
             standby.names("/d")
         assert refused.value.name == "StandbyException"

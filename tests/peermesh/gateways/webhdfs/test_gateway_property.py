@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -180,7 +179,6 @@ class Comparison(RuleBasedStateMachine):
         self.client.delete(text(self.base), recursive=True)
 
 
-@pytest.mark.timeout(300)
 def test_the_gateway_agrees_with_a_plain_dict_of_paths():
     with ExitStack() as stack:
         endpoint = stack.enter_context(blocking.Endpoint())

@@ -16,6 +16,7 @@ from peermesh.gateways.http import Disconnected, HttpConnection, Reply
 from peermesh.gateways.webhdfs import serving
 from peermesh.gateways.webhdfs.requests import URL_PREFIX
 from peermesh.testing.scripted import ScriptedStream
+from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import WebHDFSClient
 
 HOST = b"Host: localhost:1\r\n"
@@ -24,7 +25,7 @@ PUT = f"PUT {URL_PREFIX}/a?op=CREATE&data=true HTTP/1.1\r\n".encode() + HOST
 
 
 def dial(gateway) -> socket.socket:
-    return socket.create_connection((gateway.host, gateway.port), timeout=30)
+    return socket.create_connection((gateway.host, gateway.port), timeout=limit())
 
 
 def read_all(sock: socket.socket) -> bytes:

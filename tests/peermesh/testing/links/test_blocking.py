@@ -12,6 +12,7 @@ import pytest
 
 from peermesh.testing.faults import Delay, Direction, Partition, Reset, Unsupported
 from peermesh.testing.links.blocking import open_link
+from peermesh.testing.time_limits import limit
 
 HOST = "127.0.0.1"
 
@@ -37,7 +38,7 @@ def web():
 
 
 def get(port):
-    with urllib.request.urlopen(f"http://{HOST}:{port}/", timeout=30) as response:
+    with urllib.request.urlopen(f"http://{HOST}:{port}/", timeout=limit()) as response:
         return response.read()
 
 

@@ -19,7 +19,6 @@ from peermesh.testing.real.scenarios import SCENARIOS, Run, Scenario, Tally
 ROOT = Path(__file__).parent.parent.parent.parent.parent
 
 
-@pytest.mark.timeout(400)  # its own patience ends sooner, and says what does not happen
 @pytest.mark.parametrize("name", SCENARIOS)
 async def test_nothing_acknowledged_is_lost(name, tmp_path):
     scenario, tally, rounds = SCENARIOS[name], Tally(), []
