@@ -8,6 +8,7 @@ VENV := .venv
 PYTHON ?= $(shell for name in python3 python3.13 python3.12 python3.11 python3.14; do \
 	$$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$name && break; done)
 ARGS ?=
+BUSY ?= 8
 # Two more than there are cores, because tests of processes wait for most of their time.
 WORKERS ?= $(shell expr $$(nproc) + 2)
 AUDIT ?=
@@ -17,13 +18,15 @@ DEMO_EXTRAS := cli,spark,http
 TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
-.PHONY: help demo test check check-lint check-format check-types check-imports check-changes \
+.PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-changes \
 	check-audit lowest wheel-test swarm bench clean
 .NOTPARALLEL:
 
 help:
 	@echo 'make demo       run the main job (ARGS="..." are passed on)'
 	@echo 'make test       run the tests on all cores (ARGS="..." go to pytest)'
+	@echo 'make test-long  run the tests that take minutes each, which make test leaves out'
+	@echo 'make test-busy  run make test beside BUSY=8 loops that want a core each'
 	@echo 'make check      lint, format, types, the direction of imports, changes, known vulnerabilities'
 	@echo 'make lowest     run the tests of the core with the lowest versions that are allowed'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
@@ -35,7 +38,18 @@ demo: $(VENV)/.ready-demo
 	@$(VENV)/bin/peermesh demo $(ARGS)
 
 test: $(VENV)/.ready-test
-	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		-m 'not long' $(ARGS)
+
+# The last "-m" counts.
+test-long:
+	@$(MAKE) --no-print-directory test ARGS='-m long $(ARGS)'
+
+# A loop ends when its shell is told to, or is gone.
+test-busy: $(VENV)/.ready-test
+	@loops=(); trap 'kill "$${loops[@]}"' EXIT; \
+	for _ in $$(seq $(BUSY)); do while kill -0 $$$$; do :; done 2>/dev/null & loops+=($$!); done; \
+	$(MAKE) --no-print-directory test ARGS='$(ARGS)'
 
 # Six targets, so that "make --keep-going check" shows all that is wrong at once.
 check: check-lint check-format check-types check-imports check-changes check-audit

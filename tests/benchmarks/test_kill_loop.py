@@ -5,7 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 
+
+@pytest.mark.long
 def test_three_kills_lose_nothing_and_double_nothing():
     command = [sys.executable, "-m", "benchmarks.kill_loop", "--rounds", "3"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from endpoint.log import Log
-from tests.endpoint.rows import LIMIT
+from peermesh.testing.time_limits import limit
 
 
 class Gate:
@@ -25,7 +25,7 @@ class Gate:
 
     def _pass(self, *arguments: Any) -> Any:
         self.is_reached.set()
-        assert self._is_open.wait(LIMIT), "the test has forgotten its gate"
+        assert self._is_open.wait(limit()), "the test has forgotten its gate"
         if self._failure is not None:
             raise self._failure
         return getattr(self._backend, self._method)(*arguments)

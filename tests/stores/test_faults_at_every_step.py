@@ -326,6 +326,7 @@ def test_after_a_fault_of_links_or_clones_all_converge_and_nothing_is_lost(
             assert node in story.gone or len(node.outcomes) == node.core.requests.last_request
 
 
+@pytest.mark.long
 def test_a_clone_may_be_away_for_longer_than_any_timeout(
     make_world: Any, make_backend: Any
 ) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from tests.recorded import recorded
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 LINES = 53_615
 

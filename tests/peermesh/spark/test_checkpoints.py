@@ -28,6 +28,7 @@ from peermesh.spark.trial import Kind  # noqa: E402 - only where there is Spark,
 
 COMMAND = [sys.executable, "-m", "peermesh.cli"]
 STATEFUL = [Kind.HDFS, Kind.ROCKSDB, Kind.CHANGELOG]
+LONG = [Kind.HDFS, Kind.CHANGELOG]  # much like the other two
 FILES = 8
 
 
@@ -143,7 +144,14 @@ def assert_exact(kind, source, output, *, batches_min=FILES):
 
 
 @pytest.mark.parametrize(
-    ("scheme", "kind"), [*(("webhdfs", kind) for kind in Kind), ("mesh", Kind.HDFS)]
+    ("scheme", "kind"),
+    [
+        *(
+            pytest.param("webhdfs", kind, marks=[pytest.mark.long] * (kind in LONG))
+            for kind in Kind
+        ),
+        ("mesh", Kind.HDFS),
+    ],
 )
 def test_a_job_that_is_stopped_and_started_again_counts_as_if_it_had_not(
     spark, gateway, source, tmp_path, scheme, kind

@@ -204,6 +204,7 @@ def by_archive(package, folder):
 
 
 @pytest.mark.spark
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("deliver", "executors", "is_killed"), [(by_py_files, 2, True), (by_archive, 1, False)]
 )

@@ -118,6 +118,7 @@ def test_a_stream_is_written_to_a_store_once_though_batches_are_repeated(
     assert len([event for event in events if not is_reserved(event.key)]) == 61  # none came twice
 
 
+@pytest.mark.long
 def test_a_sink_that_is_killed_at_each_step_of_its_commit_publishes_once(
     spark, mesh, table, tmp_path, finish
 ):

@@ -253,6 +253,7 @@ def test_a_running_stream_goes_on_when_its_keeper_is_killed_and_when_a_follower_
     assert seen.values == [str(number) for number in range(6)]
 
 
+@pytest.mark.long
 def test_a_recorded_day_twice_is_counted_by_windows_though_spark_is_stopped(spark, mesh, tmp_path):
     """The query of the demo, with Spark and the mesh in one process."""
     from peermesh.spark.ledger import upsert_batch

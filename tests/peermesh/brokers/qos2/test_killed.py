@@ -73,6 +73,7 @@ def numbers(lines: list[str], topic: str) -> list[int]:
     return [int(line.split()[1]) for line in lines if line.split()[0] == topic]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600 + 10 * ROUNDS)
 async def test_kills_at_persistence_points_lose_and_double_nothing(tmp_path):
     chance = random.Random(ROUNDS)
