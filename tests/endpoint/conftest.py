@@ -91,7 +91,7 @@ class World:
         return fresh
 
     async def peer(self, left: Endpoint, right: Endpoint) -> None:
-        assert await left.peer(HOST, self.ports[right])
+        assert await left.peer(HOST, self.ports[right], timeout=limit())
 
     async def known(self) -> None:
         """Wait until everybody knows everybody, with all that they want."""

@@ -46,7 +46,7 @@ async def test_an_answer_to_a_read_of_a_proxy(kit, endpoint) -> None:
 
 async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
     async with Endpoint() as other, other.attach_log("log"):
-        assert await endpoint.peer("127.0.0.1", await other.listen())
+        assert await endpoint.peer("127.0.0.1", await other.listen(), timeout=limit())
         async with endpoint.attach_log_proxy("log") as log:
             await log.partition_count()
             runner = log.runner

@@ -8,6 +8,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, Outcome, StatusCode
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, ErrorCode
 from wire.messages import DropConn
 
@@ -133,7 +134,7 @@ async def test_a_second_call_of_peer_waits_while_the_first_ones_peering_is_lost(
         status = dialler.subscribe_status()
         kill(dialler, listener)
         await kit.events_until(status, StatusCode.PEER_LOST)
-        assert await dialler.peer(kit.host, world.ports[listener])
+        assert await dialler.peer(kit.host, world.ports[listener], timeout=limit())
         dialler.publish_nowait("/t", "peered indeed")
         assert await subscriber.get() == ("/t", "peered indeed")
 
@@ -198,7 +199,7 @@ async def test_peer_right_after_unpeer_dials_anew(kit) -> None:
             nursery.start_soon(ask)
             await kit.until(lambda: endpoint._dialers)
             await endpoint.unpeer(kit.host, world.ports[listener])
-            assert await endpoint.peer(kit.host, world.ports[listener])
+            assert await endpoint.peer(kit.host, world.ports[listener], timeout=limit())
         assert len(endpoint.peers()) == 1
 
 
@@ -296,7 +297,7 @@ async def test_leaving_the_block_while_somebody_shuts_down_loses_nothing(kit) ->
         other = await world.add()
         subscriber = other.subscribe("/t", queue_size=100_000)
         async with Endpoint() as endpoint:
-            assert await endpoint.peer(kit.host, world.ports[other])
+            assert await endpoint.peer(kit.host, world.ports[other], timeout=limit())
             nursery.start_soon(kit.gather, subscriber, 200)
             for _ in range(200):
                 await endpoint.publish("/t", bytes(100_000))
@@ -355,7 +356,7 @@ async def test_silent_strangers_do_not_delay_the_end(kit) -> None:
         endpoint = await world.add()
         async with kit.raw(endpoint, world.ports[endpoint], greets=False) as raw:
             await kit.until(lambda: len(endpoint.loop.greeter) == 1)
-            with trio.fail_after(5):
+            with trio.fail_after(limit(5)):
                 await endpoint.shutdown()
             assert (await raw.receive_some(DropConn)).code is ErrorCode.SHUTTING_DOWN
 
@@ -366,7 +367,7 @@ async def test_an_error_in_the_block_comes_out_as_itself_and_everything_is_close
 
         async def fail() -> None:
             async with Endpoint() as endpoint:
-                assert await endpoint.peer(kit.host, world.ports[other])
+                assert await endpoint.peer(kit.host, world.ports[other], timeout=limit())
                 raise KeyError("mine")
 
         with pytest.raises(KeyError, match="mine"):

@@ -314,7 +314,7 @@ async def test_a_publish_right_after_peer_arrives_both_ways_and_beyond(
         dialler = await world.add(endpoint_id=dialler_id)
         ears = {each: each.subscribe("/t") for each in (dialler, listener, beyond)}
         await world.peer(listener, beyond)
-        assert await dialler.peer(kit.host, world.ports[listener])
+        assert await dialler.peer(kit.host, world.ports[listener], timeout=limit())
         dialler.publish_nowait("/t", "there")
         listener.publish_nowait("/t", "and back")
         assert await ears[listener].get() == ("/t", "there")

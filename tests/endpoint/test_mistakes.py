@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from endpoint import Endpoint
+from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from tests.mistakes import MISTAKES, Mistake
 from wire.errors import MeshError
@@ -29,8 +30,8 @@ async def handles() -> AsyncIterator[SimpleNamespace]:
     ):
         subscriber, status = b.subscribe("/here"), a.subscribe_status()
         port = await b.listen()
-        assert await a.peer("127.0.0.1", port)
-        assert await c.peer("127.0.0.1", port)
+        assert await a.peer("127.0.0.1", port, timeout=limit())
+        assert await c.peer("127.0.0.1", port, timeout=limit())
         yield SimpleNamespace(
             a=a,
             b=b,

@@ -18,6 +18,7 @@ from endpoint.receipts import Receipt
 from endpoint.store import Store
 from endpoint.store_proxy import StoreProxy
 from endpoint.watching import Watch
+from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from tests.endpoint.test_mistakes import handles
 from tests.odd import OddCall, methods_of, odd_calls
@@ -66,7 +67,7 @@ async def make(call: OddCall, kit: object) -> None:
 async def test_no_argument_kills_a_neighbour(calls: list[OddCall]) -> None:
     async with Endpoint() as left, Endpoint() as right:
         heard = right.subscribe("/innocent")
-        assert await left.peer("127.0.0.1", await right.listen())
+        assert await left.peer("127.0.0.1", await right.listen(), timeout=limit())
         async with handles() as kit:
             for number, call in enumerate(calls):
                 await make(call, kit)

@@ -298,7 +298,7 @@ def test_nobody_stays_awake_on_a_simulated_network() -> None:
 
     async def story(_: object) -> None:
         async with Endpoint() as left, Endpoint() as right:
-            assert await left.peer("127.0.0.1", await right.listen())
+            assert await left.peer("127.0.0.1", await right.listen(), timeout=limit())
             end = connection(left, right)
             assert not end.transport.polls
             assert not learns(end)

@@ -94,7 +94,7 @@ class Closer(Listener):
 async def test_a_reader_waits_for_nothing_that_is_not_read_on():
     with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right:
-            assert await right.peer("127.0.0.1", await left.listen())
+            assert await right.peer("127.0.0.1", await left.listen(), timeout=limit())
             assert await left.await_peer(right.node_id(), timeout=limit())
             (peering,) = left.loop.peerings.values()
             connection, readers = peering.connection, left.loop.readers

@@ -9,6 +9,7 @@ import pytest
 from endpoint import Endpoint, StatusCode
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from peermesh.testing.time_limits import limit
 from wire.clocks import LamportTime
 from wire.codec import encode_header
 from wire.errors import ErrorCode, NotAllowed, RolesError
@@ -184,7 +185,7 @@ async def test_an_id_stays_with_its_name_when_its_owner_has_left(kit) -> None:
     async with kit.world() as world:
         first = await core(world)
         async with Endpoint(credentials=called("core-2"), roles=ROLES) as second:
-            assert await second.peer(kit.host, world.ports[first])
+            assert await second.peer(kit.host, world.ports[first], timeout=limit())
             await world.known()
         await kit.until(lambda: not first.peers())
         impostor = await world.add(

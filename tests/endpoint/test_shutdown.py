@@ -73,7 +73,7 @@ async def test_who_is_cancelled_can_still_put_things_in_order() -> None:
             port = await other.listen()
             with trio.CancelScope() as scope:
                 async with Endpoint() as endpoint, endpoint.attach_clone("s") as clone:
-                    assert await endpoint.peer("127.0.0.1", port)
+                    assert await endpoint.peer("127.0.0.1", port, timeout=limit())
                     assert await endpoint.await_peer(other.node_id(), timeout=limit())
                     try:
                         await clone.put("mine", 1)
@@ -96,7 +96,7 @@ async def test_an_accepted_connection_outlives_the_cancelled_block_too() -> None
             subscriber = other.subscribe("farewell")
             with trio.CancelScope() as scope:
                 async with Endpoint() as endpoint:
-                    assert await other.peer("127.0.0.1", await endpoint.listen())
+                    assert await other.peer("127.0.0.1", await endpoint.listen(), timeout=limit())
                     assert await endpoint.await_peer(other.node_id(), timeout=limit())
                     scope.cancel()
                     try:

@@ -6,6 +6,7 @@ import pytest
 
 from endpoint.settings import Settings
 from peermesh import Backend, Endpoint
+from peermesh.testing.time_limits import limit
 from stores.backends.store_keys import write_new_key
 from stores.sealing import StorageKey, StorageKeys
 from wire.errors import BackendFailure, CredentialsError
@@ -48,7 +49,7 @@ async def test_the_environment_holds_for_stores_logs_and_promoted_clones(tmp_pat
             await (await log.append(value)).applied()
         master = await here.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
         async with there.attach_clone("s") as clone:
-            assert await there.peer("127.0.0.1", await here.listen())
+            assert await there.peer("127.0.0.1", await here.listen(), timeout=limit())
             await (await clone.put("k", value)).applied()
             await master.close()
             await clone.promote(Backend.SQLite, path=tmp_path / "p.db", force=True)

@@ -85,7 +85,7 @@ async def test_when_the_nearest_replica_goes_another_one_answers() -> None:
         async with first.attach_master("s") as master:
             await (await master.put("a", 1)).applied()
             async with Endpoint() as near, proxy_end.attach_proxy("s") as proxy:
-                assert await near.peer("127.0.0.1", await proxy_end.listen())
+                assert await near.peer("127.0.0.1", await proxy_end.listen(), timeout=limit())
                 async with near.attach_clone("s") as clone:
                     assert await clone.await_idle(timeout=limit())
                     assert await proxy.get("a") == 1

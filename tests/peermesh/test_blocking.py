@@ -114,7 +114,7 @@ def test_what_was_published_before_the_end_arrives() -> None:
         subscriber = right.subscribe("/t")
         port = right.listen()
         with broker.Endpoint() as left:
-            assert left.peer("127.0.0.1", port)
+            assert left.peer("127.0.0.1", port, timeout=limit())
             for number in range(10_000):
                 left.publish("/t", number)
         assert [subscriber.get(limit())[1] for _ in range(10_000)] == list(range(10_000))

@@ -36,6 +36,7 @@ from peermesh.gateways import serve_webhdfs
 from peermesh.gateways.webhdfs.access import Access
 from peermesh.spark.configuration import spark_conf
 from peermesh.spark.options import MeshAddress
+from peermesh.testing.time_limits import limit
 from stores.backends.log_sealed import SealedLogBackend
 from stores.backends.sealed import Vault
 from stores.backends.sqlite import SQLiteBackend
@@ -175,7 +176,7 @@ async def a_mesh_with_strangers(planted, tmp_path, caplog):
         store = await here.attach_master("cities", Backend.SQLite, **options)
         log = await here.attach_log("log", backend=Backend.SQLite, path=tmp_path / "l.db")
         port = await here.listen()
-        assert await there.peer("127.0.0.1", port)
+        assert await there.peer("127.0.0.1", port, timeout=limit())
         for other in (outside, plain):
             assert not await other.peer("127.0.0.1", port, retry=0)
         clone = await there.attach_clone("cities")

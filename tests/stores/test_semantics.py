@@ -276,8 +276,8 @@ async def cores(make_world, backend: str, role: str, path):
 async def sockets(_make_world, backend: str, role: str, path):
     options = {"path": path} if backend == "SQLite" else {}
     async with Endpoint() as left, Endpoint() as middle, Endpoint() as right:
-        assert await middle.peer("127.0.0.1", await left.listen())
-        assert await right.peer("127.0.0.1", await middle.listen())
+        assert await middle.peer("127.0.0.1", await left.listen(), timeout=limit())
+        assert await right.peer("127.0.0.1", await middle.listen(), timeout=limit())
         attach_far = right.attach_proxy if role == "proxy" else right.attach_clone
         async with (
             left.attach_master("s", Backend[backend], **options) as master,

@@ -107,8 +107,8 @@ async def test_the_master_is_linearizable_and_clones_show_prefixes_of_it(
     with trio.fail_after(limit(60)):
         async with AsyncExitStack() as stack:
             left, middle, right = [await stack.enter_async_context(Endpoint()) for _ in range(3)]
-            assert await middle.peer("127.0.0.1", await left.listen())
-            assert await right.peer("127.0.0.1", await middle.listen())
+            assert await middle.peer("127.0.0.1", await left.listen(), timeout=limit())
+            assert await right.peer("127.0.0.1", await middle.listen(), timeout=limit())
             kind = Backend.Memory if backend == "memory" else Backend.SQLite
             options = {} if backend == "memory" else {"path": tmp_path / "store.db"}
             stores = {

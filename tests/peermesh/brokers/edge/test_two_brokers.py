@@ -57,7 +57,7 @@ async def broker_process():
 @asynccontextmanager
 async def second_broker(mesh_port: int):
     async with Endpoint() as endpoint:
-        assert await endpoint.peer("127.0.0.1", mesh_port)
+        assert await endpoint.peer("127.0.0.1", mesh_port, timeout=limit())
         async with open_edge_broker(endpoint, options=Options(idle_seconds=60)) as host:
             yield host
 

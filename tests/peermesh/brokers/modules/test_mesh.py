@@ -19,7 +19,7 @@ def test_modules_publish_to_and_receive_from_the_mesh(kit) -> None:
         broker.add_link(source, mesh)
         broker.add_link(mesh, "sink")
         subscriber = there.subscribe("bus/out")
-        assert there.peer("127.0.0.1", here.listen())
+        assert there.peer("127.0.0.1", here.listen(), timeout=limit())
         assert here.await_peer(there.node_id(), timeout=limit())
         assert there.await_peer(here.node_id(), timeout=limit())
         broker.publish(source, Message(b"21.5", {"unit": "celsius"}))

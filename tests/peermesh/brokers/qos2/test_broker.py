@@ -25,6 +25,7 @@ from peermesh.brokers.qos2 import (
     open_broker,
 )  # fmt: skip
 from peermesh.brokers.qos2.supervision import supervise
+from peermesh.testing.time_limits import limit
 from wire.errors import AddressInUse, InsecureAddress
 
 ANY_PORTS = Ports(publishers=0, consumers=0)
@@ -201,7 +202,7 @@ async def test_a_consumer_comes_back_on_another_node(tmp_path, has_copies):
         port = await here.listen()
         folder = tmp_path / "copies" if has_copies else None
         async with open_broker(here, Place(folder=tmp_path / "topics"), ANY_PORTS) as keeper:
-            assert await there.peer("127.0.0.1", port)
+            assert await there.peer("127.0.0.1", port, timeout=limit())
             place = Place(folder=folder, is_follower=True)
             async with open_broker(there, place, ANY_PORTS) as follower:
                 async with Publisher("till", follower.publisher_port) as out:
@@ -220,7 +221,7 @@ async def test_a_login_on_another_node_fences_the_earlier_one():
     async with Endpoint() as here, Endpoint() as there:
         port = await here.listen()
         async with open_broker(here, Place(), ANY_PORTS) as keeper:
-            assert await there.peer("127.0.0.1", port)
+            assert await there.peer("127.0.0.1", port, timeout=limit())
             async with (
                 open_broker(there, Place(is_follower=True), ANY_PORTS) as follower,
                 Publisher("till", keeper.publisher_port) as out,
