@@ -1,14 +1,14 @@
-"""What the documents show, works: README.md and its like, and docs/, are run like any other code.
+"""What the documents show, works: README.md and docs/ are run like any other code.
 
-The ``python`` blocks of a document are run from top to bottom, in one namespace and one fresh
-interpreter. In ``console`` blocks, lines that begin with ``$ peermesh`` or ``$ make`` have to name
-commands, options and targets that exist. A block that is meant to be read only says ``text``; no
-other way leads around this test.
+Each ``python`` block runs alone, in a fresh interpreter and an empty folder, unless its document
+says that they run from top to bottom: then they share these, and a namespace. A ``text`` block
+right below is what the block prints, where "…" stands for anything. In ``console`` blocks, lines
+that begin with ``$ peermesh`` or ``$ make`` have to name commands, options and targets that exist.
+A block that is meant to be read only says ``text``; no other way leads around this test.
 """
 
 from __future__ import annotations
 
-import ast
 import importlib
 import json
 import os
@@ -23,20 +23,22 @@ from typing import NamedTuple
 
 import pytest
 
-from peermesh.testing.time_limits import limit
-from tools.relocate import MOVED
-
 ROOT = Path(__file__).parent.parent
-LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid"}
-RUN_SECONDS_MAX = 280  # below the net, so that the document is named
+LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid", "ini", "dockerfile"}
+TOP_TO_BOTTOM = "The blocks of Python run from top to bottom"
+"""What a document says whose blocks need those before them."""
+RUN_SECONDS_MAX = 280  # below the limit of such a test, so that the document is named
+SPARK_MARKS = [pytest.mark.spark, pytest.mark.timeout(300)]
 EXAMPLE_LINES_MAX = 60
 
 FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\s`]*)")
-RUNNER = """
+SEPARATOR = "\x1e"
+RUNNER = f"""
 import json, sys
-namespace = {"__name__": "__main__"}
+namespace = {{"__name__": "__main__"}}
 for name, line, source in json.load(sys.stdin):
     exec(compile("\\n" * line + source, name, "exec"), namespace)
+    print({SEPARATOR!r}, end="", flush=True)
 """
 """The empty lines in front make a traceback point into the document."""
 
@@ -48,6 +50,15 @@ class Block(NamedTuple):
     line: int
     """The line of the opening fence, counted from one."""
     text: str
+    shown: str | None = None
+    """What stands right below, as what the block prints."""
+
+    def says(self, printed: str) -> bool:
+        """Tell whether this is what the document shows, which may show nothing."""
+        if self.shown is None:
+            return True
+        parts = (re.escape(part) for part in self.shown.strip().split("…"))
+        return re.fullmatch(".*".join(parts), printed.strip(), re.S) is not None
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -68,30 +79,54 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def documents() -> list[Path]:
-    return sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
+    readme = ROOT / "README.md"
+    return [readme] * readme.is_file() + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def of_language(path: Path, language: str) -> list[Block]:
-    return [block for block in blocks(path.read_text("utf-8")) if block.language == language]
+    """Give the blocks in a language, with the text that stands right below as what they print."""
+    found = list(blocks(path.read_text("utf-8")))
+    lines = path.read_text("utf-8").splitlines()
+    for position, block in enumerate(found[:-1]):
+        below = found[position + 1]
+        between = lines[block.line + block.text.count("\n") + 1 : below.line - 1]
+        if below.language == "text" and not any(line.strip() for line in between):
+            found[position] = block._replace(shown=below.text)
+    return [block for block in found if block.language == language]
 
 
-def cases(language: str) -> list[object]:
-    """Give a case for each document with such blocks; those with PySpark need Java."""
-    found = [(path, of_language(path, language)) for path in documents()]
+def programs(path: Path) -> list[list[Block]]:
+    """Give the blocks of Python that run together: each alone, or all of a document."""
+    found = of_language(path, "python")
+    is_one = TOP_TO_BOTTOM in " ".join(path.read_text("utf-8").split())
+    return [found] * bool(found) if is_one else [[block] for block in found]
+
+
+def python_cases() -> list[object]:
+    """Give a case for each program of a document; those with PySpark need Java."""
     return [
         pytest.param(
             path,
-            id=path.relative_to(ROOT).as_posix(),
-            marks=[pytest.mark.spark] * any("pyspark" in block.text for block in some),
+            program,
+            id=f"{path.relative_to(ROOT).as_posix()}:{program[0].line}",
+            marks=SPARK_MARKS * any("pyspark" in block.text for block in program),
         )
-        for path, some in found
-        if some
+        for path in documents()
+        for program in programs(path)
     ]
 
 
-def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the Python of a document with an empty folder as its own."""
-    script = [(path.name, block.line, block.text) for block in of_language(path, "python")]
+def console_cases() -> list[object]:
+    return [
+        pytest.param(path, id=path.relative_to(ROOT).as_posix())
+        for path in documents()
+        if of_language(path, "console")
+    ]
+
+
+def run(path: Path, program: list[Block], folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of a document with an empty folder as its own."""
+    script = [(path.name, block.line, block.text) for block in program]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PEERMESH_")}
     if any("pyspark" in text for _, _, text in script):
         local = importlib.import_module("peermesh.spark.local")
@@ -104,7 +139,7 @@ def run(path: Path, folder: Path) -> subprocess.CompletedProcess[str]:
         env={**clean, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=limit(RUN_SECONDS_MAX),
+        timeout=RUN_SECONDS_MAX,
         check=False,
     )
 
@@ -156,13 +191,15 @@ def problem_of_peermesh(arguments: list[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("path", cases("python"))
-def test_the_python_of_a_document_runs(path, tmp_path):
-    done = run(path, tmp_path)
+@pytest.mark.parametrize(("path", "program"), python_cases())
+def test_the_python_of_a_document_runs_and_prints_what_it_shows(path, program, tmp_path):
+    done = run(path, program, tmp_path)
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    for block, printed in zip(program, done.stdout.split(SEPARATOR), strict=False):
+        assert block.says(printed), f"line {block.line} prints\n{printed}"
 
 
-@pytest.mark.parametrize("path", cases("console"))
+@pytest.mark.parametrize("path", console_cases())
 def test_the_commands_of_a_document_exist(path):
     lines = [words for block in of_language(path, "console") for words in commands(block.text)]
     problems = {" ".join(words): problem_of(words) for words in lines}
@@ -175,36 +212,12 @@ def test_every_block_of_a_document_says_what_it_is(path):
     assert not unknown, f"a block is one of {sorted(LANGUAGES)}"
 
 
-def test_an_example_is_short_and_in_the_readme_which_is_run():
-    shown = [block.text for block in of_language(ROOT / "README.md", "python")]
+def test_an_example_is_short_and_in_a_document_which_is_run():
+    shown = [block.text for path in documents() for block in of_language(path, "python")]
     for path in sorted((ROOT / "examples").glob("*.py")):
         text = path.read_text("utf-8")
         assert text.count("\n") < EXAMPLE_LINES_MAX, path
         assert text in shown, path
-
-
-def imported(text: str) -> set[str]:
-    """Give the top-level packages that a piece of Python imports."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.partition(".")[0])
-    return found
-
-
-def pages() -> list[Path]:
-    return documents() + sorted((ROOT / "examples").rglob("*.py"))
-
-
-@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_imports_of_ours_only_what_the_wheel_has(path):
-    """The layers are packages of the checkout alone: users import ``peermesh``."""
-    text = path.read_text("utf-8")
-    shown = [block.text for block in blocks(text) if block.language == "python"]
-    for piece in [text] if path.suffix == ".py" else shown:
-        assert imported(piece).isdisjoint(MOVED)
 
 
 # The test itself, on documents of which we know what is wrong.
@@ -234,14 +247,45 @@ def test_a_block_is_found_wherever_it_stands(tmp_path):
         list(blocks("```python\n"))
 
 
-def test_blocks_share_a_namespace_and_a_failure_names_its_line(tmp_path):
+TWO_BLOCKS = "```python\none = 1\n```\nprose\n```python\nassert one == {}\n```\n"
+
+
+def test_a_block_runs_alone_unless_its_document_says_otherwise(tmp_path):
     path = tmp_path / "guide.md"
-    path.write_text("```python\none = 1\n```\nprose\n```python\nassert one == 1\n```\n")
-    assert run(path, tmp_path).returncode == 0
-    path.write_text("```python\none = 1\n```\nprose\n```python\nassert one == 2\n```\n")
-    failed = run(path, tmp_path)
+    path.write_text(TWO_BLOCKS.format(1))
+    first, second = programs(path)
+    assert run(path, first, tmp_path).returncode == 0
+    assert "name 'one' is not defined" in run(path, second, tmp_path).stderr
+    path.write_text(TOP_TO_BOTTOM.replace(" from ", "\nfrom ") + ".\n" + TWO_BLOCKS.format(1))
+    (both,) = programs(path)
+    assert run(path, both, tmp_path).returncode == 0
+
+
+def test_a_failure_names_its_line(tmp_path):
+    path = tmp_path / "guide.md"
+    path.write_text(f"{TOP_TO_BOTTOM}\n{TWO_BLOCKS.format(2)}")
+    failed = run(path, *programs(path), tmp_path)
     assert failed.returncode != 0
-    assert 'File "guide.md", line 6' in failed.stderr
+    assert 'File "guide.md", line 7' in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_right"),
+    [("6 x\n", True), ("6 …\n", True), ("6\n", False), ("66 x\n", False), ("6 x\n…7\n", False)],
+)
+def test_what_a_block_prints_is_compared_with_the_text_right_below(tmp_path, shown, is_right):
+    path = tmp_path / "guide.md"
+    path.write_text(f"```python\nprint(6, 'x')\n```\n\n```text\n{shown}```\n")
+    ((block,),) = programs(path)
+    printed, _ = run(path, [block], tmp_path).stdout.split(SEPARATOR)
+    assert (block.shown, block.says(printed)) == (shown, is_right)
+
+
+def test_a_text_below_prose_is_not_what_a_block_prints(tmp_path):
+    path = tmp_path / "guide.md"
+    path.write_text("```python\nprint(6)\n```\nnot so:\n```text\n7\n```\n")
+    ((block,),) = programs(path)
+    assert block.shown is None
 
 
 @pytest.mark.parametrize(
@@ -282,10 +326,3 @@ def test_a_command_that_does_not_exist_is_found(monkeypatch):
     assert problem_of(["peermesh", "sing"]) == "main has no command sing"
     assert problem_of(["peermesh", "listen", "--loud"]) == "listen has no option --loud"
     assert problem_of(["peermesh", "--port", "listen"]) == "main has no option --port"
-
-
-def test_an_import_of_a_layer_is_found():
-    assert imported("import trio\nasync def f():\n    from wire.errors import MeshError") == {
-        "trio",
-        "wire",
-    }
