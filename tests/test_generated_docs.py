@@ -21,6 +21,7 @@ GENERATOR = ROOT / "docs" / "generate.py"
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PACKAGES = "wire|handshake|channels|stores|endpoint|peermesh"
 NAME = re.compile(rf"`((?:{PACKAGES})(?:\.\w+)+)(?:\(\))?`")
+README_LINES_MAX = 150  # what is read before a choice is made
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)")
 HEADING = re.compile(r"^#+ (.*)$", re.M)
 
@@ -88,6 +89,10 @@ def test_the_links_in_a_document_lead_somewhere(path):
     assert not broken
 
 
+def test_the_first_page_is_short():
+    assert len(DOCUMENTS[0].read_text("utf-8").splitlines()) <= README_LINES_MAX
+
+
 # The generator itself, on documents of which we know what is wrong.
 
 
@@ -124,3 +129,15 @@ def test_a_name_that_does_not_exist_is_found():
     assert does_exist("endpoint.Endpoint.publish_nowait")
     assert not does_exist("endpoint.Endpoint.sing")
     assert not does_exist("endpoint.weather")
+
+
+def test_ratios_are_read_from_the_benchmarks_and_times_become_rates(monkeypatch):
+    monkeypatch.syspath_prepend(GENERATOR.parent)
+    figures = importlib.import_module("drawing.figures")
+    page = "| a / b | 0.50 | 0.40..0.80 |  |\n| a | 5 | 4..6 |\n| c / d | 1.15 | 0.75..1.23 |\n"
+    known = dict(figures.comparisons(page))
+    assert list(known) == ["a / b", "c / d"]
+    assert str(known["a / b"]) == "**0.50**"
+    assert str(known["a / b"].inverse()) == "2.00"
+    assert str(known["c / d"]) == "1.15 (0.75 to 1.23)"
+    assert tuple(known["a / b"].inverse()) == (2.0, 1.25, 2.5)

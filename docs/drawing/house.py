@@ -1,4 +1,4 @@
-"""What README.md and architecture.md show: settings, commands, modules, and where time comes in."""
+"""What the documents show of the house: settings, commands, modules, and where time comes in."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import channels
 import handshake
-from drawing import house, log_page, protocols, store_page
+from drawing import figures, house, log_page, protocols, store_page
 from drawing.channel_trials import (
     CONSUMER_STATES,
     PRODUCER_STATES,
@@ -37,6 +37,7 @@ from stores.log import changes as log_changes, effects as log_effects, messages 
 from wire import messages
 
 REGIONS: Final[dict[str, Callable[[], str]]] = {
+    "ratios": figures.ratios,
     "settings": house.settings,
     "limits-to-set": partial(house.settings, are_limits=True),
     "stranger-limits": lambda: limits_table(
