@@ -10,96 +10,34 @@ A block that is meant to be read only says ``text``; no other way leads around t
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
-from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
-LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid", "ini", "dockerfile"}
-TOP_TO_BOTTOM = "The blocks of Python run from top to bottom"
-"""What a document says whose blocks need those before them."""
-RUN_SECONDS_MAX = 280  # below the limit of such a test, so that the document is named
+from tests.documents import (
+    LANGUAGES,
+    ROOT,
+    SEPARATOR,
+    TOP_TO_BOTTOM,
+    Block,
+    blocks,
+    documents,
+    of_language,
+    programs,
+    run,
+)
+
 SPARK_MARKS = [pytest.mark.spark, pytest.mark.timeout(300)]
 EXAMPLE_LINES_MAX = 60
-
-FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\s`]*)")
-SEPARATOR = "\x1e"
-RUNNER = f"""
-import json, sys
-namespace = {{"__name__": "__main__"}}
-for name, line, source in json.load(sys.stdin):
-    exec(compile("\\n" * line + source, name, "exec"), namespace)
-    print({SEPARATOR!r}, end="", flush=True)
-"""
-"""The empty lines in front make a traceback point into the document."""
-
-
-class Block(NamedTuple):
-    """A fenced block of a document."""
-
-    language: str
-    line: int
-    """The line of the opening fence, counted from one."""
-    text: str
-    shown: str | None = None
-    """What stands right below, as what the block prints."""
-
-    def says(self, printed: str) -> bool:
-        """Tell whether this is what the document shows, which may show nothing."""
-        if self.shown is None:
-            return True
-        parts = (re.escape(part) for part in self.shown.strip().split("…"))
-        return re.fullmatch(".*".join(parts), printed.strip(), re.S) is not None
-
-
-def blocks(text: str) -> Iterator[Block]:
-    """Give the fenced blocks of a document, and raise ``ValueError`` if the last one is open."""
-    opening: re.Match[str] | None = None
-    start, body = 0, []
-    for number, line in enumerate(text.splitlines(keepends=True), start=1):
-        fence = FENCE.match(line)
-        if opening is None:
-            opening, start, body = fence, number, []
-        elif fence and fence["fence"].startswith(opening["fence"]) and not fence["language"]:
-            yield Block(opening["language"], start, dedent("".join(body)))
-            opening = None
-        else:
-            body.append(line)
-    if opening is not None:
-        raise ValueError(f"the block that begins in line {start} does not end")
-
-
-def documents() -> list[Path]:
-    readme = ROOT / "README.md"
-    return [readme] * readme.is_file() + sorted((ROOT / "docs").rglob("*.md"))
-
-
-def of_language(path: Path, language: str) -> list[Block]:
-    """Give the blocks in a language, with the text that stands right below as what they print."""
-    found = list(blocks(path.read_text("utf-8")))
-    lines = path.read_text("utf-8").splitlines()
-    for position, block in enumerate(found[:-1]):
-        below = found[position + 1]
-        between = lines[block.line + block.text.count("\n") + 1 : below.line - 1]
-        if below.language == "text" and not any(line.strip() for line in between):
-            found[position] = block._replace(shown=below.text)
-    return [block for block in found if block.language == language]
-
-
-def programs(path: Path) -> list[list[Block]]:
-    """Give the blocks of Python that run together: each alone, or all of a document."""
-    found = of_language(path, "python")
-    is_one = TOP_TO_BOTTOM in " ".join(path.read_text("utf-8").split())
-    return [found] * bool(found) if is_one else [[block] for block in found]
+IS_CI = os.environ.get("CI") == "true"
 
 
 def python_cases() -> list[object]:
@@ -122,26 +60,6 @@ def console_cases() -> list[object]:
         for path in documents()
         if of_language(path, "console")
     ]
-
-
-def run(path: Path, program: list[Block], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program of a document with an empty folder as its own."""
-    script = [(path.name, block.line, block.text) for block in program]
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PEERMESH_")}
-    if any("pyspark" in text for _, _, text in script):
-        local = importlib.import_module("peermesh.spark.local")
-        clean["SPARK_HOME"] = str(local.link_home(folder.parent / "spark-home"))
-        clean["SPARK_SUBMIT_OPTS"] = " ".join(local.JVM_OPTIONS)
-    return subprocess.run(
-        [sys.executable, "-c", RUNNER],
-        input=json.dumps(script),
-        cwd=folder,
-        env={**clean, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
 
 
 def commands(text: str) -> Iterator[list[str]]:
@@ -204,6 +122,25 @@ def test_the_commands_of_a_document_exist(path):
     lines = [words for block in of_language(path, "console") for words in commands(block.text)]
     problems = {" ".join(words): problem_of(words) for words in lines}
     assert not {line: problem for line, problem in problems.items() if problem}
+
+
+def test_the_unit_of_systemd_passes_its_verification(tmp_path):
+    verifier = shutil.which("systemd-analyze")
+    if verifier is None:
+        (pytest.fail if IS_CI else pytest.skip)("there is no systemd-analyze: install systemd")
+    (unit,) = of_language(ROOT / "docs" / "howto.md", "ini")
+    assert problems_of_unit(verifier, unit.text, tmp_path) == ""
+    assert "Unknown key" in problems_of_unit(verifier, unit.text.replace("Dyn", "Din"), tmp_path)
+
+
+def problems_of_unit(verifier: str, unit: str, folder: Path) -> str:
+    """Let systemd judge a unit, whose program is one that is here; a fault need not be an error."""
+    path = folder / "peermesh.service"
+    path.write_text(unit.replace("/opt/peermesh/bin/peermesh", sys.executable), "utf-8")
+    done = subprocess.run(
+        [verifier, "verify", path], capture_output=True, text=True, timeout=60, check=False
+    )
+    return f"{done.stdout}{done.stderr}" or ("" if done.returncode == 0 else "it fails")
 
 
 @pytest.mark.parametrize("path", documents(), ids=lambda path: path.relative_to(ROOT).as_posix())
