@@ -70,7 +70,7 @@ class ConsumeEach(Generic[PayloadT]):
         raise NotImplementedError
 
     def consume_run(self, consumer: Consumer[PayloadT], payloads: Sequence[PayloadT]) -> None:
-        """Process the next events, until somebody stops the consumer."""
+        """Process the next events, until the consumer is stopped."""
         for payload in payloads:
             self.consume(consumer, payload)
             if consumer.is_closed:
@@ -185,7 +185,7 @@ class Consumer(Generic[PayloadT]):
             self._acknowledge()
 
     def acknowledge(self) -> None:
-        """Acknowledge now, not only at the next heartbeat: for owners that somebody waits for."""
+        """Acknowledge now, not only at the next heartbeat: for owners that are waited for."""
         if self._is_connected and not self._is_closed:
             self._acknowledge()
 

@@ -2,7 +2,7 @@
 
 Sequence numbers count events of one producer and start above zero. Every message carries the
 epoch of the producer that it comes from, or that it is meant for: a number that grows whenever a
-producer is replaced, so that nobody mistakes an old event for a new one.
+producer is replaced, so that an old event is not taken for a new one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Event(Generic[PayloadT]):
     """Producer to consumers: a run of one (the seed's event) or more payloads.
 
     A backend may split a run to fit its frames: any slice is an event too, as long as its
-    ``first_sequence`` moves along. Nobody changes an event or its payloads once it is built.
+    ``first_sequence`` moves along. An event and its payloads never change once built.
     """
 
     epoch: int

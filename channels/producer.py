@@ -169,7 +169,7 @@ class Producer(Generic[HandleT, PayloadT]):
             self._prune()
 
     def receive(self, handle: HandleT, message: ConsumerMessage) -> None:
-        """Take in what a consumer, or somebody who thinks it is one, sent."""
+        """Take in a message of a consumer, known here or not."""
         epoch = message.epoch
         if epoch is not None and epoch > self._epoch:
             # Meant for a successor of ours. Answering could only take its consumers away.
@@ -339,7 +339,7 @@ class Producer(Generic[HandleT, PayloadT]):
         self._backend.drop(self, handle, reason)
 
     def _prune(self) -> None:
-        """Forget every event that nobody may ask for."""
+        """Forget every event that no consumer may ask for."""
         floor = min((path.floor for path in self._paths.values()), default=self._sequence)
         count = floor + 1 - self._buffer_start
         assert 0 <= count <= len(self._buffer), (floor, self._buffer_start, len(self._buffer))

@@ -37,7 +37,7 @@ class ProducerStatistics(Generic[HandleT]):
     stale_count: int
     """Messages to an earlier epoch, from a consumer of this one."""
     unknown_count: int
-    """Messages from nobody we know, each answered with ``UnknownConsumer``."""
+    """Messages of unknown consumers, each answered with ``UnknownConsumer``."""
     dropped_count: int
     """Consumers that were dropped."""
 

@@ -57,7 +57,7 @@ def renewed(text: str, regions: Regions) -> str:
 
 
 def check_all_asked_for(texts: Sequence[str], regions: Regions) -> None:
-    """Raise ``ValueError`` if nobody asks for a drawing: it is dead code, or a document lost it."""
+    """Raise ``ValueError`` if no document asks for a drawing: a document lost it."""
     asked = {found["name"] for text in texts for found in REGION.finditer(text)}
     idle = [name for name in regions if name not in asked]
     if idle:

@@ -1,8 +1,8 @@
 """Certificates of a cluster: the authority that a secret stands for, and what it issues.
 
-Whoever knows the secret derives the same authority, byte for byte, and so nobody has to hand out
+Every holder of the secret derives the same authority, byte for byte, so that no one hands out
 certificates. Nothing here reads a clock: both kinds are valid as long as the format can say.
-An expiry would protect nobody, since a holder of the secret issues itself another at once, but it
+An expiry would not protect, since a holder of the secret issues itself another at once, but it
 would end a mesh that runs for long, and lock out a machine whose clock is wrong.
 
 ``cryptography`` is imported when the first credentials are made, here and in the modules beside
@@ -141,7 +141,7 @@ def start_certificate(
     keys: tuple[CertificateIssuerPublicKeyTypes, CertificateIssuerPublicKeyTypes],
     valid: tuple[datetime, datetime],
 ) -> x509.CertificateBuilder:
-    """Begin a certificate; of names and keys the first is the issuer's, then the subject's."""
+    """Start a certificate; of names and keys the first is the issuer's, then the subject's."""
     from cryptography import x509
 
     subject_key = x509.SubjectKeyIdentifier.from_public_key(keys[1])

@@ -77,7 +77,7 @@ class Credentials:
     """Certificates in PEM: the endpoint's own, then those between it and the authority."""
     key: PrivateKeyTypes = field(repr=False)
     authority: str = field(repr=False)
-    """Certificates in PEM: whoever they issued one to is a member of the mesh."""
+    """Certificates in PEM: each endpoint they issued one to is a member of the mesh."""
     name: str | None
     """What the endpoint is called in its certificate, for limits and logs."""
     can_trust_names: bool = field(default=True, repr=False)
@@ -94,7 +94,7 @@ class Credentials:
         A secret may be its text, as ``peermesh secret new`` prints it.
 
         The name is for people who read logs: printable, and at most ``NAME_SIZE_MAX`` bytes. TLS
-        shows it to whoever dials, before it knows who that is. Each call makes a fresh key, which
+        shows it to every dialler, before it knows its id. Each call makes a fresh key, which
         never leaves the process.
         """
         check_name(name)
@@ -168,7 +168,7 @@ class Credentials:
         """Hand over certificate and key. ``ssl`` takes them from a file only.
 
         The file is ours alone, gone at once, and locked with a password that is never written:
-        if the process is killed right here, what stays on the disk opens for nobody.
+        if the process is killed right here, what stays on the disk can not be opened.
         """
         password = secrets.token_hex(32)
         with tempfile.TemporaryDirectory(prefix="peermesh-") as directory:

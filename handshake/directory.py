@@ -4,8 +4,8 @@ Two endpoints may have any number of connections in handshake: both dial, or one
 have to agree on one of them, whatever is lost or late. Two rules do it.
 
 **The originator decides.** Of two endpoints the one with the smaller id originates, on all of their
-connections, whoever dialled. It proposes one connection at a time: a second one waits until the
-first ends (``PENDING``), and is dropped when the first became the peering (``REDUNDANT``).
+connections, whichever side dialled. It proposes one connection at a time: a second one waits until
+the first ends (``PENDING``), and is dropped when the first became the peering (``REDUNDANT``).
 
 **The responder follows.** An originator proposes a connection only after it has given up all that
 it had agreed to before. The responder may not have noticed yet, and still hold the older one. It
@@ -13,7 +13,7 @@ believes an acknowledged proposal: ``confirm`` replaces the older peering, and a
 were answered earlier are void. The order of answering is the order of proposing here. For assume
 that an acknowledged proposal was made before another one, but came in after it: its acknowledgement
 answers our answer to it, hence was sent after the other proposal had come in, hence after the
-originator had given up the acknowledged one, and nobody acknowledges what he has given up. So
+originator had given up the acknowledged one, and no endpoint acknowledges what it gave up. So
 a late proposal on a dead connection never costs a living peering.
 
 **A stale peering.** When a path fails silently, one end may have noticed while the other still
@@ -61,7 +61,7 @@ class Standing(Enum):
     FREE = auto()
     """Neither a peering nor a proposal."""
     DECIDING = auto()
-    """A connection is being decided: whoever wants the peering waits for what becomes of it."""
+    """A connection is being decided: callers that want the peering wait for the result."""
     PEERED = auto()
     """The peering exists."""
 
@@ -123,7 +123,7 @@ class PeerDirectory:
     def release(self, peer: EndpointId, connection: ConnectionId) -> ConnectionId | None:
         """Note that a handshake failed, or that a peering ended; give who may claim next, if any.
 
-        The handshake releases itself when it fails. Whoever took over an established connection
+        The handshake releases itself when it fails. The owner of an established connection
         releases it when the peering ends. To release what is not held, or no longer, changes
         nothing: the end of a peering that was replaced leaves its successor alone.
         """

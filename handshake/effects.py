@@ -48,7 +48,7 @@ class Redundant:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Close the connection, and tell whoever waits for it."""
+    """Close the connection, and tell the tasks that wait for it."""
 
     code: ErrorCode
     reason: str

@@ -1,6 +1,6 @@
 """An authority of the user's own, and the certificates that it issues, as PEM files.
 
-For those who have no authority yet, and want names in certificates that mean something: whoever has
+For those who have no authority yet, and want names in certificates that mean something: a holder of
 the authority's key decides which. Any other authority's certificates do as well.
 """
 

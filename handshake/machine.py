@@ -62,7 +62,7 @@ class KnowledgeSource(Protocol):
         ...
 
     def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
-        """Give the announcements that somebody with this knowledge lacks."""
+        """Give the announcements that an endpoint with this knowledge lacks."""
         ...
 
 

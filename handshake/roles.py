@@ -22,7 +22,7 @@ from wire.topics import (
 )
 
 ROLES_MAX: Final = 1_024
-"""Roles of one table: nobody understands more of them."""
+"""Roles of one table: more could not be kept in view."""
 
 NAMES_MAX: Final = 65_536
 """Names of one table: six times as many as endpoints of a mesh."""
@@ -64,7 +64,7 @@ class Rights:
     write: bool = False
     """Change it, through a clone or a proxy."""
     lead: bool = False
-    """Be its master, become that by promotion, or answer others as a replica; and all above."""
+    """Lead it, as its master or by promotion; answer others as a replica; and all above."""
 
 
 ALL_RIGHTS: Final = Rights(read=True, write=True, lead=True)
@@ -113,8 +113,8 @@ class Role:
     def may_command(self, topic: str) -> bool:
         """Tell whether commands on a store's topic are taken from it at all.
 
-        A master looks at each, and says so to whoever has no right: its answer is the error that
-        the user sees.
+        A master looks at each, and says so to a sender without the right: its answer is the error
+        that the user sees.
         """
         if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX)):
             return True
@@ -144,7 +144,7 @@ EVERYTHING: Final = Role(
 """What everybody who is in may do where no roles are given."""
 
 NOTHING: Final = Role()
-"""What somebody may do who has no role, and is not a peer: whoever peered with him answers."""
+"""Rights of a sender without a role that is not a peer: the endpoint it peered with answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ TEXT: Final = KeyText(
 @public
 @dataclass(frozen=True, slots=True)
 class ClusterSecret:
-    """What all endpoints of one mesh share and nobody else knows. It is never printed by itself."""
+    """What the endpoints of one mesh share, and no other knows. It is never printed by itself."""
 
     key: bytes = field(repr=False)
 

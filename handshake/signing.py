@@ -1,7 +1,7 @@
-"""Signatures: what an endpoint with ``sign=True`` says can be forged by nobody on the way.
+"""Signatures: what an endpoint with ``sign=True`` says can not be forged on the way.
 
 An endpoint that signs has a key pair of its own, fresh in each life, and its id is made from the
-public key: so nobody can announce another key for it, and the id itself says that it signs
+public key: so no other key can be announced for it, and the id itself says that it signs
 (a UUID of version 8). The key of its certificate endorses both, which binds them to its name. One
 signature covers one frame, up to a thousand messages; relays never split a frame.
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from wire.framing import NodeFrame
 
 SEED_SIZE: Final = 32
-"""Bytes of a private key, from a source that nobody can guess (RFC 8032)."""
+"""Bytes of a private key, from a source that can not be guessed (RFC 8032)."""
 
 ENDORSEMENTS_MAX: Final = 10_000
 """Endorsements remembered as good, which are looked at once: as many as endpoints of a mesh."""
@@ -50,7 +50,7 @@ Verify = Callable[["NodeFrame"], bool]
 
 
 def id_of(key: bytes) -> EndpointId:
-    """Make the id of whoever has this public key: 122 bits of its hash, as a UUID of version 8."""
+    """Make the id of a public key's endpoint: 122 bits of its hash, as a UUID of version 8."""
     digest = bytearray(hashlib.sha256(_ID_CONTEXT + key).digest()[:ENDPOINT_ID_SIZE])
     digest[6] = digest[6] & 0x0F | 0x80
     digest[8] = digest[8] & 0x3F | 0x80

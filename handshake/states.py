@@ -2,7 +2,7 @@
 
 Both ends of a connection begin with a preamble, which names the versions they speak. The dialler
 goes on with a hello at once. The endpoint with the smaller id is the **originator**, the other one
-the **responder**, whoever dialled:
+the **responder**, whichever side dialled:
 
 =========== ==================== =================================================
 from        message              says
@@ -53,7 +53,7 @@ class State(Enum):
     AWAIT_RESPONDER_SYN_ACK = auto()
     AWAIT_ORIGINATOR_ACK = auto()
     ESTABLISHED = auto()
-    """Over: the connection is a peering, and belongs to somebody else."""
+    """Over: the connection is a peering, and belongs to its new owner."""
     CLOSED = auto()
     """Over: the connection ends."""
 

@@ -19,7 +19,7 @@ class Trust:
     """Serves the newest credentials that can be used. Connections that stand keep theirs."""
 
     def __init__(self, credentials: Credentials | None) -> None:
-        """Begin with these; ``None`` is plain TCP, for ever."""
+        """Start with these; ``None`` is plain TCP, for ever."""
         self._stamp = credentials.stamp if credentials is not None else ()
         self._arm(credentials)
 

@@ -123,7 +123,7 @@ class Broadcaster:
     # -- what the master does --------------------------------------------------------------------
 
     def skip(self, count: int) -> None:
-        """Count actions that are sent to nobody, as there is no clone.
+        """Count actions that are not sent, as there is no clone.
 
         A clone that was let go, and does not know yet, has to notice that it missed something.
         """
@@ -203,7 +203,7 @@ class Broadcaster:
         self._send(clone, self._producer.sequence, content)
 
     def refuse(self, clone: CloneId) -> None:
-        """Send somebody away who thinks to be a clone of this master: it has to begin anew."""
+        """Send a clone away that this master does not know: it has to begin anew."""
         self._send(clone, 0, UnknownConsumerCommand())
 
     def tell_all(self, content: Content, sequence: int | None = None) -> None:

@@ -36,7 +36,7 @@ BUFFER_TICKS: Final = 1_200
 
 @dataclass(slots=True)
 class _Waiter:
-    """Somebody who waits for idleness."""
+    """A caller that waits for idleness."""
 
     token: int
     request: int
@@ -66,7 +66,7 @@ class Clone:
         is_observed: bool = False,
         inheritance: Inheritance | None = None,
     ) -> None:
-        """Be without data; call ``start`` next.
+        """Start empty; call ``start`` next.
 
         No earlier clone of this entity may have had the ``incarnation``: a clock in nanoseconds
         will do. Data is never called stale if the interval is ``None``. Mutations that find no
@@ -164,7 +164,7 @@ class Clone:
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[Effect]:
-        """Begin to search for a master."""
+        """Search for a master."""
         self._following.start()
         return self._take_effects()
 
@@ -222,7 +222,7 @@ class Clone:
         return self._take_effects()
 
     def close(self) -> list[Effect]:
-        """Say goodbye; whatever has no outcome is refused, as nobody will hear of it."""
+        """Say goodbye; requests without an outcome are refused, as none will come."""
         if not self._is_closed:
             self._end(ErrorCode.SHUTTING_DOWN, "the store's clone closed")
         return self._take_effects()
@@ -250,7 +250,7 @@ class Clone:
         )
 
     def pause(self) -> list[Effect]:
-        """Stand still, to be promoted: follow nobody, and ask nobody for anything."""
+        """Stand still, to be promoted: follow no master, and send no requests."""
         self.requests.seal()
         self._is_paused = True
         self._following.stop()

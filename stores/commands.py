@@ -48,7 +48,7 @@ class KeepaliveCommand:
     """A producer to its consumers: the sequence number is that of my latest event."""
 
     is_urgent: bool = False
-    """Asks for an acknowledgement at once: somebody waits for idleness, or for memory."""
+    """Asks for an acknowledgement at once: a caller waits for idleness, or for memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ class HandshakeRequestCommand:
 
 @dataclass(frozen=True, slots=True)
 class UnknownConsumerCommand:
-    """A producer to somebody who thinks to be its consumer: begin anew."""
+    """A producer to a consumer that it does not know: begin anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +206,7 @@ class GreetingCommand:
 
 
 NamesMaster = HandshakeRequestCommand | GreetingCommand | DetachCommand
-"""What somebody sends to the master that it believes in: its epoch is that one's."""
+"""Sent to the master that the sender follows: the epoch is that master's."""
 
 
 @dataclass(frozen=True, slots=True)

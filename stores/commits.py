@@ -21,7 +21,7 @@ class GroupCommit:
     """Remembers what stood under every key that changed since the last finished commit."""
 
     def __init__(self, table: Table) -> None:
-        """Begin with a table of which everything is durable."""
+        """Start with a table of which everything is durable."""
         self._table = table
         table.before = self._remember
         self.revision = table.revision

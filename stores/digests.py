@@ -1,6 +1,6 @@
 """Checksums of entries: what tells a flipped bit, and whether two replicas are equal.
 
-They find accidents. Somebody who means to can make two tables with one digest.
+They find accidents. On purpose, two tables with one digest can be made.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class DumpWriter:
     """Gives the bytes of a dump, record by record."""
 
     def __init__(self) -> None:
-        """Begin; call ``header`` first and ``end`` last."""
+        """Start; call ``header`` first and ``end`` last."""
         self._digest = sha256()
         self._count = 0
 
@@ -66,7 +66,7 @@ class DumpReader:
     """Takes the bytes of a dump, in pieces of any size; believes nothing before the end."""
 
     def __init__(self) -> None:
-        """Begin; call ``feed`` for each piece, and ``finish`` at the end of the file."""
+        """Start; call ``feed`` for each piece, and ``finish`` at the end of the file."""
         self.header: Header | None = None
         """What the dump is of, once that has come."""
         self.count = 0

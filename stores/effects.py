@@ -64,7 +64,7 @@ class Persist:
     """Hand the changes to the backend's ``commit``, outside of the loop.
 
     Then call ``persisted(token)``, or ``commit_failed(token, …)``. There is one at a time. What
-    it makes durable is told to nobody before.
+    it makes durable is not told before.
     """
 
     token: int

@@ -1,4 +1,4 @@
-"""Which keys are due: a queue that may hold too much, and never too little."""
+"""Which keys are due: a queue with stale items allowed and none missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ExpiryQueue:
     """Appointments in the order of time. An outdated one is noticed when its time comes."""
 
     def __init__(self, expiries: dict[bytes, int]) -> None:
-        """Begin with the expiries of a table."""
+        """Start with the expiries of a table."""
         self._heap: list[tuple[int, bytes]] = []
         self._rebuild(expiries)
 

@@ -127,7 +127,7 @@ class Following:
     # -- what the clone does ---------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to search."""
+        """Search for a master."""
         self._search()
 
     def receive(self, command: InternalCommand, now_ns: int) -> bool:
@@ -177,7 +177,7 @@ class Following:
             self._search()
 
     def stop(self) -> None:
-        """Follow nobody any more, unless ``restart`` is called."""
+        """Follow no master any more, unless ``restart`` is called."""
         self._consumer.stop()
         if self.master is not None:
             self.send_to_master(commands.DetachCommand())
@@ -241,7 +241,7 @@ class Following:
         return False
 
     def _on_ack_clone(self, command: InternalCommand, sender: MasterId) -> None:
-        """Begin to load a snapshot, unless this is a repetition or a rival's."""
+        """Load a snapshot from its start, unless this is a repetition or a rival's."""
         is_ours = sender == self.master
         if self.phase is Phase.SEARCHING:
             self._load(command, sender)
@@ -394,7 +394,7 @@ class Following:
             self._effects.append(MasterLost(self._state_of.entity, reason))
 
     def _attach(self, reason: str) -> None:
-        """Begin anew: whoever answers is the master from then on."""
+        """Start anew: the one that answers is the master from then on."""
         self._lose(reason)
         self._session += 1
         self.phase, self._sink, self._welcome = Phase.SEARCHING, None, None
@@ -463,4 +463,4 @@ class Following:
         return ErrorCode.BROKEN_CLONE
 
     def close(self, consumer: Consumer[bytes], reason: ErrorCode) -> None:
-        """Wait for whoever handed over the message to notice."""
+        """Wait for the caller that handed over the message to notice."""

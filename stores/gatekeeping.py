@@ -63,7 +63,7 @@ class Guard:
 
     store: str
     who: str
-    """The sender, with his name and role, for the text of a refusal."""
+    """The sender, with its name and role, for the text of a refusal."""
     rights: Rights
 
     def examine(self, post: Post, payload: bytes) -> Refusal | None:

@@ -29,12 +29,12 @@ from wire.limits import MIB
 from wire.public import public
 
 HISTORY_COUNT_MAX: Final = 1_000_000
-"""Mutations kept: some seconds of the fastest writer, and days of a quiet store. Nobody who needs
-more of them is faster with them than with a snapshot."""
+"""Mutations kept: some seconds of the fastest writer, and days of a quiet store. No reader
+that needs more of them is faster with them than with a snapshot."""
 
 HISTORY_SIZE_MAX: Final = 32 * MIB
 """Bytes of mutations kept, values that were overwritten included: twice as many as a writer may
-have under way, so that whoever keeps up with writers at all does not lose the thread."""
+have under way, so that a reader that keeps up with writers does not lose the thread."""
 
 RECORD_SIZE: Final = 200
 """Bytes that a record takes besides its keys and values, roughly."""
@@ -96,7 +96,7 @@ class History:
         count_max: int = HISTORY_COUNT_MAX,
         size_max: int = HISTORY_SIZE_MAX,
     ) -> None:
-        """Begin after this revision."""
+        """Start after this revision."""
         self.floor = revision
         """All mutations after it are here."""
         self.generation = 0

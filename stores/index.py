@@ -1,7 +1,7 @@
-"""The keys of a table in their order: sorted when somebody first asks, kept so at little cost.
+"""The keys of a table in their order: sorted at the first question, kept so at little cost.
 
-Whoever writes only notes which keys came or went; the next reader puts them in their places. Once
-more has been noted than sorting anew would cost, the index is given up: a store that nobody scans
+A write only notes which keys came or went; the next reader puts them in their places. Once
+more has been noted than sorting anew would cost, the index is given up: a store that is not scanned
 any more pays nothing.
 """
 

@@ -206,7 +206,7 @@ def _operate(stored: bytes | None, operand: bytes, initial: Initial | None) -> b
 
 
 def _check_entries(value: bytes) -> None:
-    """Refuse what nobody could read, nor change, any more."""
+    """Refuse what could not be read, nor changed, any more."""
     if len(value) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
         try:
             check_shape(value, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)

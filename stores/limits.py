@@ -14,7 +14,7 @@ VALUE_SIZE_MAX: Final = PAYLOAD_SIZE_MAX - 256 * KIB
 
 RUN_COUNT_MAX: Final = 256
 """Mutations in one action, and actions in one message: half a millisecond's work for a master, so
-that nobody else waits for longer."""
+that no other caller waits for longer."""
 
 RUN_SIZE_MAX: Final = 64 * KIB
 """Bytes after which an action takes no more mutations, and a message no more actions: half of what
@@ -60,7 +60,7 @@ CLONES_MAX: Final = 1_024
 
 BACKLOG_SIZE_MAX: Final = 256 * MIB
 """Bytes that a master keeps for clones that do not acknowledge. Beyond, the slowest clone is
-dropped and begins anew with a snapshot, so that it holds up nobody."""
+dropped and begins anew with a snapshot, so that it holds up no other."""
 
 CHUNK_SIZE_MAX: Final = 256 * KIB
 """Bytes after which a chunk of a snapshot takes no more entries: other messages pass in between."""

@@ -65,7 +65,7 @@ from wire.identifiers import EndpointId, EntityId
 class Master(CommittedReads):
     """The one that decides. Calls, commands and ticks in; effects out; no clock, no disk.
 
-    The rule of a durable master: what a crash could take back is seen by nobody. Reads, snapshots,
+    The rule of a durable master: what a crash could take back is not shown. Reads, snapshots,
     broadcasts and receipts show what is committed. A handle that promises to read its own writes
     waits for its last request to be resolved before it reads.
 
@@ -83,7 +83,7 @@ class Master(CommittedReads):
         replicas: int = 0,
         now_ns: int = 0,
     ) -> None:
-        """Start with what the backend kept; the epoch in it has to be one that nobody had.
+        """Start with what the backend kept; the epoch in it must never have been used.
 
         Receipts are given when so many ``replicas`` have acknowledged the mutation. What the local
         handle asks for is judged at the time of the latest input, and before the first one at this
@@ -417,7 +417,7 @@ class Master(CommittedReads):
                 self._proxies.tell_all()
 
     def _repeat_replicated(self) -> None:
-        """Say again what may have got lost: nobody would notice."""
+        """Say again what may have got lost: a loss would go unnoticed."""
         if self._gate.replicas and self._clones:
             self._clones.tell_all(commands.ReplicatedCommand(), self._gate.sequence)
 

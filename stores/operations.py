@@ -200,7 +200,7 @@ def _subtract_span(value: _Time, amount: Value) -> Value:
 
 
 _CONTAINERS: Final = (Set, Table)
-"""What does not begin as expected was encoded by somebody else, with a longer head."""
+"""What does not begin as expected was encoded elsewhere, with a longer head."""
 
 _ADDITIONS: Final[dict[type, _Operation]] = {
     int: _add_number,

@@ -204,7 +204,7 @@ class Ledger:
     """The records of all writers, least recently active first."""
 
     def __init__(self, rows: Iterable[WriterRow] = ()) -> None:
-        """Begin with what a backend kept, the least recently active first."""
+        """Start with what a backend kept, the least recently active first."""
         self._records = {
             row.writer: WriterRecord(
                 row.writer,

@@ -83,7 +83,7 @@ class Changes:
     forgotten: Sequence[WriterId] = ()
     """Writers to remove."""
     census: Census | None = None
-    """Of the store with them; ``None`` if nobody has counted."""
+    """Of the store with them; ``None`` if not counted."""
 
 
 class StoreBackend(Protocol):

@@ -51,7 +51,7 @@ class Proxies:
         self._proxies: dict[EntityId, _Proxy] = {}
 
     def __contains__(self, entity: object) -> bool:
-        """Tell whether somebody is a proxy."""
+        """Tell whether an entity is a proxy."""
         return entity in self._proxies
 
     def receive(self, sender: EntityId, content: Content, sequence: int) -> bool:

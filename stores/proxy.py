@@ -44,7 +44,7 @@ GREETING_TICKS: Final = 5
 
 @dataclass(slots=True)
 class _Waiter:
-    """Somebody who waits for idleness."""
+    """A caller that waits for idleness."""
 
     request: int
     """Everything up to it that was asked for has to have an outcome."""
@@ -60,7 +60,7 @@ class Proxy:
     """
 
     def __init__(self, entity: EntityId, incarnation: int, buffer_ticks: int) -> None:
-        """Know of nobody; call ``start`` next.
+        """Start without a replica; call ``start`` next.
 
         No earlier proxy of this entity may have had the ``incarnation``: a clock in nanoseconds
         will do. Mutations that find no master for ``buffer_ticks`` fail.
@@ -95,7 +95,7 @@ class Proxy:
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[Effect]:
-        """Begin to search for a master."""
+        """Search for a master."""
         self._greet()
         return self._take_effects()
 
@@ -165,7 +165,7 @@ class Proxy:
         return self._questions.explain(number)
 
     def close(self) -> list[Effect]:
-        """Say goodbye; whatever has no outcome is refused, as nobody will hear of it."""
+        """Say goodbye; requests without an outcome are refused, as none will come."""
         if not self._is_closed:
             self.requests.seal()
             self._is_closed = True

@@ -1,7 +1,7 @@
 """Receipts that wait for replicas: a write is acknowledged when enough clones have it.
 
 Without it a master that is lost takes along what it had acknowledged and not yet sent. With it,
-whoever is promoted has all that was acknowledged, as long as it has all that any clone has.
+the promoted clone has all that was acknowledged, as long as it has all that any clone has.
 """
 
 from __future__ import annotations

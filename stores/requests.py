@@ -58,7 +58,7 @@ class Requests:
         self._size = 0
 
     def serve(self, perform: Callable[[Action], None]) -> None:
-        """Hand every action to somebody else from now on: the handle's store changed its role."""
+        """Hand every action to another owner from now on: the handle's store changed its role."""
         self.seal()
         self._perform = perform
 
@@ -157,7 +157,7 @@ class Requests:
         return request
 
     def _begin(self, form: _Form, key: bytes, operand: bytes) -> int:
-        """Begin a run, and give the size of its first request."""
+        """Start a run, and give the size of its first request."""
         size = _check_sizes(key, operand)
         _check_expiry(form[2])
         self.seal()

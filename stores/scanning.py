@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from stores.table import Entry
 
 PAGE_COUNT_MAX: Final = 4_096
-"""Entries in a page: some milliseconds' work, so that nobody else waits for longer."""
+"""Entries in a page: some milliseconds' work, so that no other caller waits for longer."""
 
 PAGE_COUNT: Final = 1_000
-"""Entries in a page unless somebody wants another number: what a page costs of its own is lost
+"""Entries in a page unless the caller wants another number: what a page costs of its own is lost
 among them."""
 
 

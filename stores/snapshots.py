@@ -211,7 +211,7 @@ class SnapshotSink:
         return self.ask()
 
     def ask(self) -> tuple[int, ...]:
-        """Give the indexes within the window that nobody has asked for."""
+        """Give the indexes within the window that were not asked for."""
         end = self._next_index + SNAPSHOT_WINDOW_CHUNKS
         if self._count is not None:
             end = min(end, self._count)

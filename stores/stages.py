@@ -63,7 +63,7 @@ def size_of(action: Action) -> int:
 
 @dataclass(slots=True)
 class IdleWaiter:
-    """Somebody who waits for the master to be idle."""
+    """A caller that waits for the master to be idle."""
 
     token: int
     action_count: int

@@ -46,7 +46,7 @@ class Verifier:
     """The master's: asks all clones for their digest at one event, and gathers the answers."""
 
     def __init__(self, entity: EntityId) -> None:
-        """Be the master ``entity``."""
+        """Compare for the master ``entity``."""
         self._entity = entity
         self._number = 0
         self._rounds: dict[int, _Round] = {}
@@ -54,7 +54,7 @@ class Verifier:
     def begin(
         self, asker: CloneId | None, token: int, own: Digest, clones: Iterable[CloneId]
     ) -> int:
-        """Begin a comparison with these clones; gives its number."""
+        """Start a comparison with these clones; gives its number."""
         self._number += 1
         row = ReplicaDigest(self._entity, own)
         self._rounds[self._number] = _Round(asker, token, row, dict.fromkeys(clones))

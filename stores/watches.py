@@ -2,7 +2,7 @@
 
 It keeps no queue of its own: it reads on in the history of its master or clone, from the revision
 that it has got to. So fifty watches cost no more memory than one, closing one waits for nothing,
-and a reader that is slow holds up nobody. What it promises is what etcd's watch does:
+and a slow reader does not hold up the rest. What it promises is what etcd's watch does:
 
 - ordered: revisions never go down;
 - unique: no commit comes twice;
@@ -35,8 +35,8 @@ LOOK_COUNT: Final = 4_096
 """Commits looked at at once, most of which may be to other keys: a few milliseconds' work."""
 
 MARK_INTERVAL: Final = 1_000
-"""Revisions without a change of the watched keys after which a mark comes: whoever resumes there
-reads no more than these again."""
+"""Revisions without a change of the watched keys after which a mark comes: a watch that resumes
+there reads no more than these again."""
 
 Selection = Span | frozenset[bytes]
 """Which keys are watched: a stretch of their order, or some of them."""
@@ -95,7 +95,7 @@ class Watcher:
     """One watch: where it is, and what comes next."""
 
     def __init__(self, source: Source, selection: Selection, from_revision: int | None) -> None:
-        """Begin with what there is; or with the first commit that has at least this revision."""
+        """Start with what there is; or with the first commit that has at least this revision."""
         self.revision = 0 if from_revision is None else from_revision - 1
         """Everything up to it has been given."""
         self._source = source

@@ -129,7 +129,7 @@ class Writing:
         self._refuse_until(request, Refused(ErrorCode.NO_SUCH_MASTER, _NEVER_SENT.format(seconds)))
 
     def deny(self, text: str) -> None:
-        """Take note that the master takes nothing from here; whoever goes on asking is told so."""
+        """Take note that the master takes nothing from here; later requests are told so."""
         self.hang_up()
         self._unsent = []
         self.refuse_all(ErrorCode.NOT_AUTHORIZED, text)

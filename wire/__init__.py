@@ -3,7 +3,7 @@
 Pure, and at the bottom of the house: no part of it knows a socket, a clock or any package above.
 ``encode`` and ``decode`` turn values into bytes and back, ``wire.codec`` does so with messages, and
 ``wire.framing`` cuts them out of a stream. ``decode`` and its like are the border to peers that
-nobody trusts: bytes come out as something valid, or as ``DecodeError``. Every limit stands in
+are not trusted: bytes come out as something valid, or as ``DecodeError``. Every limit stands in
 ``wire.limits``, every error in ``wire.errors``, every letter of the encoding in ``wire.cbor``.
 """
 

@@ -1,4 +1,4 @@
-"""Where somebody listens, as text: ``HOST:PORT``, where an IPv6 host is in brackets."""
+"""Where an endpoint listens, as text: ``HOST:PORT``, where an IPv6 host is in brackets."""
 
 from __future__ import annotations
 

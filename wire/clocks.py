@@ -18,8 +18,8 @@ TIME_SIZE: Final = 8
 class LamportTime(int):
     """A point of logical time of one endpoint: greater means later, and says nothing else.
 
-    The first event of an endpoint happens at 1. ``LamportTime(0)`` is before every event: whoever
-    knows an endpoint as of 0 has heard nothing of it.
+    The first event of an endpoint happens at 1. ``LamportTime(0)`` is before every event: the one
+    that knows an endpoint as of 0 has heard nothing of it.
     """
 
     __slots__ = ()
@@ -48,7 +48,7 @@ NEVER: Final = LamportTime(0)
 
 
 class VectorTime(Mapping[EndpointId, LamportTime]):
-    """What somebody has heard of every endpoint: the latest time of each. Immutable, hashable.
+    """What an endpoint has heard of every other: the latest time of each. Immutable, hashable.
 
     Endpoints of which nothing was heard (time 0) are left out, so that equal knowledge is equal.
     ``a <= b`` says that ``b`` knows all that ``a`` knows; two vectors may be unordered. ``merge``

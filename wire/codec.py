@@ -335,7 +335,7 @@ def decode_control(kind: int, body: bytes) -> ControlMessage:
 
 
 def encode_header(header: NodeHeader) -> bytes:
-    """Write the header of a node message, whose topic was checked by whoever made it.
+    """Write the header of a node message, whose topic its maker has checked.
 
     Raises ``InvalidTopic`` if the topic leaves no room for the rest of the header.
     """

@@ -1,4 +1,4 @@
-"""Bytes to values, from peers that nobody trusts: what is not one well-formed value is refused.
+"""Bytes to values, from peers that are not trusted: what is not one well-formed value is refused.
 
 The walk through the bytes is cbor2's. Left alone, it would also compile regular expressions, build
 cycles, read integers of any size and overlook whatever follows the value. Its options, hooks for

@@ -81,7 +81,7 @@ def encode_node(
 ) -> tuple[list[bytes | memoryview], int]:
     """Frame payloads that share a header: pieces to be joined with others, and their size.
 
-    Whoever has counted the payloads' ``lengths`` saves counting them again.
+    A caller that has counted the payloads' ``lengths`` saves counting them again.
     """
     lengths = lengths or list(map(len, payloads))
     length, count = lengths[0], len(lengths)
@@ -207,7 +207,7 @@ class NodeFrame:
         return tuple([buffer[at:end] for at, end in ends])
 
     def _join(self) -> None:
-        """Put the chunks together, because somebody looks inside."""
+        """Put the chunks together, because a reader looks inside."""
         self._buffer = b"".join((memoryview(self._buffer)[self._start :], *self._rest))
         self._first -= self._start
         self._start, self._end, self._rest = 0, self.size, ()

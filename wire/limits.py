@@ -43,7 +43,7 @@ TTL_MAX: Final = 255
 """The time to live travels in one byte."""
 
 LAMPORT_TIME_MAX: Final = 2**62
-"""The latest time that a peer may announce: whoever hears of it can still tell a later one."""
+"""The latest time that a peer may announce: one that hears of it can still tell a later time."""
 
 LINKS_MAX: Final = 4096
 """Links of one announcement: an endpoint with that many peers has run out of file descriptors."""

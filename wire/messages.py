@@ -62,7 +62,7 @@ class Announcement:
     stores: tuple[str, ...]
     """The exact store topics (with the reserved segment) that its masters and clones hear."""
     forwarding: bool
-    """False for a leaf, which nobody routes through."""
+    """False for a leaf, which no path leads through."""
     name: str | None = None
     """What its certificate calls it; ``None`` without one. Its peers see to it that it is true."""
     seal: Seal | None = None
@@ -116,7 +116,7 @@ class DropConn:
 
 @dataclass(frozen=True, slots=True)
 class Announcements:
-    """News about endpoints, passed on to whoever may not have heard."""
+    """News about endpoints, passed on to peers that may not have heard."""
 
     items: tuple[Announcement, ...]
 

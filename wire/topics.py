@@ -149,7 +149,7 @@ class SubscriptionCounts:
     __slots__ = ("_counts", "_minimal")
 
     def __init__(self) -> None:
-        """Begin with nobody wanting anything."""
+        """Start without subscribers."""
         self._counts: dict[str, int] = {}
         self._minimal: tuple[str, ...] | None = ()
 

@@ -80,7 +80,6 @@ ROWS: Final = (
         "compare and set, one at a time",
         {"sqlite3 alone": "compare and set / insert, sqlite3 alone"},
     ),
-    Row("scan in the order of keys", {"sqlite3 alone": "scan / select, sqlite3 alone"}),
 )
 """Chosen so that the rows in which others are better are there, too."""
 

@@ -40,7 +40,7 @@ class StoreTalk:
     commits: deque[tuple[Master, int]] = field(default_factory=deque)
 
     def __post_init__(self) -> None:
-        """Build the three; nobody knows anybody yet."""
+        """Build the three; none knows another yet."""
         self._join("Clone", Clone(_entity(1), INCARNATION))
         self._join("Master", Master(_entity(2), Loaded(epoch=EPOCH), is_durable=True))
         self._join("Other", Clone(_entity(3), INCARNATION))

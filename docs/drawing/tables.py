@@ -60,7 +60,7 @@ def methods_table(thing: type, title: str) -> str:
 
 
 def settings_table(thing: type) -> str:
-    """Draw the fields of a dataclass of numbers, with what they are if nobody says otherwise."""
+    """Draw the fields of a dataclass of numbers, with their defaults."""
     rows = [
         (code(each.name), f"{getattr(thing(), each.name):g}", each.text)
         for each in attributes(thing)

@@ -11,7 +11,7 @@ class MemoryLogBackend:
     """Keeps the runs, and forgets all else: the core that commits it has it in memory."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self._runs: dict[int, RunList] = {}
 
     @property
@@ -20,7 +20,7 @@ class MemoryLogBackend:
         return False
 
     def load_keeper(self, epoch_min: int, partition_count: int | None) -> LoadedLog:
-        """Give an empty log; the caller's epoch, from a clock, is one that nobody had."""
+        """Give an empty log; the caller's epoch, from a clock, is one that was never used."""
         count = 1 if partition_count is None else partition_count
         epochs = (EpochEnds(epoch_min, (0,) * count),)
         return LoadedLog(epoch_min, epoch_min, [Partition() for _ in range(count)], epochs=epochs)

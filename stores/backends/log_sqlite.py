@@ -78,7 +78,7 @@ class SQLiteLogBackend:
         )
         self._seen = 0
         self._disk = threading.Lock()
-        """Held by whoever uses the connection."""
+        """Held by the thread that uses the connection."""
         self._cache_lock = threading.Lock()
         self._cache: dict[int, RunList] = {}
         self._cache_size = 0

@@ -14,7 +14,7 @@ class MemoryBackend:
         return False
 
     def load(self, epoch_min: int) -> Loaded:
-        """Give an empty store; the caller's epoch, from a clock, is one that nobody had."""
+        """Give an empty store; the caller's epoch, from a clock, is one that was never used."""
         return Loaded(epoch_min)
 
     def commit(self, changes: Changes) -> None:

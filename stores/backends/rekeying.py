@@ -35,7 +35,7 @@ SUFFIX: Final = ".rekeying"
 def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[int]:
     """Have everything in a file under the first of the keys; gives the size of each commit.
 
-    Nobody else may have it open. Raises ``BackendFailure`` if somebody does, if the file is damaged
+    No other process may have it open. Raises ``BackendFailure`` if one does, if it is damaged
     or is none of ours, and if it needs a key that is not there.
     """
     match _mark(path):

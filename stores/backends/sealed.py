@@ -71,7 +71,7 @@ class Vault:
                 )
 
     def begin(self, connection: sqlite3.Connection) -> None:
-        """Begin a commit: with other nonces, and in another session when this one is spent."""
+        """Start a commit: with other nonces, and in another session when this one is spent."""
         if self._current is None or self._current.is_spent:
             (last,) = connection.execute("SELECT max(number) FROM sessions").fetchone()
             number, salt = 1 + (last or 0), secrets.token_bytes(SALT_SIZE)
@@ -132,7 +132,7 @@ class SealedTable:
     """Records by name, in a table of the file."""
 
     def __init__(self, vault: Vault, name: str) -> None:
-        """Begin with none; ``load`` comes with the connection."""
+        """Start with none; ``load`` comes with the connection."""
         self._vault = vault
         self._name = name
         self._head = name.encode()

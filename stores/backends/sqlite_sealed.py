@@ -1,6 +1,6 @@
 """The backend in an encrypted SQLite file: the same promises, and nothing in the file to read.
 
-Keys are sealed with their values: a master has all of them in memory, so that nobody looks for one
+Keys are sealed with their values: a master has all of them in memory, so that no read looks for one
 in the file.
 """
 

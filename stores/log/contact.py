@@ -63,7 +63,7 @@ class Contact:
         """
         self.keeper: KeeperId | None = None
         self.is_lost = True
-        """True while nobody answers."""
+        """True while no keeper answers."""
         self.heard_ns = 0
         self.welcome: Welcome | None = None
         """The latest of this keeper."""
@@ -96,7 +96,7 @@ class Contact:
     # -- what the owner does ---------------------------------------------------------------------
 
     def greet(self) -> None:
-        """Say hello: to the keeper, or to whoever may be one."""
+        """Say hello: to the keeper, or to each endpoint that may be one."""
         if self.keeper is None or self.is_lost:
             self._effects.append(Multicast(self._hello()))
         else:
@@ -183,7 +183,7 @@ class Contact:
             self._effects.append(Unicast(self.keeper.entity.endpoint, payload))
 
     def close(self, session: int | None) -> None:
-        """Say goodbye; whatever has no outcome is refused, as nobody will hear of it."""
+        """Say goodbye; requests without an outcome are refused, as none will come."""
         self.requests.seal()
         self._is_closed = True
         self.send_command(session, 0, commands.DetachCommand())

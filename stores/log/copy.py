@@ -84,7 +84,7 @@ class Copy:
     """The entries and cursors that a follower has: some of them seen, some on their way."""
 
     def __init__(self, loaded: LoadedLog) -> None:
-        """Begin with what a backend kept."""
+        """Start with what a backend kept."""
         self.log_id = loaded.log_id
         self.epoch = loaded.epoch
         """It is a beginning of what this life of the keeper has, or had."""
@@ -186,7 +186,7 @@ class Copy:
         self.position = self._stage.position = sequence
 
     def promote(self, epoch: int) -> LogChanges:
-        """Begin another life, in which it is the keeper's; nothing may be under way."""
+        """Start another life, in which it is the keeper's; nothing may be under way."""
         assert self.is_settled, self
         known = self.lives
         if self.epoch not in [life.epoch for life in known]:

@@ -34,7 +34,7 @@ class PersistLog:
 
 @dataclass(frozen=True, slots=True)
 class ReadFor:
-    """Read from the backend what somebody elsewhere asked for, and call ``was_read``."""
+    """Read from the backend what a remote reader asked for, and call ``was_read``."""
 
     reader: EntityId
     query: Fetch | TimeQuery
@@ -42,7 +42,7 @@ class ReadFor:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """Committed entries came, or a partition begins elsewhere: whoever waits may look again."""
+    """Committed entries came, or a partition begins elsewhere: waiting readers may look again."""
 
 
 @dataclass(frozen=True, slots=True)

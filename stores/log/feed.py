@@ -1,6 +1,6 @@
 """The keeper's way to its followers: one channel for all of them.
 
-As at the master of a store, but nobody needs a snapshot: a follower fetches what it lacks.
+As at the master of a store, but no follower needs a snapshot: a follower fetches what it lacks.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Feed:
     # -- what the keeper does --------------------------------------------------------------------
 
     def skip(self, count: int) -> None:
-        """Count events that nobody hears.
+        """Count events that no follower hears.
 
         One that was let go, and does not know yet, has to notice that it missed something.
         """

@@ -146,7 +146,7 @@ class Follower(Proxy):
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[LogEffect]:
-        """Begin to search for a keeper."""
+        """Search for a keeper."""
         if self.copy.log_id:
             self._effects.append(Grown())  # what an earlier life copied can be read at once
         return super().start()
@@ -231,7 +231,7 @@ class Follower(Proxy):
         )
 
     def pause(self) -> list[LogEffect]:
-        """Stand still, to be promoted: follow nobody, and ask nobody for anything.
+        """Stand still, to be promoted: follow no keeper, and send no requests.
 
         What came is committed nevertheless; wait until ``copy.is_settled``.
         """
@@ -314,7 +314,7 @@ class Follower(Proxy):
     # -- steps: joining --------------------------------------------------------------------------
 
     def _join(self, _reason: str) -> None:
-        """Begin anew: whoever is the keeper now takes us in, and says what we lack."""
+        """Start anew: the present keeper takes us in, and says what we lack."""
         self._consumer.stop()
         self._ear = _Ear(self)
         self._consumer = Consumer(self._ear, config=STORE_CHANNEL)

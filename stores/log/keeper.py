@@ -1,6 +1,6 @@
 """The keeper of a log: decides about every append, and tells all followers.
 
-The rule of the keeper: what a crash could take back is seen by nobody. Receipts, readers and
+The rule of the keeper: what a crash could take back is not shown. Receipts, readers and
 followers are told of what is committed.
 """
 
@@ -86,7 +86,7 @@ class Keeper:
     def __init__(
         self, entity: EntityId, loaded: LoadedLog, retention: Retention, replicas: int = 0
     ) -> None:
-        """Start with what the backend kept; the epoch in it has to be one that nobody had.
+        """Start with what the backend kept; the epoch in it must never have been used.
 
         Receipts are given when so many followers have what they are about in their backends.
         """
@@ -154,7 +154,7 @@ class Keeper:
         return self._take_effects()
 
     def flush(self, now_ns: int) -> list[LogEffect]:
-        """Begin to commit what was asked since the last flush: once per turn of the loop."""
+        """Start to commit what was asked since the last flush: once per turn of the loop."""
         self._see(now_ns)
         if not self._is_closed:
             self.requests.seal()
@@ -199,7 +199,7 @@ class Keeper:
     def was_read(
         self, reader: EntityId, query: Fetch | TimeQuery, runs: Sequence[Run], found: int | None
     ) -> list[LogEffect]:
-        """Answer somebody elsewhere with what the backend gave."""
+        """Answer a remote reader with what the backend gave."""
         self._readers.was_read(reader, query, runs, found, self.partitions)
         return self._take_effects()
 
@@ -413,7 +413,7 @@ class Keeper:
     # -- steps: telling --------------------------------------------------------------------------
 
     def _proceed(self) -> None:
-        """Begin to commit what was decided, if no other commit is under way."""
+        """Start to commit what was decided, if no other commit is under way."""
         if self._stage.is_empty or self._in_flight is not None:
             return
         stage, self._stage = self._stage, LogStage()
@@ -461,7 +461,7 @@ class Keeper:
             self._readers.look_again(self.partitions)
 
     def _hold_back(self, memory: Memory) -> None:
-        """Tell nobody what an earlier life did before enough followers have it."""
+        """Withhold what an earlier life did before enough followers have it."""
         told: dict[WriterId, int] = {}
         for record in memory.ledger.records():
             told[record.writer] = record.last_request

@@ -19,13 +19,13 @@ NAME_SIZE_MAX: Final = 255
 """Characters of a consumer's or producer's name: as long as the name of a file."""
 
 APPEND_COUNT_MAX: Final = 4_096
-"""Entries of one batch: some milliseconds' work for a keeper, so that nobody else waits longer."""
+"""Entries of one batch: some milliseconds' work for a keeper, so that no other waits longer."""
 
 APPEND_SIZE_MAX: Final = VALUE_SIZE_MAX
 """Bytes of one batch with its keys: it travels as one payload, and is read as one."""
 
 RUN_COUNT_MAX: Final = 1_024
-"""Entries after which a run takes no more appends: whoever reads one of them decodes all."""
+"""Entries after which a run takes no more appends: a reader of one of them decodes all."""
 
 RUN_SIZE_MAX: Final = 256 * KIB
 """Bytes after which a run takes no more appends: other messages pass between two of them."""

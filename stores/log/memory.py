@@ -79,7 +79,7 @@ class Memory:
     def __init__(
         self, writers: Iterable[WriterRow] = (), producers: Iterable[ProducerRow] = ()
     ) -> None:
-        """Begin with what a backend kept, the least recently active first."""
+        """Start with what a backend kept, the least recently active first."""
         self.ledger = Ledger(writers)
         self.producers = Producers(producers)
         self._told_at: dict[WriterId | str, int] = {}

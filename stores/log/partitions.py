@@ -14,8 +14,8 @@ from wire.errors import InvalidData, NoSuchPartition
 class Retention:
     """What a log keeps, at least; ``None`` sets no limit. Each limit holds for every partition.
 
-    Whoever breaks one of them has entries removed, the oldest first. Age and bytes are counted in
-    blocks (``BLOCK_COUNT_MAX``), so that a block's worth more may stay.
+    A partition beyond one of them has entries removed, the oldest first. Age and bytes are counted
+    in blocks (``BLOCK_COUNT_MAX``), so that a block's worth more may stay.
     """
 
     age_ns: int | None = None
@@ -141,7 +141,7 @@ class Partitions:
     """All partitions of a log."""
 
     def __init__(self, partitions: Iterable[Partition]) -> None:
-        """Begin with what a backend kept."""
+        """Start with what a backend kept."""
         self._partitions = list(partitions)
 
     def __len__(self) -> int:

@@ -40,7 +40,7 @@ class Producers:
     """The windows of all named producers, the one that was idle longest first."""
 
     def __init__(self, rows: Iterable[ProducerRow] = ()) -> None:
-        """Begin with what a backend kept, the least recently active first."""
+        """Start with what a backend kept, the least recently active first."""
         self._records: dict[str, _Record] = {}
         self._touched: dict[str, None] = {}
         self._forgotten: dict[str, None] = {}

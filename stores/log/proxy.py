@@ -21,7 +21,7 @@ from wire.identifiers import EndpointId, EntityId
 
 @dataclass(slots=True)
 class Waiter:
-    """Somebody who waits for idleness."""
+    """A caller that waits for idleness."""
 
     request: int
     """Everything up to it that was asked for has to have an outcome."""
@@ -61,7 +61,7 @@ class Proxy:
     # -- inputs ----------------------------------------------------------------------------------
 
     def start(self) -> list[LogEffect]:
-        """Begin to search for a keeper."""
+        """Search for a keeper."""
         self.contact.greet()
         return self._take_effects()
 

@@ -68,7 +68,7 @@ class Readers:
         found: int | None,
         partitions: Partitions,
     ) -> None:
-        """Answer somebody with what the backend gave."""
+        """Answer a remote reader with what the backend gave."""
         if isinstance(query, TimeQuery):
             span = partitions[query.partition].span
             offset = span.end if found is None else max(found, span.start)

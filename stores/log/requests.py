@@ -25,7 +25,7 @@ class LogRequests:
         self._size = 0
 
     def serve(self, perform: Callable[[int, tuple[Request, ...]], None]) -> None:
-        """Hand what is gathered, and what comes, to somebody else: the log changed its role."""
+        """Hand what is gathered, and what comes, to another owner: the log changed its role."""
         self._perform = perform
 
     @property

@@ -36,7 +36,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Entries that were committed together; nobody changes or splits them afterwards."""
+    """Entries that were committed together; they are not changed or split afterwards."""
 
     partition: int
     first_offset: int
@@ -101,7 +101,7 @@ class RunList:
     __slots__ = ("_firsts", "_runs", "size")
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self._runs: list[Run] = []
         self._firsts: list[int] = []
         self.size = 0

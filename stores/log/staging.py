@@ -34,12 +34,12 @@ class LogStage:
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing to commit, and nobody to answer."""
+        """True if there is nothing to commit, and no caller to answer."""
         return not (self._open or self.runs or self.starts or self.cursors or self.is_awaited)
 
     @property
     def is_awaited(self) -> bool:
-        """True if somebody waits for an answer."""
+        """True if a caller waits for an answer."""
         return bool(self.outcomes or self.answered)
 
     def append(self, partition: int, offset: int, entries: Flat, timestamp_ns: int) -> None:

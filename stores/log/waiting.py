@@ -21,7 +21,7 @@ class WaitingFetches:
     """A question that comes again, because its answer was late, is waited for once."""
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
+        """Start with no reader waiting."""
         self._waiters: dict[tuple[EntityId, int], _Waiter] = {}
 
     def __len__(self) -> int:
