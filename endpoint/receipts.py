@@ -69,7 +69,7 @@ Callbacks = Sequence[Callable[[], object]]
 
 
 def _renew() -> None:
-    """Begin with a free lock in a child process: a thread that is not there may hold it."""
+    """Replace the lock in a child process: a thread that is not there may hold it."""
     global _adding
     _adding = threading.Lock()
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
+from peermesh.testing.time_limits import limit
+
 ROOT = Path(__file__).parent.parent
 LANGUAGES = {"python", "console", "text", "toml", "json", "mermaid", "ini", "dockerfile"}
 TOP_TO_BOTTOM = "The blocks of Python run from top to bottom"
 """What a document says whose blocks need those before them."""
-RUN_SECONDS_MAX = 280  # below the limit of such a test, so that the document is named
+RUN_SECONDS_MAX = 280  # below the net, so that the document is named
 
 FENCE = re.compile(r"^(?P<indent>[ >]*)(?P<fence>`{3,}|~{3,})(?P<language>[^\s`]*)")
 SEPARATOR = "\x1e"
@@ -70,8 +72,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def documents() -> list[Path]:
-    readme = ROOT / "README.md"
-    return [readme] * readme.is_file() + sorted((ROOT / "docs").rglob("*.md"))
+    return sorted(ROOT.glob("*.md")) + sorted((ROOT / "docs").rglob("*.md"))
 
 
 def of_language(path: Path, language: str) -> list[Block]:
@@ -114,6 +115,6 @@ def run(
         env=clean,
         capture_output=True,
         text=True,
-        timeout=RUN_SECONDS_MAX,
+        timeout=limit(RUN_SECONDS_MAX),
         check=False,
     )

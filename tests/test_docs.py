@@ -9,6 +9,7 @@ A block that is meant to be read only says ``text``; no other way leads around t
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import re
@@ -34,8 +35,9 @@ from tests.documents import (
     programs,
     run,
 )
+from tools.relocate import MOVED
 
-SPARK_MARKS = [pytest.mark.spark, pytest.mark.timeout(300)]
+SPARK_MARKS = [pytest.mark.spark]
 EXAMPLE_LINES_MAX = 60
 IS_CI = os.environ.get("CI") == "true"
 
@@ -155,6 +157,30 @@ def test_an_example_is_short_and_in_a_document_which_is_run():
         text = path.read_text("utf-8")
         assert text.count("\n") < EXAMPLE_LINES_MAX, path
         assert text in shown, path
+
+
+def imported(text: str) -> set[str]:
+    """Give the top-level packages that a piece of Python imports."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
+def pages() -> list[Path]:
+    return documents() + sorted((ROOT / "examples").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_page_imports_of_ours_only_what_the_wheel_has(path):
+    """The layers are packages of the checkout alone: users import ``peermesh``."""
+    text = path.read_text("utf-8")
+    shown = [block.text for block in blocks(text) if block.language == "python"]
+    for piece in [text] if path.suffix == ".py" else shown:
+        assert imported(piece).isdisjoint(MOVED)
 
 
 # The test itself, on documents of which we know what is wrong.

@@ -1,7 +1,7 @@
 """The shape of the code, checked like any other property of it.
 
 Sizes are shown and not judged, by ``python -m tests.shape``. What is checked here has no number:
-cores do not wait, tests do not sleep, nothing is left over, whoever silences a tool says why.
+cores do not wait, tests do not sleep, nothing is left over, every silenced tool has a reason.
 """
 
 from __future__ import annotations

@@ -173,11 +173,11 @@ class Endpoint:
 
     def known_stores(self) -> tuple[str, ...]:
         """Name the stores in reach, sorted; see ``peermesh.Endpoint.known_stores``."""
-        return self._open_portal().call_sync(self._core.known_stores)
+        return self._open_passage().call_sync(self._core.known_stores)
 
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach, sorted; see ``peermesh.Endpoint.known_logs``."""
-        return self._open_portal().call_sync(self._core.known_logs)
+        return self._open_passage().call_sync(self._core.known_logs)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

@@ -81,7 +81,7 @@ class Life:
         self.portal.join()
 
     def begin_exit(self, grace: float, *, is_quiet: bool = False) -> None:
-        """Begin to end the endpoint, unless that was begun before."""
+        """Start to end the endpoint; a second call changes nothing."""
         if not self.is_closing:
             self.is_closing, self.grace, self.room.is_quiet = True, grace, is_quiet
             try:

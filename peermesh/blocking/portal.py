@@ -38,7 +38,7 @@ class Lodger(Protocol):
     """An endpoint in the portal's loop."""
 
     def begin_exit(self, grace: float, *, is_quiet: bool) -> None:
-        """Begin to shut down, unless that was begun before; ``is_quiet`` as the process ends."""
+        """Start to shut down, once; ``is_quiet`` as the process ends."""
 
     def await_exit(self, timeout: float) -> None:
         """Wait for that."""
@@ -259,7 +259,7 @@ def _ended() -> EndpointClosed:
 
 
 def _forget() -> None:
-    """Begin anew in a child process: the thread is not there, and the lock may be held for ever."""
+    """Reset the portal in a child process: its thread is not there, and its lock may be held."""
     global _portal, _lock
     _portal, _lock = None, threading.Lock()
 

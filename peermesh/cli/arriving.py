@@ -93,7 +93,7 @@ class _Arrival:
     """Waits for peers, as long as there is hope."""
 
     def __init__(self, endpoint: Endpoint, mesh: Mesh) -> None:
-        """Begin without an answer from any address."""
+        """Keep what each address answers; none has yet."""
         self._endpoint = endpoint
         self._mesh = mesh
         self._waiting = dict.fromkeys(mesh.peers, "no answer yet")

@@ -43,7 +43,7 @@ def context() -> None:
       peermesh store keys cities --context home
 
     They are in the file contexts.json, in the directory PEERMESH_CONFIG_DIR, or else in that of
-    your settings (~/.config/peermesh). Nobody but you can read it.
+    your settings (~/.config/peermesh). Only you can read it.
     """
 
 

@@ -72,7 +72,7 @@ def keep(  # noqa: PLR0913 - an option each
     replicas: int,
     **limits: float | None,
 ) -> None:
-    """Be the keeper of a log until Ctrl-C; peers that do not answer are tried again, for ever.
+    """Run the keeper of a log until Ctrl-C; peers that do not answer are tried again, for ever.
 
     Without a limit everything is kept. What is appended with a receipt survives a power cut, if
     there is a FILE; what is collected from topics, so far as it arrived. When another node was

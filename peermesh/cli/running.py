@@ -50,7 +50,7 @@ class Signals:
     """
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Count no signals yet."""
         self.number: int | None = None
         """The first signal that came."""
         self._before: dict[int, Any] = {}

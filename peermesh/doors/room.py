@@ -70,7 +70,7 @@ class Room:
             self._finish(finish, outcome.Error(self.error()))
 
     def close(self) -> None:
-        """Begin the end, and in it the end of the calls that are still there."""
+        """Start the end of the room, and of the calls that are still in it."""
         self._closing.set()
 
     def begin(self, function: Task, finish: Finish) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from peermesh import blocking
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed
 
-WAIT = 20.0  # Far more than anything here takes.
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "eventfd"), reason="Linux alone has eventfd")
 
@@ -35,7 +35,7 @@ def test_it_is_readable_while_messages_wait(
     assert not is_readable(subscriber)
     for number in range(3):
         endpoint.publish("/t", number)
-    assert is_readable(subscriber, WAIT)
+    assert is_readable(subscriber, limit())
     while subscriber.available() < 3:
         threading.Event().wait(0.001)
     while subscriber.available():
@@ -43,7 +43,7 @@ def test_it_is_readable_while_messages_wait(
         take(subscriber)
     assert not is_readable(subscriber)
     endpoint.publish("/t", 3)
-    assert is_readable(subscriber, WAIT)
+    assert is_readable(subscriber, limit())
     assert subscriber.fileno() == subscriber.fileno()
 
 
@@ -51,7 +51,7 @@ def test_what_came_before_the_first_use_is_seen(endpoint: blocking.Endpoint) -> 
     subscriber = endpoint.subscribe("/t", local=True)
     for number in range(3):
         endpoint.publish("/t", number)
-    assert subscriber.get(WAIT).data == 0
+    assert subscriber.get(limit()).data == 0
     while subscriber.available() < 2:
         threading.Event().wait(0.001)
     assert is_readable(subscriber)
@@ -73,10 +73,10 @@ def test_nothing_is_lost_between_a_reader_that_selects_and_a_fast_publisher(
     publisher.start()
     seen: list[object] = []
     while len(seen) < count:
-        assert is_readable(subscriber, WAIT)
+        assert is_readable(subscriber, limit())
         # What is readable does not wait.
         seen.append(subscriber.get(0).data)
-    publisher.join(WAIT)
+    publisher.join(limit())
     assert seen == list(range(count))
     assert not is_readable(subscriber)
 
@@ -91,7 +91,7 @@ def test_the_end_is_readable_and_closing_closes_it(endpoint: blocking.Endpoint) 
     with pytest.raises(EndpointClosed):
         closed.fileno()
     endpoint.shutdown()
-    assert is_readable(ended, WAIT)
+    assert is_readable(ended, limit())
     with pytest.raises(EndpointClosed):
         ended.get()
     ended.close()

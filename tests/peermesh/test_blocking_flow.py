@@ -84,7 +84,7 @@ def test_publishers_that_are_held_up_too_late_are_let_go() -> None:
         subscriber.wake(more_follows=False)
         while subscriber._mailbox.is_holding:
             threading.Event().wait(0.001)
-    reader.join(WAIT)
+    reader.join(limit())
     assert not reader.is_alive()
 
 
