@@ -8,7 +8,7 @@ instead. What can mean one thing only is taken: port and id as text, an endpoint
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Final, Protocol
 
@@ -60,9 +60,10 @@ def endpoint_id(name: str, value: object) -> EndpointId:
     """Check an endpoint id: the id, its text, its 16 bytes, 32 hexadecimal ones, or an endpoint."""
     if isinstance(value, EndpointId):
         return value
-    node_id = getattr(value, "node_id", None)
-    if callable(node_id):
-        return endpoint_id(name, node_id())
+    if callable(getattr(value, "node_id", None)) and not isinstance(value, type):
+        found = value.node_id()  # type: ignore[attr-defined]  # as was just seen
+        if isinstance(found, EndpointId):
+            return found
     if not isinstance(value, (str, bytes)):
         raise _wrong_type(name, value, "an endpoint id: what node_id() gives, or its text")
     try:
@@ -115,10 +116,14 @@ def number(name: str, value: object, *, least: int = 0) -> int:
     return count(name, value, least=least, most=NUMBER_MAX)
 
 
+_NO_LISTS: Final = (str, bytes, Mapping)
+"""What can be iterated, and is no list of topics."""
+
+
 def topics(name: str, value: Iterable[object]) -> list[str]:
     """Check the prefixes of a subscription: texts, or one list of them. At least one is needed."""
     given = list(value)
-    if len(given) == 1 and isinstance(given[0], (list, tuple, set, frozenset)):
+    if len(given) == 1 and isinstance(given[0], Iterable) and not isinstance(given[0], _NO_LISTS):
         given = list(given[0])
     if not given:
         raise TypeError(f'{name}: name at least one topic; "" is the prefix of every topic')

@@ -25,17 +25,23 @@ class Barrier(NamedTuple):
 
 
 def barrier(
-    name: str, positional: tuple[object, ...], timeout: object, callback: object | None
+    name: str,
+    positional: tuple[object, ...],
+    timeout: object,
+    callback: object | None,
+    default: float,
 ) -> Barrier:
     """Sort out the arguments of a barrier: time limit and callback, in either order.
 
     ``await_peer(id, 5)`` and ``await_peer(id, callback, 5)`` are the seed's two overloads. ``name``
-    is the barrier's, for errors. Raises ``TypeError`` and ``ValueError``.
+    is the barrier's, for errors, and ``default`` its time limit if none is given. Raises
+    ``TypeError`` and ``ValueError``.
     """
     if len(positional) > 2:
         raise TypeError(f"{name} takes a timeout and a callback, not {len(positional)} values")
-    if positional[1:] == (None,) and not callable(positional[0]):
-        positional = positional[:1]  # No callback, said in its place.
+    if len(positional) == 2 and None in positional and not any(map(callable, positional)):
+        # No callback, said in its place: of two, the one that is not None is the limit.
+        positional = (positional[0] if positional[1] is None else positional[1],)
     seconds = [each for each in positional if not callable(each)]
     callbacks: list[Callback] = [each for each in positional if callable(each)]
     if len(seconds) > 1:
@@ -44,5 +50,7 @@ def barrier(
         callbacks.append(arguments.function("callback", callback))
     if len(callbacks) > 1:
         raise TypeError(f"{name} takes one callback, not two")
+    if seconds and timeout != default:
+        raise TypeError(f"{name} takes one timeout, not {seconds[0]!r} and {timeout!r}")
     limit = arguments.seconds("timeout", seconds[0] if seconds else timeout)
     return Barrier(limit, callbacks[0] if callbacks else None)

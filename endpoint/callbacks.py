@@ -8,6 +8,7 @@ from inspect import isawaitable
 
 from endpoint.status import StatusCode, StatusEvent
 from wire.errors import ErrorCode
+from wire.scalars import shorten
 
 logger = logging.getLogger("peermesh.endpoint")
 
@@ -33,9 +34,11 @@ class Callbacks:
 
     def failed(self, callback: Callable[..., object], error: BaseException) -> None:
         """Log what a callback raised, with its traceback, and tell it as ``CALLBACK_FAILED``."""
-        name = getattr(callback, "__qualname__", None) or repr(callback)
+        name = getattr(callback, "__qualname__", None) or shorten(callback)
         logger.error("the callback %s raised; the endpoint goes on", name, exc_info=error)
-        reason = f"the callback {name} raised {error!r}: catch errors in it; the endpoint goes on"
+        reason = (
+            f"the callback {name} raised {shorten(error, 300)}: catch errors in it; the endpoint goes on"
+        )
         event = StatusEvent(StatusCode.CALLBACK_FAILED, None, None, ErrorCode.UNSPECIFIED, reason)
         self._emit(event)
 

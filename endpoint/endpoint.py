@@ -195,7 +195,9 @@ class Endpoint:
     # Life.
 
     async def __aenter__(self) -> Self:
-        """Start the endpoint's tasks."""
+        """Start the endpoint's tasks; raises ``EndpointClosed`` the second time."""
+        if self._manager is not None:
+            raise EndpointClosed("an endpoint lives once, in one block: make a new one")
         self._manager = trio.open_nursery()
         self._nursery = await self._manager.__aenter__()
         self.loop.tasks.begin(self._nursery)
@@ -506,7 +508,7 @@ class Endpoint:
         before it, it returns ``None`` at once, and the callback is given the outcome later.
         """
         wanted = arguments.endpoint_id("node_id", node_id)
-        how = barrier("await_peer", positional, timeout, callback)
+        how = barrier("await_peer", positional, timeout, callback, AWAIT_PEER_SECONDS)
         self._check_open()
         return await self._wait(how, self._await_peer, wanted)
 
@@ -794,9 +796,13 @@ class Endpoint:
 def _address_of(address: str, port: int | str | None) -> tuple[str, int, JoinTicket | None]:
     """Give host and port, and the ticket if they stand in one."""
     address = arguments.host("address", address)
-    if port is not None:
-        return address, arguments.port("port", port), None
     found = split_address(address)
+    if port is not None:
+        if found is not None and not address.startswith("[") and address.count(":") == 1:
+            raise ValueError(
+                f"address={address!r} holds a port, and port={port!r} is one: give one"
+            )
+        return address, arguments.port("port", port), None
     if found is not None:
         return found[0], arguments.port("port", found[1]), None
     ticket = JoinTicket.parse(address)

@@ -8,6 +8,7 @@ into files that are the parent's.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,6 +16,8 @@ from typing import Final, Protocol
 from weakref import WeakSet
 
 from wire.errors import ForkedEndpoint
+
+logger = logging.getLogger("peermesh.endpoint")
 
 
 class Socket(Protocol):
@@ -67,10 +70,14 @@ def _let_go() -> None:
         with suppress(OSError):
             os.close(sock.detach())
     _sockets.clear()
-    for holder in list(_holders):
-        _kept.append(holder)
-        holder.forked()
+    holders = list(_holders)
     _holders.clear()
+    _kept.extend(holders)
+    for holder in holders:
+        try:
+            holder.forked()
+        except Exception:  # One that fails must not leave the others open.
+            logger.exception("an endpoint could not be left in a child process; this is a bug")
 
 
 if hasattr(os, "register_at_fork"):  # Windows knows no forks.

@@ -352,7 +352,9 @@ class Log(AsyncClosing):
         follower: it has what its keeper had when it was asked, later than now. A ``callback`` is
         told later, as ``Store.await_idle`` does.
         """
-        return await self.runner.wait(barrier("await_idle", positional, timeout, callback))
+        return await self.runner.wait(
+            barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
+        )
 
     async def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""

@@ -417,6 +417,9 @@ class Ear:
     def discovered(self, endpoint: EndpointId) -> None:
         """The runner hears of it already."""
 
+    def forked(self) -> None:
+        """The runner is told already."""
+
     def fail(self, error: Exception) -> None:
         """The runner failed at what came."""
         self._runner.fail(error)

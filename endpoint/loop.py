@@ -262,6 +262,8 @@ class EndpointLoop:
         if topics is None:
             self.readers.remove(mailbox)
             self.release(mailbox)
+        else:
+            self.publication.make_room()  # What waits for this subscriber may wait in vain now.
 
     def topics_of(self, mailbox: Mailbox) -> tuple[str, ...]:
         """Give the prefixes that a subscriber wants."""

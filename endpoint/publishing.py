@@ -218,6 +218,8 @@ class Publication:
             if len(values) == len(some):
                 await self._publish_some(topic, values)
                 continue
+            if any(isinstance(each, str) for each in some):  # Two characters are a pair, too.
+                raise _no_pairs(some)
             for topic, run in groupby(some, itemgetter(0)):
                 await self._publish_some(topic, [value for _, value in run])
 
@@ -351,9 +353,13 @@ class Publication:
         return way
 
 
-def _no_pairs(some: list[tuple[str, Value]]) -> TypeError:
-    wrong = next((each for each in some if not isinstance(each, tuple) or len(each) != 2), some)
+def no_pair(wrong: object) -> TypeError:
+    """Give the error for an element of a batch that is no pair."""
     return TypeError(f"batch: {shorten(wrong)} is no pair of topic and value: give a list of pairs")
+
+
+def _no_pairs(some: list[tuple[str, Value]]) -> TypeError:
+    return no_pair(next((each for each in some if type(each) is not tuple or len(each) != 2), some))
 
 
 def _signed_single(sign: Sign) -> EncodeSingle:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -31,6 +32,8 @@ from wire.errors import (
     TypeClash,
 )
 from wire.public import public
+
+logger = logging.getLogger("peermesh.store")
 
 _ERRORS: Final[dict[ErrorCode, type[StoreError]]] = {
     error.code: error
@@ -136,9 +139,9 @@ class Receipt:
         return of_users
 
     def when_resolved(self, callback: Callable[[], object]) -> None:
-        """Call back once the outcome is known; at once if it is.
+        """Call back once the outcome is known; at once, in this thread, if it is.
 
-        What the callback raises is logged and told as ``CALLBACK_FAILED``.
+        What the callback raises is logged, and told as ``CALLBACK_FAILED`` if it came later.
         """
         self._call_when_resolved(arguments.function("callback", callback), is_wake_up=False)
 
@@ -157,8 +160,14 @@ class Receipt:
         entry = (callback, is_wake_up)
         callbacks.append(entry)
         # The outcome may have come meanwhile: the entry is called here unless the driver has it.
-        if self._result is not None and _take_out(callbacks, entry):
+        if self._result is None or not _take_out(callbacks, entry):
+            return
+        try:
             callback()
+        except Exception:
+            if is_wake_up:
+                raise
+            logger.exception("a callback of a receipt raised")
 
     def outcome(self) -> int:
         """Give the revision, or raise the master's error; only when it is resolved."""

@@ -15,9 +15,8 @@ from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
 from stores.actions import Initial
-from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
+from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, parts_of, span_ns
 from wire.encoding import encode
-from wire.scalars import shorten
 from wire.values import Value
 
 AWAIT_IDLE_SECONDS: Final = 15.0
@@ -61,6 +60,7 @@ class StoreHandle(AsyncClosing):
         Cancelled while it waits for the answer, the key may be set.
         """
         values = encode(key), encode(value), span_ns(expiry)
+        await trio.lowlevel.checkpoint_if_cancelled()
         receipt = await self._ask(partial(self._requests.put_unique, *values))
         await receipt.applied()
         return receipt.is_inserted()
@@ -106,10 +106,7 @@ class StoreHandle(AsyncClosing):
 
     async def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""
-        if not isinstance(batch, Batch):
-            raise TypeError(f"batch={shorten(batch)} is {type(batch).__name__}: give a Batch")
-        steps = batch.guards, batch.steps, batch.others
-        return await self._ask(partial(self._requests.batch, *steps))
+        return await self._ask(partial(self._requests.batch, *parts_of(batch)))
 
     async def compare_and_set(
         self, key: Value, value: Value, revision: int | None, expiry: Expiry = None
@@ -174,7 +171,7 @@ class StoreHandle(AsyncClosing):
         With a ``callback``, in the place of the timeout or before it, it returns ``None`` at once,
         and the callback is given the outcome later.
         """
-        how = barrier("await_idle", positional, timeout, callback)
+        how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
         return await self.runner.wait(how)
 
     async def close(self) -> None:

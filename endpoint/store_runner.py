@@ -379,7 +379,8 @@ class StoreRunner:
         self._on_closed(failure)
         receipts, self._receipts = self._receipts, {}
         for receipt in receipts.values():
-            receipt.fail(failure)
+            for callback in receipt.fail(failure):
+                self._host.callbacks.call(callback)
         backend, self._backend = self._backend, None
         with suppress(Exception):  # It may be the core that failed.
             farewell = self.core.close()

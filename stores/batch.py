@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from wire.encoding import encode
 from wire.errors import InvalidData
 from wire.public import public
+from wire.scalars import INTEGER_MAX, shorten
 from wire.values import Value
 
 _NANOSECONDS: Final = 1_000_000_000
+
+_Number = TypeVar("_Number", int, float)
 
 
 def span_ns(expiry: float | timedelta | None) -> int | None:
@@ -20,12 +23,19 @@ def span_ns(expiry: float | timedelta | None) -> int | None:
     if expiry is None:
         return None
     if isinstance(expiry, timedelta):
-        return (expiry.days * 86_400 + expiry.seconds) * _NANOSECONDS + expiry.microseconds * 1_000
+        seconds = expiry.days * 86_400 + expiry.seconds
+        return _within(seconds * _NANOSECONDS + expiry.microseconds * 1_000, expiry)
     if isinstance(expiry, bool) or not isinstance(expiry, (int, float)):
         raise InvalidData(f"an expiry is seconds or a timedelta, not {type(expiry).__name__}")
     if not math.isfinite(expiry):
         raise InvalidData(f"an expiry of {expiry} seconds: give a number, or None for no end")
-    return round(expiry * _NANOSECONDS)
+    return round(_within(expiry * _NANOSECONDS, expiry))
+
+
+def _within(span: _Number, expiry: object) -> _Number:
+    if abs(span) > INTEGER_MAX:
+        raise InvalidData(f"an expiry of {expiry!r} is beyond 292 years: give None for no end")
+    return span
 
 
 @public
@@ -76,7 +86,8 @@ class Batch:
 
     def if_revision(self, key: Value, revision: int) -> Self:
         """Insist that the mutation with this revision was the key's latest."""
-        if isinstance(revision, bool) or not isinstance(revision, int) or revision < 0:
+        is_number = isinstance(revision, int) and not isinstance(revision, bool)
+        if not is_number or not 0 <= revision <= INTEGER_MAX:
             raise InvalidData(f"a revision of {revision!r}: give the number that a receipt gave")
         return self._guard(Guard(GuardKind.REVISION, encode(key), revision=revision))
 
@@ -144,6 +155,13 @@ class Batch:
     def _take(self, step: Step) -> Self:
         (self.steps if self.others is None else self.others).append(step)
         return self
+
+
+def parts_of(batch: Batch) -> tuple[list[Guard], list[Step], list[Step] | None]:
+    """Give guards, steps and the other steps; raises ``TypeError`` for what is no batch."""
+    if not isinstance(batch, Batch):
+        raise TypeError(f"batch={shorten(batch)} is {type(batch).__name__}: give a Batch")
+    return batch.guards, batch.steps, batch.others
 
 
 def compare_and_set(

@@ -8,8 +8,16 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from stores.batch import Batch
+from tests.odd import Evil
 
 NOWHERE = "no.such.host.invalid"
+
+
+class Double:
+    """Gives itself, whatever it is asked for, as mocks do."""
+
+    def node_id(self) -> object:
+        return self
 
 
 class Mistake(NamedTuple):
@@ -36,6 +44,10 @@ def _of_messages() -> list[Mistake]:
         Mistake("publish an object", lambda k: k.a.publish("/t", object()), "object"),
         Mistake("publish too much", lambda k: k.a.publish("/t", bytes(2**24 + 1)), "allowed"),
         Mistake("publish_batch of a pair", lambda k: k.a.publish_batch(("/t", 1)), "pair"),
+        Mistake("publish_batch with text", lambda k: k.a.publish_batch([("/t", 1), "ab"]), "pair"),
+        Mistake("publish to a class", lambda k: k.a.publish("/t", 1, to=type(k.a)), "to="),
+        Mistake("publish to a double", lambda k: k.a.publish("/t", 1, to=Double()), "to="),
+        Mistake("subscribe to tables", lambda k: k.a.subscribe({"/t": 1}), "topic"),
         Mistake("publish_batch of text", lambda k: k.a.publish_batch(["/t"]), "pair"),
         Mistake("publisher on a number", lambda k: k.a.publisher(5), "topic"),
         Mistake("subscribe to nothing", lambda k: k.a.subscribe(), "at least one"),
@@ -71,6 +83,11 @@ def _of_the_mesh() -> list[Mistake]:
         Mistake("listen at 70000", lambda k: k.a.listen("127.0.0.1", 70_000), "port="),
         Mistake("listen at a number", lambda k: k.a.listen(5), "address="),
         Mistake("listen nowhere", lambda k: k.a.listen(NOWHERE), "."),
+        Mistake("peer with two ports", lambda k: k.a.peer("127.0.0.1:1", 2), "give one"),
+        Mistake("await_peer with no repr", lambda k: k.a.await_peer(Evil()), "node_id="),
+        Mistake(
+            "await_peer twice", lambda k: k.a.await_peer(stranger, 5, timeout=3), "one timeout"
+        ),
         Mistake("await_peer a number", lambda k: k.a.await_peer(5, timeout=0.2), "node_id="),
         Mistake("await_peer text", lambda k: k.a.await_peer("xx", 1), "node_id="),
         Mistake("await_peer for text", lambda k: k.a.await_peer(stranger, timeout="x"), "timeout="),
@@ -97,6 +114,7 @@ def _of_stores() -> list[Mistake]:
         Mistake("put for text", lambda k: k.store.put("k", 1, "x"), "expiry"),
         Mistake("put for no number", lambda k: k.clone.put("k", 1, math.nan), "expiry"),
         Mistake("put for ever", lambda k: k.proxy.put("k", 1, math.inf), "expiry"),
+        Mistake("put beyond all time", lambda k: k.store.put("k", 1, 1e300), "expiry"),
         Mistake("put for true", lambda k: k.store.put("k", 1, True), "expiry"),
         Mistake("put an object", lambda k: k.store.put("k", object()), "object"),
         Mistake("compare with text", lambda k: k.store.compare_and_set("k", 1, "x"), "revision"),

@@ -219,7 +219,10 @@ Value: TypeAlias = (
 """Whatever can be published or stored. Of sequences only lists and tuples are taken."""
 
 
-def shorten(value: object) -> str:
-    """Show a value in an error's text, in at most 60 characters."""
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+def shorten(value: object, size: int = 60) -> str:
+    """Show a value in an error's text, in at most ``size`` characters."""
+    try:
+        text = repr(value)
+    except Exception:  # An error must be told, whatever the value makes of its repr.
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= size else text[: size - 3] + "..."

@@ -161,7 +161,7 @@ class Endpoint:
         A ``callback`` runs in a thread of its own, and may call anything.
         """
         wanted = arguments.endpoint_id("node_id", node_id)
-        how = barrier("await_peer", positional, timeout, callback)
+        how = barrier("await_peer", positional, timeout, callback, AWAIT_PEER_SECONDS)
         wait = partial(self._core.await_peer, wanted, timeout=how.seconds, callback=how.callback)
         return self._open_passage().call(wait)
 

@@ -184,7 +184,7 @@ class Log(Closing):
 
         A ``callback`` runs in a thread of its own, and may call anything.
         """
-        how = barrier("await_idle", positional, timeout, callback)
+        how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
         try:
             return self._passage.call(self._core.runner.wait, how)
         except StoreClosed as error:

@@ -13,14 +13,13 @@ import trio
 
 from endpoint import arguments
 from endpoint.arguments import NodeId
-from endpoint.publishing import Publication
+from endpoint.publishing import Publication, no_pair
 from peermesh.blocking.living import Passage
 from wire.encoding import encode
 from wire.errors import EncodeError, NotAllowed, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 from wire.messages import PackedType
-from wire.scalars import shorten
 from wire.topics import check_topic
 from wire.values import Value
 
@@ -116,9 +115,9 @@ class Outbound:
             try:
                 topic, data = pair
             except (TypeError, ValueError):
-                raise TypeError(
-                    f"batch: {shorten(pair)} is no pair of topic and value: give a list of pairs"
-                ) from None
+                raise no_pair(pair) from None
+            if isinstance(pair, str):  # Two characters are a pair, too.
+                raise no_pair(pair)
             self._put(topic, data, None)
             if self._is_full():
                 self._wait_for_room()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Self
 
+from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.status import StatusEvent
@@ -26,10 +27,11 @@ class StatusSubscriber(Closing):
 
         Raises ``TimeoutError`` then, and ``EndpointClosed`` when the endpoint has shut down.
         """
+        limit = arguments.seconds("timeout", timeout)
         self._passage.check_process()
         event = self._stream.take()
         if event is None:
-            return self._passage.call(self._stream.get, timeout)
+            return self._passage.call(self._stream.get, limit)
         return event
 
     def poll(self) -> list[StatusEvent]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, overload
 
+from endpoint import arguments
 from endpoint.barriers import Barrier, Callback, Seconds, barrier
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
@@ -18,7 +19,7 @@ from endpoint.store_proxy import StoreProxy as CoreProxy
 from peermesh.blocking.living import FAILURES, Passage
 from peermesh.blocking.reading import Reader
 from stores.actions import Initial
-from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, span_ns
+from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, parts_of, span_ns
 from wire.encoding import encode
 from wire.errors import EndpointClosed, StoreClosed
 from wire.values import Value
@@ -84,8 +85,9 @@ class StoreHandle(Closing, Reader):
         Raises ``RequestTimeout`` if the master does not answer; whether it was set is then unknown.
         """
         encoded, payload, span = encode(key), encode(value), span_ns(expiry)
+        limit = arguments.seconds("timeout", timeout)
         receipt = self._ask(lambda: self._requests.put_unique(encoded, payload, span))
-        receipt.result(timeout)
+        receipt.result(limit)
         return receipt.is_inserted()
 
     def erase(self, key: Value) -> Receipt:
@@ -130,7 +132,7 @@ class StoreHandle(Closing, Reader):
 
     def batch(self, batch: Batch) -> Receipt:
         """Do all of a batch as one mutation, if its guards hold."""
-        guards, steps, others = batch.guards, batch.steps, batch.others
+        guards, steps, others = parts_of(batch)
         return self._ask(lambda: self._requests.batch(guards, steps, others))
 
     def compare_and_set(
@@ -232,7 +234,7 @@ class StoreHandle(Closing, Reader):
 
         A ``callback`` runs in a thread of its own, and may call anything.
         """
-        how = barrier("await_idle", positional, timeout, callback)
+        how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
         try:
             return self._passage.call(self._await_idle, how)
         except StoreClosed as error:

@@ -67,6 +67,7 @@ class Subscriber(Closing):
         self._is_ended = False
         """Whether the end of the endpoint closed it."""
         self._lock = threading.Lock()
+        self._turn = threading.Lock()
         self._release_soon = passage.guarded(self._release)
         self._descriptor: int | None = None
         self._close_descriptor: Callable[[], object] | None = None
@@ -144,17 +145,30 @@ class Subscriber(Closing):
     def _refill(self, deadline: float | None) -> None:
         if self._passage.is_here():
             raise RuntimeError("get() would wait for its own thread: call it in another one")
+        # One thread at a time waits for the loop; the others wait for their turn, each until its
+        # own deadline. What does not wait takes the other lock.
+        if not self._turn.acquire(timeout=-1 if deadline is None else _left(deadline)):
+            raise TimeoutError("no message in time")
+        try:
+            while not self._take_in():
+                self._wait(deadline)
+        finally:
+            self._turn.release()
+
+    def _take_in(self) -> bool:
+        """Have something ready; false if there is nothing yet."""
         with self._lock:
             mailbox = self._mailbox
             while not self._ready:
                 if not mailbox.is_empty():
                     mailbox.take(self._ready)
-                    continue
-                if self._is_closed:
+                elif self._is_closed:
                     raise self._closed()
-                self._wait(deadline)
+                else:
+                    return False
             self._make_room()
             self._settle()
+        return True
 
     def _closed(self) -> Exception:
         text = "the subscriber is closed, and was read to its end: subscribe anew"
@@ -167,9 +181,8 @@ class Subscriber(Closing):
             return
         # The loop may have held up publishers just after this thread took what filled the mailbox.
         self._make_room()
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
         try:
-            self._wakeups.get(timeout=timeout)
+            self._wakeups.get(timeout=None if deadline is None else _left(deadline))
         except queue.Empty:
             if self._mailbox.is_empty():  # Else more was waited for, which is not necessary.
                 raise TimeoutError("no message in time") from None
@@ -277,7 +290,7 @@ class Subscriber(Closing):
     def forked(self) -> None:
         """Forget the messages in a child process: they are the parent's."""
         self._is_closed = self._is_ended = True
-        self._lock, self._settling = threading.Lock(), threading.Lock()
+        self._lock, self._settling, self._turn = (threading.Lock() for _ in range(3))
         self._ready, self._mailbox = deque(), Mailbox()
         self._descriptor = None
         if self._close_descriptor is not None:
@@ -298,6 +311,10 @@ class Subscriber(Closing):
                 raise
             except EndpointClosed:
                 raise StopIteration from None
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())
 
 
 def _deadline(timeout: Seconds) -> float | None:

@@ -12,6 +12,7 @@ import trio.testing
 
 from endpoint import Endpoint, StatusCode
 from endpoint.outcome import Outcome
+from wire.errors import EndpointClosed
 from wire.identifiers import EndpointId
 
 STRANGER = EndpointId(b"\x07" * 16)
@@ -54,6 +55,7 @@ async def test_no_limit_waits_as_long_as_it_takes(kit):
             assert await left.await_peer(right, None)
             assert await left.await_peer(str(right.node_id()), timeout=None)
             assert await left.await_peer(bytes(right.node_id()), None, None)
+        assert await left.await_peer(right, None, 600)
 
 
 @pytest.mark.parametrize("way", ["second", "second and third", "second and timeout", "by name"])
@@ -115,6 +117,39 @@ async def test_a_callback_that_raises_ends_nothing_and_is_told(caplog):
         assert await endpoint.listen()
     assert "what a user's code does" in caplog.text
     assert "Traceback" in caplog.text
+
+
+class Unspeakable(Exception):
+    def __repr__(self) -> str:
+        raise ArithmeticError("a repr that raises")
+
+
+async def test_what_a_callback_raises_may_have_no_repr():
+    def callback(outcome: Outcome) -> None:
+        raise Unspeakable
+
+    async with Endpoint() as endpoint:
+        status = endpoint.subscribe_status()
+        await endpoint.await_peer(STRANGER, callback, 0)
+        event = await event_of(status, StatusCode.CALLBACK_FAILED)
+        assert "<Unspeakable>" in event.reason
+
+
+async def test_a_callback_of_a_receipt_that_raises_at_once_is_logged(caplog):
+    async with Endpoint() as endpoint, endpoint.attach_master("cities") as store:
+        receipt = await store.put("k", 1)
+        await receipt.applied()
+        receipt.when_resolved(lambda: 1 / 0)
+    assert "ZeroDivisionError" in caplog.text
+
+
+async def test_an_endpoint_lives_once():
+    async with Endpoint() as endpoint:
+        with pytest.raises(EndpointClosed, match="lives once"):
+            await endpoint.__aenter__()
+        assert await endpoint.listen()
+    with pytest.raises(EndpointClosed, match="lives once"):
+        await endpoint.__aenter__()
 
 
 async def test_a_callback_may_wait_and_use_its_endpoint():

@@ -17,9 +17,9 @@ from endpoint import Endpoint, StatusCode
 from endpoint.attaching import Backend
 from endpoint.status import StatusEvent
 from endpoint.surroundings import surroundings
+from peermesh.testing.time_limits import limit
 from stores.backends.sqlite import SQLiteBackend
 from tests.endpoint.gates import Gate, gate
-from tests.endpoint.rows import LIMIT
 from wire.errors import BackendFailure, StoreClosed, StoreError
 
 TEXT = "can't start new thread"
@@ -56,7 +56,7 @@ async def test_an_error_that_no_backend_explains_ends_its_store_alone(kit, tmp_p
     mistake = RuntimeError(TEXT)
     with failing("commit", mistake) as backends:
         endpoint = Endpoint()
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with endpoint, endpoint.attach_master("other") as other:
             status, heard = endpoint.subscribe_status(), []
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
@@ -105,7 +105,7 @@ async def test_a_thread_that_cannot_be_started_ends_its_store_alone(
     def refuse(*_: object, **__: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as endpoint, endpoint.attach_master("other") as other:
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
             await (await store.put("k", 1)).applied()
@@ -120,7 +120,7 @@ async def test_a_thread_that_cannot_be_started_ends_its_store_alone(
 
 
 async def test_an_error_that_no_backend_explains_ends_its_log_alone(tmp_path, caplog):
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as endpoint, endpoint.attach_log("other") as other:
             status = endpoint.subscribe_status()
             log = await endpoint.attach_log("l", (), 1, Backend.SQLite, path=tmp_path / "l.db")
@@ -145,7 +145,7 @@ async def test_a_mistake_in_a_core_ends_its_store_alone(kit, step: str, caplog) 
     def fail(*_: object) -> list[Any]:
         raise mistake
 
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with kit.world() as world:
             left, right, third = await world.grow(3, [(1, 0), (2, 1)])
             await world.known()
@@ -184,7 +184,7 @@ async def test_a_mistake_in_a_core_ends_its_store_alone(kit, step: str, caplog) 
 async def test_what_waits_for_a_store_that_fails_gets_the_reason(kit, tmp_path) -> None:
     with failing("commit", None) as backends:
         endpoint = Endpoint()
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with endpoint:
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
             receipt = await store.put("k", 1)
@@ -192,7 +192,7 @@ async def test_what_waits_for_a_store_that_fails_gets_the_reason(kit, tmp_path) 
             found = []
 
             async def wait() -> None:
-                found.append(await store.await_idle(timeout=LIMIT))
+                found.append(await store.await_idle(timeout=limit()))
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(wait)
@@ -211,7 +211,7 @@ async def test_a_disk_that_never_answers_is_left_behind_with_a_warning(
     monkeypatch.setattr("endpoint.tasks.FINISH_SECONDS", 0.2)
     with failing("commit", None) as backends:
         endpoint = Endpoint()
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with endpoint:
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
             await store.put("k", 1)
@@ -240,7 +240,7 @@ async def test_a_cancelled_reader_of_a_file_leaves_at_once_and_its_file_is_close
     token = surroundings.set(replace(surroundings.get(), open_file=open_slowly))
     endpoint = Endpoint()
     surroundings.reset(token)
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with endpoint:
             with trio.CancelScope() as scope:
                 async with trio.open_nursery() as nursery:
@@ -257,7 +257,7 @@ async def test_a_cancelled_reader_of_a_file_leaves_at_once_and_its_file_is_close
 
 
 async def test_the_loser_of_two_masters_is_no_master(kit) -> None:
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right:
             first, second = await left.attach_master("s"), await right.attach_master("s")
             assert await left.peer("127.0.0.1", await right.listen())

@@ -91,6 +91,17 @@ async def test_publishers_wait_for_a_slow_reader_of_their_own_endpoint():
         assert sent == list(range(10))
 
 
+async def test_publishers_go_on_when_their_topic_is_not_wanted_any_more():
+    async with Endpoint() as endpoint:
+        reader = endpoint.subscribe("/a", "/b", local=True, queue_size=1)
+        await endpoint.publish("/a", 1)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(endpoint.publish, "/a", 2)
+            await trio.testing.wait_all_tasks_blocked()
+            reader.remove_topic("/a")
+        assert reader.poll() == [("/a", 1)]
+
+
 async def test_publishers_wait_no_longer_than_the_stall_time(autojump_clock):
     async with Endpoint() as endpoint:
         reader = endpoint.subscribe("/a", local=True, queue_size=2)
@@ -221,6 +232,11 @@ async def test_a_mutation_that_is_cancelled_was_not_asked_for():
                 scope.cancel()
                 await store.increment("all")
                 returned += 1
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await store.put_unique("unique", 1)
+        assert scope.cancelled_caught
+        assert not await store.exists("unique")
         async with endpoint.attach_log("events") as log:
             appended = 0
             for _ in range(3000):

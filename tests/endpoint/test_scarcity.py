@@ -12,7 +12,7 @@ import trio
 
 from endpoint import Endpoint, StatusCode
 from handshake.secret import ClusterSecret
-from tests.endpoint.rows import LIMIT
+from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -72,7 +72,7 @@ def test_a_process_without_descriptors_says_so_and_lives_on() -> None:
 
 async def test_silent_tls_connections_make_room_for_those_that_speak(kit) -> None:
     secret = ClusterSecret.generate()
-    with trio.fail_after(LIMIT):
+    with trio.fail_after(limit()):
         async with (
             Endpoint(secret=secret, handshakes_max=8) as hub,
             Endpoint(secret=secret) as newcomer,

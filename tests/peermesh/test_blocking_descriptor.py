@@ -13,7 +13,6 @@ from peermesh import blocking
 from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed
 
-
 pytestmark = pytest.mark.skipif(not hasattr(os, "eventfd"), reason="Linux alone has eventfd")
 
 

@@ -10,8 +10,7 @@ import threading
 import pytest
 
 from peermesh import blocking
-
-WAIT = 30.0  # Far more than anything here takes.
+from peermesh.testing.time_limits import limit
 
 IMPORTS = """
 import os, signal, sys, threading
@@ -32,7 +31,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def run(script: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-W", "error", "-c", IMPORTS + script]
-    return subprocess.run(command, capture_output=True, text=True, timeout=WAIT)
+    return subprocess.run(command, capture_output=True, text=True, timeout=limit())
 
 
 def test_ctrl_c_ends_any_call_and_the_endpoint_goes_on() -> None:
@@ -97,7 +96,7 @@ def test_endpoints_left_open_are_no_trouble(ending: str) -> None:
 
         def read() -> None:
             # What was published last had the time to leave.
-            while subscriber.get(WAIT).data != 19_999:
+            while subscriber.get(limit()).data != 19_999:
                 pass
 
         reader = threading.Thread(target=read)
@@ -114,7 +113,7 @@ for number in range(20_000):
 {ending}
 """)
         assert (done.stdout, done.stderr, done.returncode) == ("", "", 0)
-        reader.join(WAIT)
+        reader.join(limit())
         assert not reader.is_alive()
 
 
@@ -125,4 +124,4 @@ def test_a_signal_that_ends_a_process_is_not_held_up() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == b"open\n"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(WAIT) == -signal.SIGTERM
+        assert process.wait(limit()) == -signal.SIGTERM

@@ -15,10 +15,9 @@ import pytest
 import trio
 
 from peermesh import ClusterSecret, Endpoint, blocking
+from peermesh.testing.time_limits import limit
 from tests.peermesh.test_blocking_walls import all_handles, complaints
 from wire.errors import ForkedEndpoint
-
-WAIT = 20.0  # Far more than anything here takes.
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no forks here")
 
@@ -36,7 +35,7 @@ def in_child(function: Callable[[], object]) -> str:
         os._exit(0)
     os.close(writing)
     try:
-        readable, _, _ = select.select([reading], [], [], WAIT)
+        readable, _, _ = select.select([reading], [], [], limit())
         if not readable:
             os.kill(child, 9)
         return os.read(reading, 65_536).decode() if readable else "the child hangs"
@@ -48,8 +47,8 @@ def in_child(function: Callable[[], object]) -> str:
 def talk(port: int, word: str, **settings: object) -> str:
     """Say a word to the endpoint that listens at this port, from an endpoint of this process."""
     with blocking.Endpoint(**settings) as endpoint:
-        assert endpoint.peer("127.0.0.1", port, timeout=WAIT)
-        assert endpoint.await_subscribed("/t", timeout=WAIT)
+        assert endpoint.peer("127.0.0.1", port, timeout=limit())
+        assert endpoint.await_subscribed("/t", timeout=limit())
         endpoint.publish("/t", word)
     return "said"
 
@@ -69,13 +68,13 @@ def parent(settings: dict[str, object]) -> Iterator[blocking.Endpoint]:
 def test_a_child_talks_to_its_parent(parent: blocking.Endpoint, settings) -> None:
     subscriber, port = parent.subscribe("/t"), parent.listen()
     with blocking.Endpoint(**settings) as other:
-        assert other.peer("127.0.0.1", port, timeout=WAIT)
+        assert other.peer("127.0.0.1", port, timeout=limit())
         assert in_child(lambda: talk(port, "from the child", **settings)) == "said"
-        assert subscriber.get(WAIT).data == "from the child"
+        assert subscriber.get(limit()).data == "from the child"
         # The child's end did not end the parent's connections.
-        assert other.await_subscribed("/t", timeout=WAIT)
+        assert other.await_subscribed("/t", timeout=limit())
         other.publish("/t", "from the parent")
-        assert subscriber.get(WAIT).data == "from the parent"
+        assert subscriber.get(limit()).data == "from the parent"
 
 
 def work(port: int) -> None:
@@ -88,8 +87,8 @@ def test_multiprocessing_forks(parent: blocking.Endpoint, settings) -> None:
     subscriber, port = parent.subscribe("/t"), parent.listen()
     process = multiprocessing.get_context("fork").Process(target=work, args=(port,))
     process.start()
-    assert subscriber.get(WAIT).data == "from a process"
-    process.join(WAIT)
+    assert subscriber.get(limit()).data == "from a process"
+    process.join(limit())
     assert process.exitcode == 0
 
 
@@ -105,7 +104,7 @@ def test_what_a_child_inherits_says_so_at_every_call() -> None:
         def ask() -> str:
             found = complaints(handles, (ForkedEndpoint,))
             try:
-                receipt.result(WAIT)
+                receipt.result(limit())
             except ForkedEndpoint:
                 pass
             else:
@@ -117,13 +116,13 @@ def test_what_a_child_inherits_says_so_at_every_call() -> None:
             return "\n".join(found)
 
         assert in_child(ask) == ""
-        assert store.put("k", 1).result(WAIT)
+        assert store.put("k", 1).result(limit())
 
 
 def test_a_child_has_none_of_its_parents_connections() -> None:
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
         port = left.listen()
-        assert right.peer("127.0.0.1", port, timeout=WAIT)
+        assert right.peer("127.0.0.1", port, timeout=limit())
         hexadecimal = f":{port:04X}"
 
         def sockets() -> set[str]:
@@ -176,8 +175,8 @@ def test_a_fork_while_other_threads_are_in_calls_hangs_nothing() -> None:
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
         port = left.listen()
         subscriber = left.subscribe("/t")
-        assert right.peer("127.0.0.1", port, timeout=WAIT)
-        assert right.await_subscribed("/t", timeout=WAIT)
+        assert right.peer("127.0.0.1", port, timeout=limit())
+        assert right.await_subscribed("/t", timeout=limit())
         store = left.attach_master("s")
         is_over = threading.Event()
 
@@ -196,7 +195,7 @@ def test_a_fork_while_other_threads_are_in_calls_hangs_nothing() -> None:
             open_and_close,
             subscriber.poll,
             lambda: right.publish("/u", bytes(2_000)),
-            lambda: store.put("k", 1).result(WAIT),
+            lambda: store.put("k", 1).result(limit()),
         ]
         threads = [threading.Thread(target=repeat(call)) for call in calls]
         for thread in threads:
@@ -217,7 +216,7 @@ def test_a_fork_while_other_threads_are_in_calls_hangs_nothing() -> None:
         finally:
             is_over.set()
             for thread in threads:
-                thread.join(WAIT)
+                thread.join(limit())
 
 
 def test_a_fork_in_a_callback() -> None:
@@ -230,7 +229,7 @@ def test_a_fork_in_a_callback() -> None:
 
     with blocking.Endpoint() as endpoint:
         endpoint.await_peer(endpoint, ready, 0)
-        assert done.wait(WAIT)
+        assert done.wait(limit())
     assert said == ["own True"]
 
 
@@ -254,8 +253,25 @@ async def test_an_endpoint_of_trio_says_so_in_a_child() -> None:
             return " ".join(found)
 
         assert in_child(ask) == " ".join(["forked"] * 5)
-        with trio.fail_after(WAIT):
+        with trio.fail_after(limit()):
             assert await (await store.put("k", 1)).applied()
+
+
+async def test_a_follower_of_a_log_leaves_no_other_endpoint_open_in_a_child() -> None:
+    async with Endpoint() as left, Endpoint() as right, Endpoint() as other:
+        assert await right.peer("127.0.0.1", await left.listen(), timeout=limit())
+        async with left.attach_log("events"), right.attach_log_clone("events"):
+
+            def ask() -> str:
+                found = []
+                for endpoint in (left, right, other):
+                    try:
+                        endpoint.publish_nowait("/t", 1)
+                    except ForkedEndpoint:
+                        found.append("forked")
+                return " ".join(found)
+
+            assert in_child(ask) == "forked forked forked"
 
 
 def test_a_descriptor_is_the_parents() -> None:
@@ -271,4 +287,4 @@ def test_a_descriptor_is_the_parents() -> None:
 
         assert in_child(ask) == "closed"
         endpoint.publish("/t", 1)
-        assert select.select([subscriber], [], [], WAIT)[0]
+        assert select.select([subscriber], [], [], limit())[0]

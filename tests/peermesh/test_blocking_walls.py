@@ -17,10 +17,9 @@ import trio
 from endpoint.status import StatusCode
 from handshake.credentials import Credentials
 from peermesh import ClusterSecret, blocking
+from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, EndpointFailed, MeshError, NotAllowed, StoreClosed
 from wire.identifiers import EndpointId
-
-WAIT = 20.0  # Far more than anything here takes.
 
 
 class Boom(Exception):
@@ -31,7 +30,7 @@ class Boom(Exception):
 def pair() -> Iterator[tuple[blocking.Endpoint, blocking.Endpoint]]:
     """Two peers that know of each other's subscriptions to /n."""
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
-        assert left.peer("127.0.0.1", right.listen(), timeout=WAIT)
+        assert left.peer("127.0.0.1", right.listen(), timeout=limit())
         yield left, right
 
 
@@ -39,14 +38,14 @@ def pair() -> Iterator[tuple[blocking.Endpoint, blocking.Endpoint]]:
 def innocent() -> Iterator[Callable[[], None]]:
     """A pair that has done nothing; calling it has one say something to the other."""
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
-        assert left.peer("127.0.0.1", right.listen(), timeout=WAIT)
+        assert left.peer("127.0.0.1", right.listen(), timeout=limit())
         heard = right.subscribe("/n")
-        assert left.await_subscribed("/n", timeout=WAIT)
+        assert left.await_subscribed("/n", timeout=limit())
 
         def talk() -> None:
             word = uuid.uuid4().bytes
             left.publish("/n", word)
-            assert heard.get(WAIT).data == word
+            assert heard.get(limit()).data == word
             assert left.peers()
 
         yield talk
@@ -89,7 +88,7 @@ def test_an_error_of_an_endpoint_is_its_own(
         reader.start()
     fail(endpoint)
     for reader in readers:
-        reader.join(WAIT)
+        reader.join(limit())
     assert [type(error) for error in got] == [EndpointFailed] * 3
     for call in (
         endpoint.peers,
@@ -144,7 +143,7 @@ def test_a_call_that_waits_is_told_of_the_error_that_ends_its_endpoint(
     while not endpoint._life.room._calls:
         threading.Event().wait(0.001)
     end(endpoint)
-    waiter.join(WAIT)
+    waiter.join(limit())
     assert not waiter.is_alive()
     assert isinstance(found[0], EndpointFailed)
     assert isinstance(found[0].__cause__, Boom if end is fail else trio.TrioInternalError)
@@ -182,7 +181,7 @@ def test_a_loop_that_died_is_replaced() -> None:
     for endpoint in (first, other):
         await_failure(endpoint)
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
-        assert left.peer("127.0.0.1", right.listen(), timeout=WAIT)
+        assert left.peer("127.0.0.1", right.listen(), timeout=limit())
     with pytest.raises(EndpointFailed):
         store.put("k", 1)
     for endpoint in (first, other):
@@ -210,7 +209,7 @@ def test_receipts_have_an_outcome_when_the_loop_dies() -> None:
     lose_loop(endpoint)
     for receipt in receipts:
         with pytest.raises(MeshError):
-            receipt.result(WAIT)
+            receipt.result(limit())
     endpoint.shutdown()
 
 
@@ -221,7 +220,7 @@ def test_what_the_end_overtakes_has_an_outcome() -> None:
     receipt = store.put("k", 1)
     endpoint.shutdown()
     with pytest.raises(StoreClosed):
-        receipt.result(WAIT)
+        receipt.result(limit())
 
 
 Mistake = Callable[[Any, Any, Any], object]
@@ -255,13 +254,13 @@ def test_a_mistake_ends_its_own_call(name: str, pair, innocent: Callable[[], Non
 def test_what_can_mean_one_thing_only_is_taken(pair) -> None:
     left, right = pair
     subscriber = right.subscribe(["/a", "/b"])
-    assert left.await_subscribed("/a", 1, WAIT)
+    assert left.await_subscribed("/a", 1, limit())
     for number, receiver in enumerate((right, right.node_id(), str(right.node_id()))):
         left.publish("/a", number, to=receiver)
-        assert subscriber.get(WAIT) == ("/a", number)
+        assert subscriber.get(limit()) == ("/a", number)
     assert left.await_peer(right, 0)
     assert left.await_peer(str(right.node_id()), timeout=0)
-    assert left.peer("127.0.0.1", str(right.listen()), timeout=WAIT)
+    assert left.peer("127.0.0.1", str(right.listen()), timeout=limit())
     unknown = EndpointId(bytes(16))
     assert not left.await_peer(unknown, 0.001)
     left.shutdown(None)
@@ -284,7 +283,7 @@ def test_a_subscriber_hears_its_own_endpoint_if_it_asks_for_that() -> None:
     with blocking.Endpoint() as endpoint:
         deaf, hearing = endpoint.subscribe("/t"), endpoint.subscribe("/t", local=True)
         endpoint.publish("/t", 1)
-        assert hearing.get(WAIT).topic == "/t"
+        assert hearing.get(limit()).topic == "/t"
         assert not deaf.available()
 
 
@@ -299,12 +298,12 @@ def test_a_callback_may_call_anything(pair, innocent: Callable[[], None]) -> Non
     def ready(outcome: object) -> None:
         told.extend((bool(outcome), len(left.peers()), bool(left.await_peer(right, 1))))
         with blocking.Endpoint() as another:
-            told.append(bool(another.peer("127.0.0.1", right.listen(), timeout=WAIT)))
+            told.append(bool(another.peer("127.0.0.1", right.listen(), timeout=limit())))
         left.shutdown()
         done.set()
 
     assert left.await_peer(right, ready) is None
-    assert done.wait(WAIT)
+    assert done.wait(limit())
     assert told == [True, 1, True, True]
     with pytest.raises(EndpointClosed):
         left.peers()
@@ -322,7 +321,7 @@ def test_a_callback_that_raises_is_told_and_ends_nothing(
         events = endpoint.subscribe_status()
         for begin in (store.await_idle, lambda bad: endpoint.await_peer(endpoint, bad, 0)):
             assert begin(bad) is None
-            while (event := events.get(WAIT)).status is not StatusCode.CALLBACK_FAILED:
+            while (event := events.get(limit())).status is not StatusCode.CALLBACK_FAILED:
                 pass
             assert "bad" in event.reason
         assert endpoint.peers() == []
@@ -337,7 +336,7 @@ def test_an_asynchronous_callback_is_refused_with_a_text() -> None:
     with blocking.Endpoint() as endpoint, endpoint.attach_master("s") as store:
         events = endpoint.subscribe_status()
         store.await_idle(ready)
-        while (event := events.get(WAIT)).status is not StatusCode.CALLBACK_FAILED:
+        while (event := events.get(limit())).status is not StatusCode.CALLBACK_FAILED:
             pass
         assert "plain function" in event.reason
 
@@ -354,7 +353,7 @@ def test_a_call_from_the_loops_own_thread_is_refused() -> None:
 def test_a_blocking_call_within_another_loop_works() -> None:
     async def main() -> None:
         with blocking.Endpoint() as left, blocking.Endpoint() as right:
-            assert left.peer("127.0.0.1", right.listen(), timeout=WAIT)
+            assert left.peer("127.0.0.1", right.listen(), timeout=limit())
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.lowlevel.checkpoint)
 
@@ -376,7 +375,7 @@ def test_all_threads_that_shut_down_wait_until_it_is_over() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(WAIT)
+        thread.join(limit())
     assert states == [True] * 4
 
 

@@ -71,6 +71,6 @@ def test_a_file_without_a_token_is_one_sentence_without_it(tmp_path, token):
 
 
 def test_missing_http_is_told_by_the_code(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "peermesh.gateways", None)
+    monkeypatch.setitem(sys.modules, "peermesh.gateways.webhdfs.serving", None)
     assert run(["serve", "webhdfs", "--store", "files"]) == ExitCode.MISSING
     assert "peermesh[http]" in capsys.readouterr().err

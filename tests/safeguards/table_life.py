@@ -25,8 +25,8 @@ LIFE = [
         "a closed clone is not read",
         "a clone that nobody keeps up to date is read as if it were",
         "endpoint/store_runner.py",
-        "        self.error = error\n        self.is_in_touch = False\n",
-        "        self.error = error\n",
+        "        self.is_in_touch = self.is_master = False\n",
+        "        self.is_master = False\n",
         ("tests/endpoint/test_store_reading.py::test_a_closed_clone_is_not_read",),
     ),
     Safeguard(

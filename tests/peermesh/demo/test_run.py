@@ -135,7 +135,8 @@ def test_no_process_is_left_when_the_demo_is_stopped(demo, events, tmp_path, end
         run.process.send_signal(end)
         run.process.stdout.read()
         code, errors = run.process.wait(), run.process.stderr.read()
-    assert (code, errors) == (128 + end, "")
+    assert code == 128 + end
+    assert errors in ("", "peermesh: still ending in order; Ctrl-C again ends it at once\n")
     assert [session_members(session) for session in sessions] == [[]] * len(ROLES)
 
 

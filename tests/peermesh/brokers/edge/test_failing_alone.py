@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from peermesh.brokers.edge import RegistryError, RemoteRegistry
+from peermesh.testing.time_limits import limit
 
 
 async def test_a_mistake_at_the_registry_ends_the_connection_that_met_it(
@@ -18,7 +19,7 @@ async def test_a_mistake_at_the_registry_ends_the_connection_that_met_it(
         await world.registry.write("/a", "1")
         with monkeypatch.context() as patch:
             patch.setattr("peermesh.brokers.edge.desk.Desk._do", fall)
-            with trio.move_on_after(kit.WAIT) as scope:
+            with trio.move_on_after(limit()) as scope:
                 with pytest.raises(RegistryError):
                     await other.read("/a")
                 scope.cancel()
@@ -31,9 +32,9 @@ async def test_a_mistake_in_a_channel_ends_the_connection_that_met_it(
 ) -> None:
     async with kit.world() as world:
         async with world.publisher() as publisher, world.subscriber() as subscriber:
-            assert await subscriber.subscribe("t", timeout=kit.WAIT)
+            assert await subscriber.subscribe("t", timeout=limit())
             await publisher.send("t", 1)
-            assert (await subscriber.get(kit.WAIT))[1] == 1
+            assert (await subscriber.get(limit()))[1] == 1
             with monkeypatch.context() as patch:
 
                 def fall(*_: object) -> None:
@@ -43,7 +44,7 @@ async def test_a_mistake_in_a_channel_ends_the_connection_that_met_it(
                 async with world.publisher() as brief:
                     await brief.send("t", 2)
                 await kit.until(lambda: "ZeroDivisionError" in caplog.text)
-            received = [(await subscriber.get(kit.WAIT))[1]]
+            received = [(await subscriber.get(limit()))[1]]
             await publisher.send("t", 3)
-            received.append((await subscriber.get(kit.WAIT))[1])
+            received.append((await subscriber.get(limit()))[1])
             assert received == [2, 3]

@@ -144,6 +144,6 @@ def test_a_process_that_cannot_be_started_fails_its_messages(kit, monkeypatch) -
     broker.add_module(ProcessModule("some.module:Class"), "s")
     broker.add_link(source, "s")
     broker.publish(source, Message(0))
-    assert broker.remove_module("s", timeout=kit.WAIT)
+    assert broker.remove_module("s", timeout=limit())
     (failure,) = kit.failures
     assert "died" in str(failure.error)
