@@ -561,7 +561,7 @@ ENDPOINT = [
         "endpoint/publishing.py",
         "        while (room := self._find_full(self._way(topic, kind, to))) is not None:\n",
         "        while (room := None) is not None:\n",
-        ("tests/endpoint/test_mesh.py",),
+        ("tests/endpoint/test_publishing.py",),
     ),
     Safeguard(
         "publishing waits before it acts",
