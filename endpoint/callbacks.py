@@ -36,9 +36,8 @@ class Callbacks:
         """Log what a callback raised, with its traceback, and tell it as ``CALLBACK_FAILED``."""
         name = getattr(callback, "__qualname__", None) or shorten(callback)
         logger.error("the callback %s raised; the endpoint goes on", name, exc_info=error)
-        reason = (
-            f"the callback {name} raised {shorten(error, 300)}: catch errors in it; the endpoint goes on"
-        )
+        raised = shorten(error, 300)
+        reason = f"the callback {name} raised {raised}: catch errors in it; the endpoint goes on"
         event = StatusEvent(StatusCode.CALLBACK_FAILED, None, None, ErrorCode.UNSPECIFIED, reason)
         self._emit(event)
 

@@ -49,6 +49,8 @@ class _InputFile(click.Path):
 
 INPUT_FILE: Final = _InputFile(exists=True, dir_okay=False, path_type=Path)
 
+_BYTES_EXAMPLE: Final = '{"@data-type": "bytes", "data": "AP8="}, in base64'
+
 _LOOKS_LIKE_JSON: Final = ("{", "[", '"')
 
 
@@ -56,10 +58,20 @@ def read_value(text: str, *, as_text: bool = False) -> Value:
     """Read a value from an argument; raises ``UsageError``, and ``CommandFailed`` for stdin."""
     if text == STDIN:
         text = _read_all_of_stdin()
+    if not _is_utf_8(text):
+        raise click.UsageError(f"{text!r} is not UTF-8: bytes are written as {_BYTES_EXAMPLE}")
     try:
         return _value_of(text, as_text=as_text)
     except NoValue as error:
         raise click.UsageError(f"{error}, or use --text") from None
+
+
+def _is_utf_8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def read_values(*texts: str, as_text: bool) -> tuple[Value, ...]:

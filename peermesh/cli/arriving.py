@@ -65,28 +65,20 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
     """
     for host, port in mesh.listen:
         click.echo(
-            f"listening on {join_address(host, await _listen(endpoint, host, port))}", err=True
+            f"listening on {join_address(host, await endpoint.listen(host, port))}", err=True
         )
     if mesh.peers:
         await _Arrival(endpoint, mesh).complete()
 
 
-async def _listen(endpoint: Endpoint, host: str, port: int) -> int:
-    try:
-        return await endpoint.listen(host, port)
-    except InsecureAddress:
-        await _check_host(host)
-        raise
-
-
-async def _check_host(host: str) -> None:
-    """Raise ``CommandFailed`` if there is no such host: then its safety is not what matters."""
+async def _unknown_host(host: str) -> str | None:
+    """Say that there is no such host, if so: then its safety is not what matters."""
     with trio.move_on_after(RESOLVE_SECONDS):
         try:
             await trio.socket.getaddrinfo(host, None)
         except (OSError, UnicodeError):
-            text = f"there is no host {on_a_line(host)}"
-            raise CommandFailed(text, hint="check the address", kind="no_such_host") from None
+            return f"there is no host {on_a_line(host)}"
+    return None
 
 
 class _Arrival:
@@ -130,17 +122,25 @@ class _Arrival:
         return self._mesh.waits is None and self._waiting.keys() <= self._hopeless
 
     async def _peer(self, address: Address, scope: trio.CancelScope) -> None:
-        try:
-            while True:
-                if await self._endpoint.peer(*address, retry=RETRY_SECONDS):
-                    break
-                await trio.sleep(RETRY_SECONDS)
-        except InsecureAddress:
-            await _check_host(address[0])
-            raise
+        while not await self._reach(address):
+            if self._is_hopeless():
+                scope.cancel()
+            await trio.sleep(RETRY_SECONDS)
         del self._waiting[address]
         if self._is_hopeless():
             scope.cancel()
+
+    async def _reach(self, address: Address) -> bool:
+        """Try to peer; an address whose host does not exist is one that does not answer."""
+        try:
+            return bool(await self._endpoint.peer(*address, retry=RETRY_SECONDS))
+        except InsecureAddress:
+            unknown = await _unknown_host(address[0])
+            if unknown is None:
+                raise
+            self._waiting[address] = unknown
+            self._hopeless.add(address)
+            return False
 
     async def _hear(self, status: StatusSubscriber, scope: trio.CancelScope) -> None:
         async for event in status:
@@ -166,7 +166,7 @@ async def stay_joined(
 ) -> None:
     """Listen, and peer for as long as the nursery is open, however late the others come."""
     for host, port in mesh.listen:
-        bound = await _listen(endpoint, host, port)
+        bound = await endpoint.listen(host, port)
         text = f"listening on {join_address(host, bound)}"
         tell(text, event="listening", host=host, port=bound)
     if mesh.peers:
@@ -228,6 +228,13 @@ async def expect_log(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
     await _expect("log", name, endpoint.known_logs, mesh)
 
 
+_MAKERS: Final = {
+    "store": '"peermesh node --master NAME" makes one',
+    "log": '"peermesh log keep NAME" makes one',
+}
+"""What to run where there is no store or log at all."""
+
+
 async def _expect(what: str, name: str, known: Callable[[], tuple[str, ...]], mesh: Mesh) -> None:
     with trio.move_on_after(NEWS_SECONDS if mesh.waits is None else mesh.waits):
         while name not in known():  # noqa: ASYNC110 - no event tells of a store
@@ -240,6 +247,7 @@ async def _expect(what: str, name: str, known: Callable[[], tuple[str, ...]], me
     raise CommandFailed(
         f"no {what} {on_a_line(name)} here{late}; {what}s: {shown}{more}",
         ExitCode.FAILED if mesh.waits is None else ExitCode.TIMEOUT,
+        hint=None if names else _MAKERS[what],
         kind=f"no_such_{what}",
     )
 

@@ -60,8 +60,9 @@ def certs() -> None:
     \b
       peermesh certs init -d mesh-authority
       peermesh certs issue sensor-1 -d mesh-authority
-      peermesh node --listen 0.0.0.0:9999 --certificate mesh-authority/sensor-1.pem \\
-        --certificate-key mesh-authority/sensor-1.key --authority mesh-authority/authority.pem
+      cd mesh-authority
+      peermesh node --listen 0.0.0.0:9999 --certificate sensor-1.pem \\
+        --certificate-key sensor-1.key --authority authority.pem
 
     authority.key stays where it is; an endpoint needs its own two files and authority.pem.
     """

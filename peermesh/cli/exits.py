@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+from endpoint.settings import SettingsError
 from peermesh.demo.errors import RequirementError
 from wire.errors import MeshError
 
@@ -57,6 +58,8 @@ def exit_code_of(error: MeshError) -> int:
     """Give the code to end with."""
     if isinstance(error, CommandFailed):
         return error.exit_code
+    if isinstance(error, SettingsError):
+        return ExitCode.USAGE
     if isinstance(error, RequirementError):
         return ExitCode.MISSING
     return ExitCode.TIMEOUT if isinstance(error, TimeoutError) else ExitCode.FAILED

@@ -19,8 +19,8 @@ These options say where the mesh is, and how to get in. All commands that join a
 \b
 Where the mesh is says the first of these that is given:
   1. --peer HOST:PORT, or a join ticket (peermesh ticket new)
-  2. --context NAME
-  3. the variable PEERMESH_PEER: addresses or tickets, with blanks or commas between them
+  2. the variable PEERMESH_PEER: addresses or tickets, with blanks or commas
+  3. --context NAME
   4. the variable PEERMESH_CONTEXT
   5. the current context (peermesh context use); not with --listen
 

@@ -22,7 +22,7 @@ from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, on_a_line
-from wire.errors import GuardFailed
+from wire.errors import GuardFailed, InvalidData, TypeClash
 
 Change = Callable[[StoreProxy], Awaitable[Receipt]]
 
@@ -87,7 +87,8 @@ def delete(name: str, key: str, mesh: Mesh, output: Output, *, as_text: bool) ->
         _apply(mesh, name, lambda proxy: proxy.batch(_removal(found)), output)
     except GuardFailed:
         text = f"store {on_a_line(name)} has no key {format_value(found)}"
-        raise CommandFailed(text, kind="no_such_key") from None
+        hint = f"peermesh store keys {on_a_line(name)} lists them"
+        raise CommandFailed(text, hint=hint, kind="no_such_key") from None
 
 
 def _removal(key: Value) -> Batch:
@@ -117,7 +118,16 @@ def increment(  # noqa: PLR0913 - an option each
     """
     found = read_value(key, as_text=as_text)
     by = read_value(amount)
-    _apply(mesh, name, lambda proxy: proxy.increment(found, by, expiry), output)
+    if by is None or isinstance(by, (str, bool)):
+        raise click.UsageError(f"AMOUNT is a number or a timespan, not {amount!r}")
+    try:
+        _apply(mesh, name, lambda proxy: proxy.increment(found, by, expiry), output)
+    except (TypeClash, InvalidData) as error:
+        raise CommandFailed(
+            f"store {on_a_line(name)}, key {format_value(found)}: {amount} is not added: {error}",
+            hint=f"peermesh store get {on_a_line(name)} KEY shows what is there",
+            kind="type_clash" if isinstance(error, TypeClash) else "invalid_data",
+        ) from None
 
 
 @command()
@@ -147,7 +157,8 @@ def cas(  # noqa: PLR0913 - an option each
     revision by now, or is there with --if-missing; then nothing was changed.
     """
     if (if_revision is None) != if_missing:
-        raise click.UsageError("say when to set it: --if-revision N, or --if-missing")
+        both = " (not both)" if if_missing else ""
+        raise click.UsageError(f"say when to set it: --if-revision N, or --if-missing{both}")
     found, wanted = read_values(key, value, as_text=as_text)
     try:
         _apply(
@@ -159,7 +170,9 @@ def cas(  # noqa: PLR0913 - an option each
     except GuardFailed:
         state = "is there already" if if_missing else f"does not have revision {if_revision} now"
         raise CommandFailed(
-            f"key {format_value(found)} {state}; nothing was changed", kind="guard_failed"
+            f"store {on_a_line(name)}, key {format_value(found)}: it {state}; nothing was changed",
+            hint=f"peermesh store get {on_a_line(name)} KEY --json shows its revision",
+            kind="guard_failed",
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""Where the mesh is: --peer, --context, the variables of both, else the current context."""
+"""Where the mesh is: --peer, PEERMESH_PEER, --context or its variable, the current context."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 
 from peermesh.cli.addresses import read_peer
 from peermesh.cli.context_file import Context, Peer, load
+from peermesh.cli.output import note
 from wire.errors import CredentialsError
 
 PEER_VARIABLE: Final = "PEERMESH_PEER"
@@ -33,16 +34,21 @@ def find_place(
 ) -> Place:
     """Say where the mesh is. Raises ``UsageError``, and ``CommandFailed`` for contexts.
 
-    What was typed goes before variables. Without either the current context says, except where
-    ``uses_current`` is false: no command that can do without peers joins a mesh by surprise.
+    Peers that are given go before those of a context; a context that was typed still gives its
+    options. Without either the current context says, except where ``uses_current`` is false: no
+    command that can do without peers joins a mesh by surprise.
     """
+    text = environment.get(PEER_VARIABLE, "").strip()
+    given = peers or (_peers_of(text) if text else ())
     if context is not None:
         found = load(environment).find(context)
-        return Place(peers or found.peers, found.options)
-    if peers:
-        return Place(peers)
-    if text := environment.get(PEER_VARIABLE, "").strip():
-        return Place(_peers_of(text))
+        if given and not peers:
+            note(
+                f"{PEER_VARIABLE} goes before the peers of context {context}; unset it to use them"
+            )
+        return Place(given or found.peers, found.options)
+    if given:
+        return Place(given)
     contexts = load(environment)
     name = environment.get(CONTEXT_VARIABLE) or (contexts.current if uses_current else None)
     chosen = Context((), {}) if name is None else contexts.find(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,7 +11,7 @@ import click
 
 from peermesh.cli.exits import CommandFailed, ExitCode, exit_code_of
 from peermesh.cli.output import json_line
-from wire.errors import MeshError
+from wire.errors import AddressInUse, AddressInvalid, MeshError
 
 WORDS: Final = (
     (
@@ -28,6 +29,11 @@ WORDS: Final = (
     (
         "attach it with attach_log_clone",
         'start it with "peermesh log follow"',
+    ),
+    (
+        "give one way into the mesh: secret, or secret_file, or certificate, key and authority",
+        "give one way into the mesh: --secret-file or PEERMESH_SECRET, or --certificate,"
+        " --certificate-key and --authority",
     ),
     (
         "certificate, key and authority belong together",
@@ -63,9 +69,20 @@ def told(error: MeshError | OSError | click.ClickException) -> Told:
     if isinstance(error, CommandFailed):
         return Told(error.kind, _in_words(str(error)), error.hint, error.exit_code)
     if isinstance(error, MeshError):
-        kind = error.code.name.lower()
-        return Told(kind, _in_words(str(error)), None, exit_code_of(error))
+        return Told(_kind_of(error), _in_words(str(error)), None, exit_code_of(error))
     return Told("system", _what_the_system_says(error), _SYSTEM_HINT, ExitCode.FAILED)
+
+
+def _kind_of(error: MeshError) -> str:
+    """Name an error as ``peermesh.errors`` does, in small letters; or ``system``."""
+    if isinstance(error.__cause__, OSError) and not isinstance(
+        error, (AddressInUse, AddressInvalid)
+    ):
+        return "system"
+    return _WORD.sub("_", type(error).__name__).lower()
+
+
+_WORD: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 def _usage_of(error: click.ClickException) -> str | None:

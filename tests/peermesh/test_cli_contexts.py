@@ -94,7 +94,7 @@ def test_the_file_is_where_the_variables_say() -> None:
         assert found == Path.home() / ".config/peermesh/contexts.json"
 
 
-def test_what_is_typed_goes_before_variables_and_those_before_the_current_context(tmp_path) -> None:
+def test_peers_go_before_contexts_and_what_is_typed_before_its_variable(tmp_path, capsys) -> None:
     here = {"PEERMESH_CONFIG_DIR": str(tmp_path)}
     contexts = {name: Context((("c", port),), {}) for port, name in enumerate(("one", "two"))}
     save(here, Contexts(contexts, "one"))
@@ -107,8 +107,11 @@ def test_what_is_typed_goes_before_variables_and_those_before_the_current_contex
 
     assert peers(typed, **variable, **named) == typed
     assert peers(typed, "one") == typed
-    assert peers((), "two", **variable) == (("c", 1),)
+    assert capsys.readouterr().err == ""
     from_variable = (("10.0.0.1", 9999), ("10.0.0.2", 7), ("127.0.0.1", 8))
+    assert peers((), "two", **variable) == from_variable
+    assert "PEERMESH_PEER goes before the peers of context two" in capsys.readouterr().err
+    assert peers((), "two", PEERMESH_CONTEXT="one") == (("c", 1),)
     assert peers(**variable, **named) == from_variable
     assert peers(**named) == (("c", 1),)
     assert peers() == (("c", 0),)
