@@ -259,7 +259,7 @@ class Node:
         except StoreError:
             asked.is_unknown = True
             return
-        receipt.when_resolved(partial(self._resolved, asked, receipt))
+        receipt.wake_when_resolved(partial(self._resolved, asked, receipt))
 
     def _resolved(self, asked: Asked, receipt: Receipt) -> None:
         try:
