@@ -18,7 +18,7 @@ HEAD = """
     import logging, signal, sys, threading
     from dataclasses import replace
     import trio
-    import endpoint.endpoint, endpoint.tasks
+    from endpoint import endpoint as ends, tasks
     from endpoint.surroundings import surroundings
     from peermesh import Backend, Endpoint, blocking
     from stores.backends.sqlite import SQLiteBackend
@@ -45,11 +45,11 @@ HEAD = """
 
 ENDLESS = """
     # Nothing but a second Ctrl-C ends it.
-    endpoint.tasks.FINISH_SECONDS = endpoint.endpoint.FINISH_SECONDS = 3600.0
+    tasks.FINISH_SECONDS = ends.FINISH_SECONDS = 3600.0
 """
 
 BRIEF = """
-    endpoint.tasks.FINISH_SECONDS = endpoint.endpoint.FINISH_SECONDS = 0.1
+    tasks.FINISH_SECONDS = ends.FINISH_SECONDS = 0.1
 """
 
 IN_TRIO = """
