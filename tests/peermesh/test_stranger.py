@@ -154,7 +154,9 @@ def test_the_ten_lines_print_what_the_readme_shows(stranger, tmp_path):
 
 def test_what_is_installed_is_the_wheel_and_not_this_checkout(stranger, tmp_path):
     where = [stranger.python, "-c", "import peermesh; print(peermesh.__file__)"]
-    found = subprocess.run(where, cwd=tmp_path, capture_output=True, text=True, check=True)
+    found = subprocess.run(
+        where, cwd=tmp_path, env=stranger.environment, capture_output=True, text=True, check=True
+    )
     assert Path(found.stdout).is_relative_to(stranger.python.parent.parent)
 
 
