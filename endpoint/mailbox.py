@@ -49,12 +49,12 @@ class Missed:
 
 
 Pair = tuple[str, "Value | Missed"]
-"""Topic and data of a message, as ``get_batch`` and ``poll`` give it."""
+"""Topic and data of a message, as iteration, ``get_batch`` and ``poll`` give it."""
 
 
 @public
 class Message(NamedTuple):
-    """One message, as ``get`` and iteration give it: a pair that has names."""
+    """One message, as ``get`` gives it: a pair that has names."""
 
     topic: str
     data: Value | Missed

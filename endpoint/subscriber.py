@@ -165,11 +165,11 @@ class Subscriber(EitherClosing):
         """Iterate until the subscriber or its endpoint is closed."""
         return self
 
-    async def __anext__(self) -> Message:
-        """Wait for the next message."""
+    async def __anext__(self) -> Pair:
+        """Wait for the next message, a plain pair: names would take a fifth of the rate."""
         if not self._ready:
             try:
                 await self._refill()
             except EndpointClosed:
                 raise StopAsyncIteration from None
-        return _new(Message, self._ready.popleft())
+        return self._ready.popleft()

@@ -300,10 +300,10 @@ class Subscriber(Closing):
         """Iterate until the subscriber or its endpoint is closed."""
         return self
 
-    def __next__(self) -> Message:
-        """Wait for the next message."""
+    def __next__(self) -> Pair:
+        """Wait for the next message, a plain pair of topic and data."""
         try:
-            return _new(Message, self._ready.popleft())
+            return self._ready.popleft()
         except IndexError:
             try:
                 return self.get()
