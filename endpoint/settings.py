@@ -90,7 +90,7 @@ class Settings:
     roles: str = ""
     """The file that says who may do what; empty lets everybody who is in do everything."""
     sign: bool = False
-    """Sign everything that is sent, so that nobody on the way can forge or change it."""
+    """Sign everything that is sent, so that no relay can forge or change it."""
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
     handshakes_max: int = HANDSHAKES_MAX
@@ -125,7 +125,7 @@ class Settings:
     key: Path | None = None
     """The private key of ``certificate``."""
     authority: Path | None = None
-    """The certificates of whoever issues certificates to members."""
+    """The certificates of the authority that issues those of members."""
     passphrase: str | None = field(default=None, repr=False)
     """Opens ``key``, if that is locked."""
 

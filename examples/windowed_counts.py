@@ -1,4 +1,4 @@
-"""A stateful job of Spark on the mesh: counts by minute and key, exactly, whoever is killed.
+"""A stateful job of Spark on the mesh: counts by minute and key, exactly, whatever is killed.
 
 Copy ``counts``: log and store are anywhere in the mesh, the checkpoint is behind a gateway. The
 rest makes such a mesh in this process, as a test would, and shows what comes of it.

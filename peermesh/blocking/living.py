@@ -127,7 +127,7 @@ class Life:
             failed = partial(self.core.loop.callbacks.failed, callback, error)
             try:
                 self.portal.soon(self.room.guarded(failed))
-            except EndpointClosed:  # With nobody left to be told.
+            except EndpointClosed:  # No endpoint is left to tell it.
                 logger.exception("a callback raised")
 
 

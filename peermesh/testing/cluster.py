@@ -511,7 +511,7 @@ async def _grow(cluster: Cluster, names: Sequence[str], edges: Sequence[tuple[st
 async def await_empty(nursery: trio.Nursery) -> None:
     """Wait until all tasks of a cluster have ended; raises ``LeakError`` that names the others."""
     with shielded("the last tasks of a cluster to end", limit(LAST_TASKS_SECONDS)):
-        while nursery.child_tasks:  # noqa: ASYNC110 - a nursery tells nobody
+        while nursery.child_tasks:  # noqa: ASYNC110 - a nursery has no event for its end
             await trio.sleep(LAST_TASKS_SECONDS / 1_000)
     if nursery.child_tasks:
         names = ", ".join(task_names(nursery.child_tasks))
