@@ -12,12 +12,12 @@ from typing import Final, Protocol
 
 import trio
 
-from endpoint.bell import Bell
 from endpoint.gauge import Gauge
 from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
 from endpoint.patience import CONVERSATION_SIZE, Patience
 from endpoint.routes import Route
-from endpoint.transport import Transport
+from net.bell import Bell
+from net.transport import Transport
 from wire.codec import encode_control
 from wire.errors import PeerNotTrusted, RemoteProtocolError
 from wire.framing import (

@@ -11,12 +11,12 @@ import trio
 
 from endpoint.greeting import Greeting
 from endpoint.loop import EndpointLoop
-from endpoint.network import NO_FILES, is_out_of_files
 from endpoint.outcome import Outcome
 from endpoint.status import StatusCode, StatusEvent
-from endpoint.transport import Transport
 from handshake.directory import Standing
 from handshake.effects import Established, Failed, Redundant
+from net.network import NO_FILES, is_out_of_files
+from net.transport import Transport
 from wire.addresses import join_address
 from wire.errors import (
     ErrorCode,

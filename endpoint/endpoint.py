@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self, overload
 
 import trio
 
-from endpoint import arguments, forking
+from endpoint import arguments
 from endpoint.arguments import NodeId
 from endpoint.attaching import (
     BUFFER_SECONDS,
@@ -32,7 +32,6 @@ from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
-from endpoint.network import Network, files_max, remote_address
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.proving import Proving, make_signer
@@ -48,6 +47,8 @@ from endpoint.tasks import FINISH_SECONDS
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.ticket import JoinTicket
+from net import forking
+from net.network import Network, files_max, remote_address
 from wire.addresses import join_address, split_address
 from wire.errors import (
     CredentialsError,
@@ -290,7 +291,7 @@ class Endpoint:
         self.loop.start_task(function, *arguments)
 
     def forked(self) -> None:
-        """Refuse what is asked from now on: this is a child process; see ``endpoint.forking``."""
+        """Refuse what is asked from now on: this is a child process; see ``net.forking``."""
         self.loop.forked()
 
     def _check_open(self) -> None:

@@ -31,11 +31,11 @@ from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
 from endpoint.tasks import Tasks
 from endpoint.throttle import Throttle
-from endpoint.transport import RECEIVE_SIZE, Transport
 from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
+from net.transport import RECEIVE_SIZE, Transport
 from wire.addresses import join_address
 from wire.codec import decode_control
 from wire.errors import ErrorCode, MeshError, RemoteProtocolError

@@ -15,7 +15,7 @@ from typing import Final
 
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.framing import Sign, encode_node, encode_signed
-from wire.limits import GROUP_COUNT, GROUP_SIZE, KIB, MIB, SIGNATURE_SIZE
+from wire.limits import GROUP_COUNT, GROUP_SIZE, JOIN_SIZE, KIB, MIB, SIGNATURE_SIZE
 from wire.public import public
 
 WINDOW_SIZE: Final = 4 * MIB
@@ -54,9 +54,6 @@ URGENT_SIZE_MAX: Final = 16 * MIB
 
 WRITE_SIZE: Final = 128 * KIB
 """Bytes of one class in one write: large enough to make the system call cheap."""
-
-JOIN_SIZE: Final = 2 * KIB
-"""Bytes of an average piece below which joining is cheaper than having the system gather them."""
 
 PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
 """What a payload takes of a group's room besides itself: so one number bounds size and count."""

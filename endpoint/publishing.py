@@ -14,12 +14,13 @@ from typing import Final, Protocol, TypeVar, cast
 
 import trio
 
-from endpoint import arguments, forking
+from endpoint import arguments
 from endpoint.arguments import NodeId
 from endpoint.connection import Connection, EncodeSingle
 from endpoint.core import ROUTES_MAX, EndpointCore
 from endpoint.mailbox import Mailbox
 from endpoint.outbox import PAYLOAD_CHARGE, Group
+from net import forking
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, OutboxFull

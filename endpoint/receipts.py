@@ -8,9 +8,10 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from endpoint import arguments, forking
+from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.bell import Bell
+from net import forking
+from net.bell import Bell
 from stores.outcomes import Applied, Refused
 from wire.errors import (
     BackendFailure,

@@ -9,9 +9,7 @@ from typing import Any, Final, Protocol, TypeVar, assert_never, cast
 
 import trio
 
-from endpoint import forking
 from endpoint.barriers import Barrier
-from endpoint.bell import Bell
 from endpoint.callbacks import Callbacks
 from endpoint.disk import close_file, describe, log_failure, on_disk
 from endpoint.guarding import Guarding
@@ -21,6 +19,8 @@ from endpoint.receipts import Receipt, store_error
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.surroundings import BackendOpener
 from endpoint.verifying import Verification
+from net import forking
+from net.bell import Bell
 from stores.digests import ReplicaDigest
 from stores.effects import (
     Changed,

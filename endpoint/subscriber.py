@@ -10,9 +10,9 @@ import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.bell import Bell
 from endpoint.closing import EitherClosing
 from endpoint.mailbox import Mailbox, Message, Pair
+from net.bell import Bell
 from wire.errors import EndpointClosed, LocalProtocolError
 from wire.public import public
 from wire.topics import check_topic

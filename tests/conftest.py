@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests import net
+from tests import time_net
 
 JAVA_VERSION_MIN = 17
 SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("sink", "source")}
@@ -28,7 +28,7 @@ settings.load_profile("ci" if IS_CI else "developer")
 
 def pytest_configure(config: pytest.Config) -> None:
     """End a test that hangs, and no other."""
-    config.pluginmanager.register(net, "net")
+    config.pluginmanager.register(time_net, "time_net")
 
 
 @cache

@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
+PACKAGES = ("wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh")
 SHOWN = 8
 """Lines for each measure."""
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-MOVED: Final = ("wire", "handshake", "channels", "stores", "endpoint")
+MOVED: Final = ("wire", "handshake", "net", "channels", "stores", "endpoint")
 """The packages that the wheel has below ``HOME``. Another one is one more word here."""
 
 FACE: Final = "peermesh"

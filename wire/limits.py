@@ -26,6 +26,9 @@ GROUP_SIZE: Final = 128 * KIB
 """Bytes after which a frame takes no more payloads: one write's worth, so that what a frame costs
 is shared by a dozen large messages. Twice as much was slower: frames then span several reads."""
 
+JOIN_SIZE: Final = 2 * KIB
+"""Bytes of an average piece below which joining is cheaper than having the system gather them."""
+
 GROUP_COUNT: Final = 1024
 """Payloads after which a frame takes no more: ten times a frame's own cost is shared already."""
 

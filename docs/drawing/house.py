@@ -15,7 +15,7 @@ from endpoint.settings import PREFIX
 from peermesh.cli.application import application, commands_below
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
-PACKAGES: Final = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
+PACKAGES: Final = ("wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh")
 
 
 def settings(*, are_limits: bool = False) -> str:

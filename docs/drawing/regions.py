@@ -75,7 +75,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "handshake-both-dial": lambda: protocols.handshake_sequence(LARGE, SMALL),
     "handshake-versions": lambda: protocols.handshake_sequence(LARGE, is_mixed=True),
     "handshake-limits": lambda: limits_table(
-        "handshake.machine", "handshake.keepalive", "endpoint.dialer", "endpoint.network"
+        "handshake.machine", "handshake.keepalive", "endpoint.dialer", "net.network"
     ),
     "error-codes": protocols.error_codes,
     "frames": protocols.frames,

@@ -9,8 +9,8 @@ from inspect import iscoroutine
 from typing import Final, Protocol, TypeVar, cast
 from weakref import WeakSet
 
-from endpoint import forking
 from endpoint.endpoint import GRACE_SECONDS, Endpoint as Core
+from net import forking
 from peermesh.blocking.portal import Portal
 from peermesh.doors.room import Finish, Room, Task, logger
 from wire.errors import EndpointClosed, EndpointFailed, ForkedEndpoint, MeshError, StoreClosed

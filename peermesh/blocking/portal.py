@@ -19,7 +19,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import outcome
 import trio
 
-from endpoint import forking
+from net import forking
 from peermesh.blocking.callbacks import CallbackThread
 from peermesh.doors.room import Finish, Result as Ended, Task, logger
 from wire.errors import EndpointClosed

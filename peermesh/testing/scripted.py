@@ -12,7 +12,7 @@ import trio
 
 
 class ScriptedTransport:
-    """An ``endpoint.transport.Transport`` that gives its pieces, and then the end.
+    """An ``net.transport.Transport`` that gives its pieces, and then the end.
 
     It takes whatever is sent, and counts it; while ``is_stuck``, sending waits for ever.
     """

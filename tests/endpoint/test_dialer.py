@@ -14,7 +14,7 @@ from endpoint.dialer import BACKOFF_FIRST_SECONDS, CONNECT_TIMEOUT_SECONDS, STOO
 from endpoint.loop import EndpointLoop
 from endpoint.settings import Settings
 from endpoint.status import StatusCode
-from endpoint.transport import StreamTransport, Transport
+from net.transport import StreamTransport, Transport
 from wire.errors import ErrorCode, MeshError
 from wire.identifiers import EndpointId
 

@@ -18,8 +18,8 @@ from endpoint import StatusCode, greeting as greeting_module
 from endpoint.duplicates import RUNS_MAX
 from endpoint.gauge import PAUSE_SECONDS_MAX
 from endpoint.outbox import WINDOW_SIZE
-from endpoint.transport import RECEIVE_SIZE
 from handshake.machine import OUR_VERSIONS
+from net.transport import RECEIVE_SIZE
 from wire.clocks import LamportTime, VectorTime
 from wire.encoding import encode
 from wire.errors import ErrorCode

@@ -12,8 +12,8 @@ from hypothesis import given, strategies as st
 from endpoint import Endpoint
 from endpoint.connection import Connection
 from endpoint.patience import CONVERSATION_SIZE, LOOKS_MIN, PAUSE_MAX, WORKED_MIN, Patience
-from endpoint.transport import cores
 from handshake.secret import ClusterSecret
+from net.transport import cores
 from peermesh.testing.simulation import simulate
 from peermesh.testing.time_limits import limit
 from tests.endpoint.conftest import World, open_world, until

@@ -9,7 +9,7 @@ import trio
 from endpoint.gauge import Gauge, Rates
 from endpoint.mailbox import Mailbox
 from endpoint.readers import FULL_READS_MAX, Readers
-from endpoint.transport import RECEIVE_SIZE
+from net.transport import RECEIVE_SIZE
 from peermesh import Endpoint
 from peermesh.testing.simulation import Simulation, elapse, simulate
 from peermesh.testing.time_limits import limit

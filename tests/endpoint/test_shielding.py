@@ -11,7 +11,7 @@ import trio
 from endpoint.shielding import shielded
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
+PACKAGES = ("wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh")
 
 EXPLAINED = {
     "endpoint/shielding.py": "the limit is an argument",

@@ -7,9 +7,9 @@ import trio
 
 from endpoint import Endpoint
 from endpoint.tasks import Tasks
-from endpoint.tls import TLSStream
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from net.tls import TLSStream
 from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed
 

@@ -14,11 +14,12 @@ import pytest
 import trio
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from endpoint import Endpoint, StatusCode, network
+from endpoint import Endpoint, StatusCode
 from handshake.credentials import Credentials
 from handshake.issuing import AUTHORITY, Issued, OwnAuthority
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
+from net import network
 from wire.errors import AddressInUse, CredentialsError, ErrorCode, MeshError
 
 TLS_ALERT = b"\x15"

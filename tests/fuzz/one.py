@@ -11,7 +11,7 @@ import sys
 import atheris
 
 with atheris.instrument_imports(
-    include=["wire", "handshake", "channels", "stores", "endpoint", "peermesh"]
+    include=["wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh"]
 ):
     from tests.fuzz.known import TARGETS
 

@@ -403,7 +403,7 @@ async def test_errors_speak_the_words_of_commands() -> None:
 
 def test_what_is_said_to_programmers_is_what_the_library_says() -> None:
     """A phrase that the library does not use any more would be replaced in vain."""
-    packages = ("endpoint", "handshake", "stores")
+    packages = ("endpoint", "handshake", "net", "stores")
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     sources = ""
     for package in packages:

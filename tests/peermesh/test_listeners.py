@@ -26,7 +26,7 @@ from peermesh.testing.webhdfs import WebHDFSClient
 from wire.errors import InsecureAddress
 
 ROOT = Path(__file__).parent.parent.parent
-PACKAGES = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
+PACKAGES = ("wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh")
 SIMULATED = "peermesh/testing/simulation/"
 
 OPENS = re.compile(
@@ -36,7 +36,7 @@ OPENS = re.compile(
 MAY_OPEN = {
     "endpoint/surroundings.py",  # names trio's function, for simulations to replace
     "endpoint/endpoint.py",  # hands it to its network
-    "endpoint/network.py",  # asks the one rule, and opens
+    "net/network.py",  # asks the one rule, and opens
     "peermesh/testing/links/link.py",  # asks the rule for what has no TLS of its own
     "peermesh/demo/stage.py",  # looks for free ports on loopback, and accepts nobody
 }

@@ -32,7 +32,7 @@ from peermesh.names import BLOCKING, COLOURED, SHARED, TRIO
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGES = (wire, handshake, channels, stores, endpoint, peermesh)
-LAYERS = ("wire", "handshake", "channels", "stores", "endpoint")
+LAYERS = ("wire", "handshake", "net", "channels", "stores", "endpoint")
 ID = peermesh.EndpointId(b"p" * 16)
 OUTBOX = OutboxStatistics(*range(len(inspect.signature(OutboxStatistics).parameters)))
 

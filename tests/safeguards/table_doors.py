@@ -112,7 +112,7 @@ DOORS = [
     Safeguard(
         "inherited sockets are closed",
         "connections outlive their process in its forked children",
-        "endpoint/forking.py",
+        "net/forking.py",
         "            os.close(sock.detach())\n",
         "            pass\n",
         ("tests/peermesh/test_blocking_forks.py",),

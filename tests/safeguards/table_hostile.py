@@ -70,7 +70,7 @@ HOSTILE = [
     Safeguard(
         "connections leave files to others",
         "a crowd of connections takes all files of the process",
-        "endpoint/network.py",
+        "net/network.py",
         "    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)\n",
         "    soft = FILES_DEFAULT\n",
         (FLOODS + "::test_5000_idle_connections_are_no_more_than_there_is_room_for",),

@@ -104,7 +104,7 @@ LIFE = [
     Safeguard(
         "nobody stays awake on a simulated network",
         "time stands still there for whoever does not sleep",
-        "endpoint/transport.py",
+        "net/transport.py",
         "        self.polls = readiness is trio.lowlevel and cores() > 1\n",
         "        self.polls = cores() > 1\n",
         ("tests/endpoint/test_patience.py",),
@@ -112,7 +112,7 @@ LIFE = [
     Safeguard(
         "nobody stays awake on a single core",
         "whoever is to answer waits for the core of him who looks",
-        "endpoint/transport.py",
+        "net/transport.py",
         "        self.polls = readiness is trio.lowlevel and cores() > 1\n",
         "        self.polls = readiness is trio.lowlevel\n",
         ("tests/endpoint/test_patience.py",),
@@ -120,7 +120,7 @@ LIFE = [
     Safeguard(
         "TLS looks for what is there",
         "an answer over TLS wakes nobody who stays awake for it",
-        "endpoint/tls.py",
+        "net/tls.py",
         "        while (chunk := self._read()) is None:\n            sealed =",
         "        while (chunk := None) is None:\n            sealed =",
         ("tests/endpoint/test_patience.py",),

@@ -26,7 +26,7 @@ TRUST = [
     Safeguard(
         "time limit of TLS's handshake",
         "silent connections hold their places for ever",
-        "endpoint/network.py",
+        "net/network.py",
         "            with trio.fail_after(TLS_TIMEOUT_SECONDS):\n",
         '            with trio.fail_after(float("inf")):\n',
         _TRUST_TESTS,
@@ -34,7 +34,7 @@ TRUST = [
     Safeguard(
         "who is refused is told why",
         "an expired certificate looks like a network that drops connections",
-        "endpoint/tls.py",
+        "net/tls.py",
         "        alert = self.session.take_outgoing() or alert\n",
         '        alert = b""\n',
         _TRUST_TESTS,
@@ -50,7 +50,7 @@ TRUST = [
     Safeguard(
         "a ticket leads into its own mesh only",
         "an endpoint of one mesh dials into another one",
-        "endpoint/network.py",
+        "net/network.py",
         "        elif self.credentials is None or self.credentials.authority != fresh.authority:\n",
         "        elif False:\n",
         _TRUST_TESTS,

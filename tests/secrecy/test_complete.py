@@ -14,7 +14,7 @@ import pytest
 
 from peermesh.cli.application import application, commands_below
 
-PACKAGES = ("wire", "handshake", "channels", "stores", "endpoint", "peermesh")
+PACKAGES = ("wire", "handshake", "net", "channels", "stores", "endpoint", "peermesh")
 ROOT = Path(__file__).parents[2]
 
 SUSPICIOUS = re.compile(r"secret|token|passphrase|password|ticket|credential|(^|_)keys?$", re.I)

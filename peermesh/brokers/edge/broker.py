@@ -16,8 +16,8 @@ from typing import Final
 import trio
 
 from endpoint import arguments
-from endpoint.network import Network, remote_address
 from endpoint.shielding import shielded
+from net.network import Network, remote_address
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall

@@ -8,8 +8,8 @@ from typing import Final
 
 import trio
 
-from endpoint.network import Network
 from endpoint.shielding import shielded
+from net.network import Network
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.line import SILENCE_SECONDS, Line

@@ -10,9 +10,9 @@ from typing import Final
 
 import trio
 
-from endpoint.network import Network
-from endpoint.transport import Transport
 from handshake.credentials import Credentials
+from net.network import Network
+from net.transport import Transport
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
 from wire.errors import MeshError

@@ -15,9 +15,9 @@ import trio
 
 from endpoint import arguments
 from endpoint.endpoint import Endpoint
-from endpoint.network import Network
 from handshake.credentials import Credentials
 from handshake.exposure import is_loopback
+from net.network import Network
 from peermesh.brokers.qos2.backlog import Backlog
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.conversation import Conversation, Work

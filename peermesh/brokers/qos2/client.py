@@ -16,8 +16,8 @@ from typing import Final
 import trio
 
 from endpoint import arguments
-from endpoint.network import Network
 from handshake.credentials import Credentials
+from net.network import Network
 from peermesh.brokers.qos2.commands import check_name
 from peermesh.brokers.qos2.errors import DialogueError, Refused, TakenOver
 from peermesh.brokers.qos2.limits import (

@@ -14,10 +14,10 @@ from typing import Final
 import trio
 
 from endpoint import arguments
-from endpoint.bell import Bell
-from endpoint.network import Network, files_max
 from endpoint.store import Store
 from handshake.credentials import Credentials
+from net.bell import Bell
+from net.network import Network, files_max
 from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply, keep_alive
 from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX, FILES_SHARE, SCARCE_SECONDS
 from peermesh.gateways.webhdfs import replies

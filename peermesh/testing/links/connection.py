@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from endpoint.bell import Bell
+from net.bell import Bell
 from peermesh.testing.conditions import Conditions
 from peermesh.testing.faults import Direction
 from peermesh.testing.links.pipe import Ending, Pipe

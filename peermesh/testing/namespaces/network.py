@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from endpoint.bell import Bell
+from net.bell import Bell
 from peermesh.testing.conditions import HEALTHY
 from peermesh.testing.faults import Direction, LinkFault, Reset, Unsupported, check
 from peermesh.testing.namespaces.probing import probe

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, Self
 
 import trio
 
-from endpoint.bell import Bell
+from net.bell import Bell
 from peermesh.testing.simulation.network import Dial, Listener, Network, Stack
 from peermesh.testing.simulation.tcp import Address, End, os_error
 

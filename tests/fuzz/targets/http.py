@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import trio
 
-from endpoint.network import Network
 from handshake.exposure import Protection
+from net.network import Network
 from peermesh.gateways.http import Reply
 from peermesh.gateways.webhdfs import serving
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, Access

@@ -8,9 +8,9 @@ from functools import cache
 
 import trio
 
-from endpoint.network import Network
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from net.network import Network
 from peermesh.testing.scripted import ScriptedStream
 from tests.fuzz.wires import pieces_of, run, tell
 from wire.errors import MeshError

@@ -1,7 +1,7 @@
 """Bytes in and out of one connection: a bare socket where that is possible, any trio stream else.
 
 A bare socket reads and writes without a checkpoint where none is needed, and can send at once, in
-the caller's step: that halves the latency of a trio stream. TLS is in ``endpoint.tls``. All
+the caller's step: that halves the latency of a trio stream. TLS is in ``net.tls``. All
 raise ``trio.BrokenResourceError`` when the connection is lost, and nothing else.
 """
 
@@ -14,9 +14,8 @@ from typing import Final, Protocol
 
 import trio
 
-from endpoint import forking
-from endpoint.outbox import JOIN_SIZE
-from wire.limits import MIB
+from net import forking
+from wire.limits import JOIN_SIZE, MIB
 
 RECEIVE_SIZE: Final = 128 * 1024
 """Bytes read at once. Twice as many took twice the time: the buffer then comes from the system."""

@@ -13,8 +13,8 @@ from typing import Final, NoReturn
 
 import trio
 
-from endpoint.transport import Transport, transport_of
 from handshake.refusals import peer_not_trusted
+from net.transport import Transport, transport_of
 
 RECEIVE_SIZE: Final = 64 * 1024
 """Bytes that a stream takes from the network at once: four records of the largest size."""

@@ -7,10 +7,10 @@ import re
 CONFTEST = """
 import pytest, threading
 from peermesh.testing.time_limits import limit
-from tests import net
+from tests import time_net
 
 def pytest_configure(config):
-    config.pluginmanager.register(net)
+    config.pluginmanager.register(time_net)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):

@@ -9,15 +9,15 @@ from typing import Final
 
 import trio
 
-from endpoint import forking
-from endpoint.tls import TLSStream, TLSTransport
-from endpoint.transport import Transport, is_kernel_socket, transport_of
 from handshake.certificates import unreadable
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
+from net import forking
+from net.tls import TLSStream, TLSTransport
+from net.transport import Transport, is_kernel_socket, transport_of
 from wire.addresses import PORT_MAX, join_address, split_address
 from wire.errors import (
     AddressInUse,

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from endpoint.tls import TLSStream, TLSTransport
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from net.tls import TLSStream, TLSTransport
 from peermesh.testing.time_limits import limit
 
 CREDENTIALS = Credentials.from_secret(ClusterSecret(bytes(range(20))), "one")
