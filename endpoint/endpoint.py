@@ -48,7 +48,8 @@ from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from handshake.ticket import JoinTicket
 from net import forking
-from net.network import Network, files_max, remote_address
+from net.acceptor import MEMBERS_SHARE, Acceptor, Arrival
+from net.network import Network, files_max
 from wire.addresses import join_address, split_address
 from wire.errors import (
     CredentialsError,
@@ -176,7 +177,11 @@ class Endpoint:
         self._addresses: dict[trio.CancelScope, str] = {}
         """Where this endpoint listens, by the scope that ends it."""
         self._dialers: dict[tuple[str, int], Dialer] = {}
-        self._arriving: dict[trio.CancelScope, None] = {}
+        self._acceptor = Acceptor(
+            self._network,
+            newcomers_max=self.settings.handshakes_max,
+            on_crowded=self._on_crowded,
+        )
         self._ended = trio.Event()
         self.publish: Final = self.loop.publication.publish
 
@@ -333,51 +338,33 @@ class Endpoint:
         if not self.loop.is_open:
             for listener in listeners:
                 listener.socket.close()
-        accept = partial(self.loop.tasks.run, self._accept)
-        serve = partial(trio.serve_listeners, accept, listeners, handler_nursery=self._nursery)
-        self._start(self._listen, serve, scope := trio.CancelScope())
+        self._start(self._listen, listeners, scope := trio.CancelScope())
         bound: int = listeners[0].socket.getsockname()[1]
         self._addresses[scope] = join_address(address, bound)
         return bound
 
-    async def _listen(self, serve: Callable[[], object], scope: trio.CancelScope) -> None:
+    async def _listen(self, listeners: list[trio.SocketListener], scope: trio.CancelScope) -> None:
         with scope:
-            await serve()  # type: ignore[misc]  # a partial of trio.serve_listeners
+            await self._acceptor.serve(listeners, self._receive, self.loop.start_task)
         self._addresses.pop(scope, None)
 
-    async def _accept(self, stream: trio.SocketStream) -> None:
-        limits, files = self.settings, files_max() // 4
-        handshakes_max = min(limits.handshakes_max, files)
-        is_full = len(self.loop.peerings) >= min(limits.connections_max, 2 * files)
-        if is_full or not self.loop.is_open:
-            stream.socket.close()
+    async def _receive(self, arrival: Arrival) -> None:
+        peers_max = min(self.settings.connections_max, files_max() // MEMBERS_SHARE)
+        if len(self.loop.peerings) >= peers_max or not self.loop.is_open:
             return
-        if len(self.loop.greeter) >= handshakes_max:
-            reason = "too many connections are in handshake: try again"
-            self.loop.greeter.refuse_oldest(ErrorCode.LIMIT_EXCEEDED, reason)
-        if len(self._arriving) >= handshakes_max:
-            # The oldest of TLS, too: those that say nothing must not lock out those that do.
-            oldest = next(iter(self._arriving))
-            del self._arriving[oldest]
-            oldest.cancel()
-        address, transport = remote_address(stream), None
-        self._arriving[scope := trio.CancelScope()] = None
         try:
-            with scope:
-                transport = await self._network.accept(stream)
+            transport = await arrival.transport()
         except (MeshError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
-            self.loop.refused(address, error)
-            return
-        finally:
-            self._arriving.pop(scope, None)
-        if transport is None:
-            reason = "too many connections were in handshake: this one took longest"
-            self.loop.refused(address, PeerUnavailable(reason))
+            self.loop.refused(arrival.address, error)
             return
         if not self.loop.is_open:
             transport.close()
             return
-        await self.loop.serve(transport, address)
+        await self.loop.serve(transport, arrival)
+
+    def _on_crowded(self, arrival: Arrival, reason: str) -> None:
+        if arrival.farewell is None:  # Others are refused by our own handshake, which tells it.
+            self.loop.refused(arrival.address, PeerUnavailable(reason))
 
     async def peer(
         self,

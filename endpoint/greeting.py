@@ -12,6 +12,7 @@ from endpoint.connection import Connection
 from handshake.directory import ConnectionId, PeerDirectory
 from handshake.effects import Effect, Established, Failed, Reconsider, Redundant, Send
 from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, Handshake, KnowledgeSource
+from net.acceptor import Arrival
 from wire.codec import decode_control
 from wire.errors import ErrorCode
 from wire.framing import ControlFrame, Frame, encode_preamble
@@ -50,6 +51,8 @@ class Greeting:
         self.deadline = trio.current_time() + HANDSHAKE_TIMEOUT_SECONDS
         self.verdict: Verdict | None = None
         self.decided = trio.Event()
+        self.arrival: Arrival | None = None
+        """What has to know of a success; ``None`` for a connection that was opened here."""
 
 
 class Greeter:
@@ -116,10 +119,6 @@ class Greeter:
         """End a handshake, telling the other side why."""
         if not greeting.machine.is_over:
             self._apply(greeting, greeting.machine.refuse(code, reason))
-
-    def refuse_oldest(self, code: ErrorCode, reason: str) -> None:
-        """End the handshake that has taken longest, to make room for another."""
-        self.refuse(next(iter(self._greetings.values())), code, reason)
 
     def weigh(self, connection: Connection) -> None:
         """See that what strangers have sent stays bounded: who has sent most makes room."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, assert_never
 
 import trio
@@ -35,6 +36,7 @@ from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
+from net.acceptor import Arrival
 from net.transport import RECEIVE_SIZE, Transport
 from wire.addresses import join_address
 from wire.codec import decode_control
@@ -122,9 +124,12 @@ class EndpointLoop:
 
     # Connections.
 
-    async def serve(self, transport: Transport, address: tuple[str, int] | None) -> None:
-        """Run a connection that somebody else dialled, to its end."""
-        await self.run(self.prepare(transport, address, dialled=False))
+    async def serve(self, transport: Transport, arrival: Arrival) -> None:
+        """Run a connection that was accepted, to its end."""
+        greeting = self.prepare(transport, arrival.address, dialled=False)
+        greeting.arrival = arrival
+        arrival.farewell = partial(self.greeter.refuse, greeting, ErrorCode.LIMIT_EXCEEDED)
+        await self.run(greeting)
 
     def prepare(
         self, transport: Transport, address: tuple[str, int] | None, *, dialled: bool
@@ -159,6 +164,8 @@ class EndpointLoop:
                 ErrorCode.REDUNDANT_CONNECTION,
                 "the peer came anew",
             )
+        if greeting.arrival is not None:
+            greeting.arrival.prove()
         connection.peer = peer
         connection.decoder.size_max = self._frame_size_max
         connection.owner = self.peerings[peer] = Peering(peer, greeting)

@@ -39,8 +39,8 @@ from wire.public import public
 PREFIX: Final = "PEERMESH_"
 
 HANDSHAKES_MAX: Final = 1_024
-"""Connections that may be in TLS's handshake, and in ours, at once. More are closed unheard in the
-one; in the other the oldest makes room, since who means well is done in milliseconds."""
+"""Connections that may be in TLS's handshake, and in ours, at once: honest ones are done in
+milliseconds. For more, one of the address that has most makes room."""
 
 PEERS_MAX: Final = LINKS_MAX // 2
 """Peers beyond which nobody is accepted any more: with all that are in handshake they are still
@@ -94,7 +94,8 @@ class Settings:
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
     handshakes_max: int = HANDSHAKES_MAX
-    """Connections in handshake at once; beyond, the one that takes longest makes room."""
+    """Accepted connections in handshake at once; beyond, the oldest of the address that has most
+    makes room."""
     connections_max: int = PEERS_MAX
     """Peers that are let in. Whom this endpoint dials itself is welcome beyond."""
     endpoints_max: int = ENDPOINTS_MAX

@@ -30,8 +30,10 @@ from wire.errors import (
     PeerUnavailable,
 )
 
-BACKLOG: Final = 128
-"""Connections that the system accepts ahead of us: a mesh that restarts dials all at once."""
+BACKLOG: Final = 4_096
+"""Connections that the system accepts ahead of us, as many as Linux allows: a mesh that restarts
+dials all at once, and a connection beyond would be tried again only after a second. They take no
+files."""
 
 FILES_DEFAULT: Final = 1_048_576
 """Files that a process may have open where the system says nothing about it."""
@@ -131,9 +133,7 @@ class Network:
             if found is Refreshed.RELOADED:
                 self._on_refresh(None)
 
-    async def listen(
-        self, address: str, port: int, backlog: int = BACKLOG
-    ) -> list[trio.SocketListener]:
+    async def listen(self, address: str, port: int) -> list[trio.SocketListener]:
         """Listen; raises ``AddressInvalid``, ``AddressInUse`` or ``InsecureAddress``.
 
         ``LimitExceeded`` says that this process may open no more files.
@@ -153,7 +153,7 @@ class Network:
             raise AddressInUse(f"{port} is no port: choose up to {PORT_MAX}, or 0 for a free one")
         self._uses += 1  # From now on: a ticket must not come in between.
         try:
-            listeners = await self._open_listeners(port, host=address, backlog=backlog)
+            listeners = await self._open_listeners(port, host=address, backlog=BACKLOG)
         except (OSError, ValueError, OverflowError) as error:
             self._uses -= 1
             raise _no_listener(address, port, error) from error
@@ -170,11 +170,7 @@ class Network:
 
     async def connect(self, address: str, port: int) -> Transport:
         """Open a connection; raises ``OSError``, or ``MeshError`` when trust is lacking."""
-        return _transport_of(await self.open(address, port))
-
-    async def accept(self, stream: trio.SocketStream) -> Transport:
-        """Take a connection over that somebody else dialled; raises as ``connect`` does."""
-        return _transport_of(await self.secure(stream))
+        return as_transport(await self.open(address, port))
 
     async def open(self, address: str, port: int) -> Stream:
         """Open a connection as ``connect`` does, for those who want trio's stream."""
@@ -188,7 +184,7 @@ class Network:
         return await self._shake(stream, self._trust.client, server_side=False)
 
     async def secure(self, stream: trio.SocketStream) -> Stream:
-        """Take a connection over as ``accept`` does, for those who want trio's stream."""
+        """Take a connection over that another program dialled; raises as ``connect`` does."""
         _own(stream.socket)
         self.refresh()
         return await self._shake(stream, self._trust.server, server_side=True)
@@ -251,7 +247,8 @@ def _no_listener(host: str, port: int, error: Exception) -> MeshError:
     return AddressInvalid(f"no such address here: {host!r} ({detail}): {advice}")
 
 
-def _transport_of(stream: Stream) -> Transport:
+def as_transport(stream: Stream) -> Transport:
+    """Give what the mesh reads and writes by; the stream is of no use any more."""
     if isinstance(stream, TLSStream):
         return TLSTransport(stream)
     return transport_of(stream)

@@ -24,6 +24,12 @@ RECEIVE_SIZE: Final = 128 * 1024
 GATHER_COUNT: Final = 1_000
 """Pieces that the system gathers at once: Linux takes up to 1,024."""
 
+BYTES_RECEIVED_AT: Final = 128
+"""Where ``struct tcp_info`` of Linux has ``tcpi_bytes_received``, eight bytes long."""
+
+INFO_SIZE: Final = BYTES_RECEIVED_AT + 8
+"""Bytes of that structure that are asked for."""
+
 KEPT_SIZE: Final = 8 * MIB
 """Bytes that may lie free in the process and wait for the next reads: as much as passes through a
 relay that works without a pause."""
@@ -109,6 +115,11 @@ class SocketTransport:
         self._socket = sock
         self.has_more = False
         self.bytes_sent = 0
+
+    @property
+    def has_received(self) -> bool:
+        """Tell whether the other side has ever sent a byte, read or not."""
+        return has_received(self._socket)
 
     async def receive(self) -> bytes:
         """Wait for bytes."""
@@ -239,6 +250,17 @@ def transport_of(stream: trio.abc.Stream) -> Transport:
         if release is not None:  # A simulated network's: as bare as the kernel's.
             return SocketTransport(release(), stream.socket.readiness)  # type: ignore[attr-defined]  # with the other
     return StreamTransport(stream)
+
+
+def has_received(sock: socket.socket | trio.socket.SocketType) -> bool:
+    """Tell whether the other side has ever sent a byte, read or not; false where Linux is not."""
+    if not (isinstance(sock, socket.socket) or is_kernel_socket(sock)):
+        return False  # A simulated one.
+    try:
+        info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, INFO_SIZE)
+    except (OSError, AttributeError):
+        return False
+    return info[BYTES_RECEIVED_AT:] > bytes(8)
 
 
 def is_kernel_socket(sock: trio.socket.SocketType) -> bool:

@@ -40,6 +40,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "ratios": figures.ratios,
     "settings": house.settings,
     "limits-to-set": partial(house.settings, are_limits=True),
+    "arrival-limits": lambda: limits_table("net.acceptor", "net.arrivals", "net.network"),
     "stranger-limits": lambda: limits_table(
         "endpoint.settings",
         "endpoint.greeting",
@@ -75,7 +76,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "handshake-both-dial": lambda: protocols.handshake_sequence(LARGE, SMALL),
     "handshake-versions": lambda: protocols.handshake_sequence(LARGE, is_mixed=True),
     "handshake-limits": lambda: limits_table(
-        "handshake.machine", "handshake.keepalive", "endpoint.dialer", "net.network"
+        "handshake.machine", "handshake.keepalive", "endpoint.dialer"
     ),
     "error-codes": protocols.error_codes,
     "frames": protocols.frames,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -16,7 +15,6 @@ from peermesh.gateways.limits import (
     HEAD_SECONDS,
     HEAD_SIZE_MAX,
     IDLE_SECONDS,
-    KEEPALIVE_SECONDS,
     RECEIVE_SIZE,
     SEND_SECONDS,
 )
@@ -48,12 +46,6 @@ class Reply:
     headers: Headers = field(default=())
 
 
-def keep_alive(stream: trio.SocketStream) -> None:
-    """Have the system notice a client's machine that is gone."""
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
-
-
 class HttpConnection:
     """One client's connection, one request after another."""
 
@@ -61,8 +53,6 @@ class HttpConnection:
         """Own the stream from now on."""
         self._stream = stream
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_SIZE_MAX)
-        self.silent_since: float | None = None
-        """Since when the client is waited for, in seconds of trio's clock; ``None`` if not."""
 
     @property
     def can_reply(self) -> bool:
@@ -181,19 +171,15 @@ class HttpConnection:
         return event
 
     async def _receive(self) -> bytes:
-        self.silent_since = trio.current_time()
         try:
             return bytes(await self._stream.receive_some(RECEIVE_SIZE))
         except trio.BrokenResourceError as error:
             raise Disconnected("the connection broke") from error
-        finally:
-            self.silent_since = None
 
     async def _send(self, event: h11.InformationalResponse | h11.Response) -> None:
         await self._send_bytes(self._http.send(event) or b"")
 
     async def _send_bytes(self, data: bytes) -> None:
-        self.silent_since = trio.current_time()
         view = memoryview(data)
         try:
             for at in range(0, len(view), RECEIVE_SIZE):
@@ -203,5 +189,3 @@ class HttpConnection:
             raise Disconnected("the connection broke") from error
         except trio.TooSlowError as error:
             raise Disconnected("the client does not read the answer") from error
-        finally:
-            self.silent_since = None

@@ -17,14 +17,8 @@ DRAINED_SIZE_MAX: Final = 4 * MIB
 listen while it sends, gets to hear why. Beyond, the connection is closed."""
 
 CONNECTIONS_MAX: Final = 1_024
-"""Connections at a time: a Spark executor keeps fewer than ten. One more ends the one whose client
-has been silent for longest, which a good client dials again."""
-
-FILES_SHARE: Final = 4
-"""Connections take up to one of so many files that the process may open: stores need some, too."""
-
-SCARCE_SECONDS: Final = 0.1
-"""The pause when the system has no room for one more connection."""
+"""Clients at a time, as far as files allow: a Spark executor keeps fewer than ten. One more ends
+the one that has been silent for longest, which a good client dials again."""
 
 DRAIN_SECONDS: Final = 30.0
 """How long a refused upload is read: who sends slower never hears why."""
@@ -32,9 +26,6 @@ DRAIN_SECONDS: Final = 30.0
 SEND_SECONDS: Final = 60.0
 """How long a client may take nothing of an answer, at 128 KiB a step, before its connection ends: a
 disk that stalls takes less."""
-
-BACKLOG: Final = 512
-"""Connections that wait to be accepted: all tasks of a large job begin at once."""
 
 HEAD_SECONDS: Final = 30.0
 """How long a request's line and headers may take: they come in one packet, or from nobody good."""

@@ -111,7 +111,8 @@ class Pair:
     async def connect(self) -> Transport:
         self.times.append(trio.current_time())
         near, far = trio.testing.memory_stream_pair()
-        self.nursery.start_soon(self.there.serve, StreamTransport(far), None)
+        greeting = self.there.prepare(StreamTransport(far), None, dialled=False)
+        self.nursery.start_soon(self.there.run, greeting)
         return StreamTransport(near)
 
     def throw_out(self) -> None:

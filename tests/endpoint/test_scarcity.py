@@ -79,7 +79,7 @@ async def test_silent_tls_connections_make_room_for_those_that_speak(kit) -> Non
         ):
             port, status = await hub.listen(), hub.subscribe_status()
             silent = [await trio.open_tcp_stream("127.0.0.1", port) for _ in range(20)]
-            # The oldest are pushed out, by those that came after them.
+            # The oldest make room for those that came after them.
             for stream in silent[:12]:
                 with suppress(trio.BrokenResourceError):
                     assert not await stream.receive_some()

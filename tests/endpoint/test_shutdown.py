@@ -55,7 +55,7 @@ async def test_who_is_in_tls_handshake_when_the_endpoint_shuts_down_hears_nothin
         async with Endpoint(secret=SECRET) as endpoint:
             port = await endpoint.listen()
             stream = await trio.open_tcp_stream("127.0.0.1", port)
-            await kit.until(lambda: endpoint._arriving)
+            await kit.until(lambda: endpoint._acceptor.arrivals.newcomers)
             await endpoint.shutdown()
             context = Credentials.from_secret(SECRET).client_context()
             tls = TLSStream(stream, context, server_side=False)

@@ -6,6 +6,8 @@ from tests.safeguards.safeguard import Safeguard
 
 FLOODS = "tests/endpoint/test_hostile_floods.py"
 EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
+ACCEPTOR = "tests/net/test_acceptor.py"
+ARRIVALS = "tests/net/test_arrivals.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
 HOSTILE = [
@@ -140,12 +142,106 @@ HOSTILE = [
         (EDGE + "::test_nodes_without_end_are_refused_and_known_ones_are_not",),
     ),
     Safeguard(
-        "WebHDFS: silent clients make room",
-        "a thousand silent clients keep everybody else out",
-        "peermesh/gateways/webhdfs/serving.py",
-        "            if not limit.available_tokens:\n                self._make_room()\n",
+        "newcomers make room",
+        "strangers that say nothing fill a port, and no member gets in",
+        "net/acceptor.py",
+        "            self._make_room()\n            address =",
+        "            address =",
+        (
+            ACCEPTOR + "::test_the_oldest_newcomer_makes_room_for_the_next",
+            "tests/endpoint/test_scarcity.py::test_silent_tls_connections_make_room_for_those_that_speak",
+        ),
+    ),
+    Safeguard(
+        "the address that has most makes room",
+        "a crowd of one address pushes out all others",
+        "net/arrivals.py",
+        "        crowd = max(self._crowds.values(), key=len)\n",
+        "        crowd = next(iter(self._crowds.values()))\n",
+        (ACCEPTOR + "::test_a_crowd_of_one_address_costs_no_other_address_its_place",),
+    ),
+    Safeguard(
+        "silent newcomers make room before one that speaks",
+        "a handshake never ends among silent strangers of the same address",
+        "net/arrivals.py",
+        "        while crowd.silent and has_spoken(oldest := next(iter(crowd.silent))):\n",
+        "        while crowd.silent and (oldest := None) is not None:\n",
+        (ACCEPTOR + "::test_one_that_speaks_stays_among_silent_ones_of_its_own_address",),
+    ),
+    Safeguard(
+        "one that has not spoken yet has a place",
+        "strangers that send one byte push out each member that arrives",
+        "net/arrivals.py",
+        "        return self.silent if len(self.silent) >= len(self.speaking) else self.speaking\n",
+        "        return self.silent or self.speaking\n",
+        (ARRIVALS + "::test_among_those_of_an_address_that_speak_one_that_does_not_yet_stays",),
+    ),
+    Safeguard(
+        "members do not count as newcomers",
+        "strangers push out members that are being served",
+        "net/arrivals.py",
+        "        if key in self._newcomers:\n            self._members[key]",
+        "        if False:\n            self._members[key]",
+        (ACCEPTOR + "::test_a_connection_that_has_proven_itself_makes_no_room_for_newcomers",),
+    ),
+    Safeguard(
+        "TLS is a proof",
+        "members that have shaken hands compete with strangers for room",
+        "net/acceptor.py",
+        "        if isinstance(stream, TLSStream) and not self.prove():\n",
+        "        if False:\n",
+        (ACCEPTOR + "::test_strangers_at_a_tls_port_hear_nothing_and_members_get_in",),
+    ),
+    Safeguard(
+        "resting members make room",
+        "clients that only hold connections keep out those that want something",
+        "net/acceptor.py",
+        "            resting = self.arrivals.member_to_end(arrival)\n",
+        "            resting = None\n",
+        (
+            ACCEPTOR + "::test_a_resting_member_of_the_same_address_makes_room_for_a_new_one",
+            WEBHDFS + "::test_silent_clients_make_room_for_others",
+        ),
+    ),
+    Safeguard(
+        "accepting survives a lack of files",
+        "a port is closed for ever when files run out once",
+        "net/acceptor.py",
+        "                if error.errno in _SCARCE:\n",
+        "                if False:\n",
+        (ACCEPTOR + "::test_an_accept_that_fails_is_tried_again",),
+    ),
+    Safeguard(
+        "a lack of files ends one newcomer for each that comes",
+        "one connection too many ends all newcomers",
+        "net/acceptor.py",
+        "                    await trio.lowlevel.wait_readable(listener.socket)\n",
         "",
-        (WEBHDFS + "::test_silent_clients_make_room_for_others",),
+        (ACCEPTOR + "::test_without_files_a_newcomer_makes_room_and_no_more_than_one",),
+    ),
+    Safeguard(
+        "all acceptors of a process share its files",
+        "strangers at several ports take all files",
+        "net/acceptor.py",
+        "        while sum(each.arrivals.newcomers for each in _acceptors()) >= share:\n",
+        "        while False:\n",
+        (ACCEPTOR + "::test_all_acceptors_of_a_process_share_the_files_of_newcomers",),
+    ),
+    Safeguard(
+        "last words end in time",
+        "connections that make room stay, and take files that are needed",
+        "net/acceptor.py",
+        "        arrival.scope.deadline = trio.current_time() + LAST_WORDS_SECONDS\n",
+        "",
+        (ACCEPTOR + "::test_what_makes_room_may_say_so_and_not_for_long",),
+    ),
+    Safeguard(
+        "few have last words at once",
+        "a flood is told politely, and takes all files meanwhile",
+        "net/acceptor.py",
+        " or self._leaving >= self._newcomers_max / LEAVING_SHARE:\n",
+        ":\n",
+        (ACCEPTOR + "::test_of_many_that_make_room_few_have_last_words",),
     ),
     Safeguard(
         "WebHDFS: answers are read in time",

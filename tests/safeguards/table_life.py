@@ -206,14 +206,6 @@ LIFE = [
         ("tests/endpoint/test_interrupts.py",),
     ),
     Safeguard(
-        "silent connections in TLS make room for newcomers",
-        "a few dozen connections without credentials keep every peer out",
-        "endpoint/endpoint.py",
-        "            oldest.cancel()\n",
-        "            stream.socket.close()\n",
-        ("tests/endpoint/test_scarcity.py",),
-    ),
-    Safeguard(
         "the flight recorder forgets whom it does not name",
         "it grows by each endpoint that ever was in the mesh",
         "endpoint/flight.py",

@@ -17,7 +17,8 @@ import trio
 
 from endpoint import arguments
 from endpoint.shielding import shielded
-from net.network import Network, remote_address
+from net.acceptor import Acceptor, Arrival
+from net.network import Network
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
@@ -47,7 +48,7 @@ TICK_SECONDS: Final = 0.2
 """How often channels are looked after: a fraction of every time that they are held to."""
 
 CONNECTIONS_MAX: Final = 16_384
-"""Connections at all ports together. Beyond, they are closed unheard."""
+"""Clients at all ports together, as far as files allow. Beyond, they are refused."""
 
 ANY_PORTS: Final = (ANY_PORT, ANY_PORT)
 
@@ -91,6 +92,7 @@ class EdgeBroker(Opened):
             ports = [arguments.port("ports", port) for port in ports]
         idle_seconds = arguments.seconds("idle_seconds", idle_seconds)
         self._network = network or make_network()
+        self._acceptor = Acceptor(self._network, members_max=CONNECTIONS_MAX)
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
         self._sinks: dict[int, Sink] = {}
         self._guests: dict[int, Guest] = {}
@@ -230,32 +232,30 @@ class EdgeBroker(Opened):
             listening.append((listeners, is_receiver))
         for listeners, is_receiver in listening:
             handler = partial(self._accept, here, is_open, is_receiver=is_receiver)
-            nursery.start_soon(
-                partial(trio.serve_listeners, handler, listeners, handler_nursery=nursery)
-            )
+            nursery.start_soon(self._acceptor.serve, listeners, handler, nursery.start_soon)
         return self._addresses((bound[0], bound[1]))
 
     async def _accept(
         self,
         here: str,
         is_open: Callable[[], bool],
-        stream: trio.SocketStream,
+        arrival: Arrival,
         *,
         is_receiver: bool,
     ) -> None:
-        if len(self._guests) >= CONNECTIONS_MAX or not is_open():
-            stream.socket.close()
+        if not is_open():
             return
-        seen = remote_address(stream)
+        seen = arrival.address
         try:
-            line = Line(await self._network.accept(stream), is_stranger=True)
+            line = Line(await arrival.transport(), is_stranger=True)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client at %s was refused: %s", seen, error)
             return
         guest = Guest(self.hall, line, here, self.apply)
         address = str(Address(*seen)) if seen is not None else "null"
         topic = self.hall.channels.find(here)
-        handle = partial(self._hear, guest, address, is_receiver=is_receiver)
+        handle = partial(self._hear, guest, address, arrival, is_receiver=is_receiver)
+        arrival.farewell = guest.refuse
         try:
             with self._present(guest, topic if is_receiver else None):
                 await line.serve(handle)
@@ -280,12 +280,14 @@ class EdgeBroker(Opened):
         self,
         guest: Guest,
         address: str,
+        arrival: Arrival,
         message: NodeFrame | ControlMessage,
         *,
         is_receiver: bool,
     ) -> None:
         if not guest.client:
             guest.greet(message, self.id, address)
+            arrival.prove()
         elif is_receiver:
             guest.from_publisher(message)
         else:

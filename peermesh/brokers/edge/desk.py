@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from typing import Final
 
 import trio
 
 from endpoint.shielding import shielded
+from net.acceptor import Acceptor, Arrival
 from net.network import Network
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
@@ -31,7 +33,7 @@ from wire.limits import KIB, MIB
 logger = logging.getLogger("peermesh.brokers.edge")
 
 CLIENTS_MAX: Final = 4096
-"""Clients of one registry port; beyond, they are closed unheard."""
+"""Clients of one registry port, as far as files allow. Beyond, they are refused."""
 
 ASKS_MAX: Final = 16_384
 """Requests of one client that may wait, before it is refused: two for each topic there may be."""
@@ -69,35 +71,31 @@ async def serve_registry(
 ) -> None:
     """Serve the tree until cancelled; starts with the port."""
     listeners = await network.listen(address, port)
-    clients: set[Desk] = set()
 
-    async def accept(stream: trio.SocketStream) -> None:
-        if len(clients) >= CLIENTS_MAX:
-            stream.socket.close()
-            return
+    async def handle(arrival: Arrival) -> None:
         try:
-            line = Line(await network.accept(stream), is_stranger=True)
+            line = Line(await arrival.transport(), is_stranger=True)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client of the registry was refused: %s", error)
             return
-        desk = Desk(tree.session(), line)
-        clients.add(desk)
+        arrival.farewell = line.refuse
         try:
-            await desk.serve()
+            await Desk(tree.session(), line, arrival.prove).serve()
         except Exception:
             logger.exception("a client of the registry failed; all others go on")
-        finally:
-            clients.discard(desk)
 
     task_status.started(listeners[0].socket.getsockname()[1])
-    await trio.serve_listeners(accept, listeners)
+    acceptor = Acceptor(network, members_max=CLIENTS_MAX)
+    async with trio.open_nursery() as nursery:
+        await acceptor.serve(listeners, handle, nursery.start_soon)
 
 
 class Desk:
     """One client at the registry's port. Its ephemeral nodes go with its connection."""
 
-    def __init__(self, session: Session, line: Line) -> None:
-        """Serve a connection."""
+    def __init__(self, session: Session, line: Line, prove: Callable[[], object]) -> None:
+        """Serve a connection; call ``prove`` when the client has said what it came for."""
+        self._prove = prove
         self._session = session
         self._line = line
         self._send, self._asks = trio.open_memory_channel[Ask](math.inf)
@@ -124,6 +122,7 @@ class Desk:
                 raise RemoteProtocolError("this is the port of a registry: ask it for the channels")
             self._is_known = True
             self._line.welcome()
+            self._prove()
             self._line.tell(Welcome(b"", "null"))
             return
         ask = expect(message, Ask)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import socket
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, assert_never
@@ -17,6 +16,7 @@ from endpoint import arguments
 from endpoint.endpoint import Endpoint
 from handshake.credentials import Credentials
 from handshake.exposure import is_loopback
+from net.acceptor import Acceptor, Arrival, RestingStream
 from net.network import Network
 from peermesh.brokers.qos2.backlog import Backlog
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
@@ -88,18 +88,20 @@ class QoS2Broker:
         """Give what was counted, by name; see ``Counters``."""
         return {**self.counters.as_dict(), "topics": len(self.shelf.topics())}
 
-    async def serve_publisher(self, stream: trio.abc.Stream) -> None:
-        """Talk with one publisher."""
+    async def serve_publisher(self, stream: trio.abc.Stream, arrival: Arrival) -> None:
+        """Talk with one publisher; it makes room for others while it is silent."""
         session = PublisherSession(self._pace)
+        stream = RestingStream(stream, arrival)
         self.counters.publishers += 1
         try:
-            work = partial(self._store, session)
-            await self._talk(Conversation(stream, session, work, self._pace.send_seconds))
+            work = partial(self._store, session, arrival)
+            await self._talk(Conversation(stream, session, work, self._pace.send_seconds), arrival)
         finally:
             self.counters.publishers -= 1
 
-    async def _store(self, session: PublisherSession, step: Work) -> Tell:
+    async def _store(self, session: PublisherSession, arrival: Arrival, step: Work) -> Tell:
         assert isinstance(step, Store)
+        arrival.prove()
         try:
             is_repeated = await self.shelf.store(step)
         except MeshError as error:
@@ -109,15 +111,20 @@ class QoS2Broker:
         self.counters.published += not is_repeated
         return session.stored
 
-    async def serve_consumer(self, stream: trio.abc.Stream) -> None:
+    async def serve_consumer(self, stream: trio.abc.Stream, arrival: Arrival) -> None:
         """Talk with one consumer."""
-        visit = _Visit(self.shelf, self.counters, ConsumerSession(self._pace), self._admit)
+
+        def admit(name: str, conversation: Conversation) -> None:
+            arrival.prove()
+            self._admit(name, conversation)
+
+        visit = _Visit(self.shelf, self.counters, ConsumerSession(self._pace), admit)
         visit.conversation = Conversation(
             stream, visit.session, visit.perform, self._pace.send_seconds
         )
         self.counters.consumers += 1
         try:
-            await self._talk(visit.conversation)
+            await self._talk(visit.conversation, arrival)
         finally:
             self.counters.consumers -= 1
             for name in [name for name, at in self._consumers.items() if at is visit.conversation]:
@@ -130,7 +137,12 @@ class QoS2Broker:
             earlier.end("TAKEN OVER")
         self._consumers[name] = conversation
 
-    async def _talk(self, conversation: Conversation) -> None:
+    def turned_away(self, *_: object) -> None:
+        """Count a connection that had to make room."""
+        self.counters.turned_away += 1
+
+    async def _talk(self, conversation: Conversation, arrival: Arrival) -> None:
+        arrival.farewell = lambda _reason: conversation.end("TOO MANY CONNECTIONS")
         await conversation.run()
         if conversation.closed_because is not None:
             self.counters.cut += 1
@@ -205,25 +217,24 @@ class _Visit:
 
 
 class _Port:
-    """Accepts connections, so many at a time, and keeps each one's failures from the others."""
+    """Accepts connections, and keeps each one's failures from the others."""
 
     def __init__(
         self,
         host: str,
-        network: Network,
-        serve: Callable[[trio.abc.Stream], Awaitable[None]],
+        acceptor: Acceptor,
+        serve: Callable[[trio.abc.Stream, Arrival], Awaitable[None]],
         counters: Counters,
     ) -> None:
         self.listeners: list[trio.SocketListener] = []
         self._host = host
-        self._network = network
+        self._acceptor = acceptor
         self._serve = serve
         self._counters = counters
-        self._open = 0
 
     async def listen(self, port: int) -> int:
         """Open the port, and give its number; raises ``AddressInUse``."""
-        self.listeners = await self._network.listen(self._host, port)
+        self.listeners = await self._acceptor.network.listen(self._host, port)
         number: int = self.listeners[0].socket.getsockname()[1]
         return number
 
@@ -238,34 +249,20 @@ class _Port:
         """Accept for ever. What ended an earlier attempt has closed the port; connections stay."""
         if any(listener.socket.fileno() < 0 for listener in self.listeners):
             await self.listen(port)
-        await trio.serve_listeners(self._handle, self.listeners, handler_nursery=connections)
+        await self._acceptor.serve(self.listeners, self._handle, connections.start_soon)
 
-    async def _handle(self, stream: trio.SocketStream) -> None:
-        async with stream:
-            if self._open >= CONNECTIONS_MAX:
-                self._counters.turned_away += 1
-                with trio.move_on_after(1), suppress(trio.BrokenResourceError):
-                    await stream.send_all(b"ERROR TOO MANY CONNECTIONS\n")
-                return
-            self._open += 1
-            try:
-                _keep_alive(stream)
-                await self._serve(await self._network.secure(stream))
-            except (PeerNotTrusted, PeerUnavailable) as error:
-                self._counters.not_trusted += 1
-                logger.info("a client was refused: %s", error)
-            except trio.BrokenResourceError:
-                pass  # It was gone before it said anything.
-            except Exception:
-                self._counters.failed += 1
-                logger.exception("a connection failed")
-            finally:
-                self._open -= 1
-
-
-def _keep_alive(stream: trio.SocketStream) -> None:
-    stream.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_SECONDS)
+    async def _handle(self, arrival: Arrival) -> None:
+        try:
+            arrival.keep_alive(KEEPALIVE_SECONDS)
+            await self._serve(await arrival.secure(), arrival)
+        except (PeerNotTrusted, PeerUnavailable) as error:
+            self._counters.not_trusted += 1
+            logger.info("a client was refused: %s", error)
+        except (OSError, trio.BrokenResourceError):
+            pass  # It was gone before it said anything.
+        except Exception:
+            self._counters.failed += 1
+            logger.exception("a connection failed")
 
 
 def _make_network(ports: Ports, endpoint: Endpoint) -> Network:
@@ -297,8 +294,9 @@ async def open_broker(
     network = _make_network(ports, endpoint)
     async with open_shelf(endpoint, place or Place()) as shelf:
         broker = QoS2Broker(shelf, pace or Pace())
-        publishers = _Port(ports.host, network, broker.serve_publisher, broker.counters)
-        consumers = _Port(ports.host, network, broker.serve_consumer, broker.counters)
+        acceptor = Acceptor(network, members_max=CONNECTIONS_MAX, on_crowded=broker.turned_away)
+        publishers = _Port(ports.host, acceptor, broker.serve_publisher, broker.counters)
+        consumers = _Port(ports.host, acceptor, broker.serve_consumer, broker.counters)
         async with publishers, consumers:
             broker.publisher_port = await publishers.listen(ports.publishers)
             broker.consumer_port = await consumers.listen(ports.consumers)

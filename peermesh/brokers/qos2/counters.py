@@ -14,7 +14,7 @@ class Counters:
     consumers: int = 0
     """Connected now."""
     turned_away: int = 0
-    """Connections beyond the limit."""
+    """Connections that had to make room for others."""
     not_trusted: int = 0
     """Connections without TLS, or without a certificate of our authority, where both are needed."""
     cut: int = 0

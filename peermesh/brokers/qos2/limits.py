@@ -35,9 +35,9 @@ TOPICS_OF_CONSUMER_MAX: Final = 256
 TOPICS_MAX: Final = 1_024
 """Topics of a broker: each is a log with a file and a task."""
 
-CONNECTIONS_MAX: Final = 1_000
-"""Connections at each of the two ports; one more is told so and closed. File descriptors of a
-process end at 1,024 in many places: with more, raise both."""
+CONNECTIONS_MAX: Final = 2_000
+"""Clients at both ports together, and half of the files that the process may open at most: raise
+``ulimit -n`` for more. For one more a publisher makes room that is silent, or it is refused."""
 
 ID_MAX: Final = (1 << 63) - 1
 """The largest message id of a publisher: logs number their producers' entries so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import secrets
 from collections import Counter
@@ -16,10 +15,11 @@ import trio
 from endpoint import arguments
 from endpoint.store import Store
 from handshake.credentials import Credentials
+from net.acceptor import Acceptor, Arrival, RestingStream
 from net.bell import Bell
-from net.network import Network, files_max
-from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply, keep_alive
-from peermesh.gateways.limits import BACKLOG, CONNECTIONS_MAX, FILES_SHARE, SCARCE_SECONDS
+from net.network import Network
+from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
+from peermesh.gateways.limits import CONNECTIONS_MAX, KEEPALIVE_SECONDS
 from peermesh.gateways.webhdfs import replies
 from peermesh.gateways.webhdfs.access import TOKEN_PATH, TOKEN_SECONDS, Access
 from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refusal, StoreFailed
@@ -31,8 +31,6 @@ from wire.addresses import join_address
 from wire.errors import PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger("peermesh.gateways.webhdfs")
-
-_SCARCE: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _PROCESS: Final = secrets.token_hex(8)
 """Who uploads: what another process has begun, and not ended, is lost."""
@@ -61,7 +59,7 @@ class WebHDFSGateway:
         self._service = Service(store, _PROCESS)
         self._requests: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
-        self._open: dict[HttpConnection, trio.CancelScope] = {}
+        self._acceptor = Acceptor(network, members_max=CONNECTIONS_MAX)
         self._has_garbage = Bell()
         self._service.has_garbage = self._has_garbage.ring
         self.host = ""
@@ -84,76 +82,46 @@ class WebHDFSGateway:
     def statistics(self) -> GatewayStatistics:
         """Count what was done so far."""
         return GatewayStatistics(
-            self.is_active(), len(self._open), dict(self._requests), dict(self._refusals)
+            self.is_active(),
+            sum(1 for _ in self._acceptor.arrivals),
+            dict(self._requests),
+            dict(self._refusals),
         )
 
     async def serve(self, listeners: list[trio.SocketListener]) -> None:
         """Accept connections until cancelled."""
-        limit = trio.CapacityLimiter(min(CONNECTIONS_MAX, files_max() // FILES_SHARE))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._collect)
-            for listener in listeners:
-                nursery.start_soon(self._accept, listener, limit, nursery)
+            nursery.start_soon(self._acceptor.serve, listeners, self._converse, nursery.start_soon)
 
-    async def _accept(
-        self, listener: trio.SocketListener, limit: trio.CapacityLimiter, nursery: trio.Nursery
-    ) -> None:
-        while True:
-            try:
-                stream = await listener.accept()
-            except OSError as error:
-                if error.errno not in _SCARCE:
-                    raise
-                logger.warning("no room for another connection: %s", error)
-                self._make_room()
-                await trio.sleep(SCARCE_SECONDS)
-                continue
-            if not limit.available_tokens:
-                self._make_room()
-            token = object()
-            await limit.acquire_on_behalf_of(token)
-            nursery.start_soon(self._converse, stream, limit, token)
-
-    def _make_room(self) -> None:
-        """End the connection whose client is silent for longest."""
-        silent = [each for each in self._open if each.silent_since is not None]
-        if silent:
-            self._open[min(silent, key=lambda each: each.silent_since or 0.0)].cancel()
-
-    async def _converse(
-        self, stream: trio.SocketStream, limit: trio.CapacityLimiter, token: object
-    ) -> None:
+    async def _converse(self, arrival: Arrival) -> None:
         try:
-            keep_alive(stream)
-            async with stream:
-                await self._talk(HttpConnection(await self._network.secure(stream)))
-        except (PeerNotTrusted, PeerUnavailable, trio.BrokenResourceError) as error:
+            arrival.keep_alive(KEEPALIVE_SECONDS)
+            stream = RestingStream(await arrival.secure(), arrival)
+            await self._talk(HttpConnection(stream), arrival)
+        except (PeerNotTrusted, PeerUnavailable, OSError, trio.BrokenResourceError) as error:
             self._refusals[type(error).__name__] += 1
             logger.info("a client of the WebHDFS gateway was refused: %s", error)
         except Exception:
             # A mistake of ours in one request is not the end of all others.
             logger.exception("a request to the WebHDFS gateway failed")
-        finally:
-            limit.release_on_behalf_of(token)
 
-    async def _talk(self, connection: HttpConnection) -> None:
-        self._open[connection] = scope = trio.CancelScope()
+    async def _talk(self, connection: HttpConnection, arrival: Arrival) -> None:
         try:
-            with scope:
-                while (head := await connection.next_head()) is not None:
-                    await self._answer(connection, head)
+            while (head := await connection.next_head()) is not None:
+                await self._answer(connection, head, arrival)
         except Disconnected as reason:
             logger.debug("%s", reason)
         finally:
-            del self._open[connection]
             await connection.close()
 
-    async def _answer(self, connection: HttpConnection, head: Head) -> None:
+    async def _answer(self, connection: HttpConnection, head: Head, arrival: Arrival) -> None:
         try:
             if head.method == "POST" and head.target == TOKEN_PATH:
                 await self._grant(connection)
                 return
             host = self._access.check(head.headers)
+            arrival.prove()
             request = parse(head.method, head.target)
             self._requests[type(request).__name__] += 1
             await self._service.prepare()
@@ -241,7 +209,7 @@ async def open_gateway(
         stakes="read and write the store",
     )
     gateway = WebHDFSGateway(store, Access(host, token, network.check(host)), network)
-    listeners = await network.listen(host, port, BACKLOG)
+    listeners = await network.listen(host, port)
     gateway.host, gateway.port = listeners[0].socket.getsockname()[:2]
     try:
         async with open_serving_nursery() as nursery:

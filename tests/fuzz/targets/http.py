@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import trio
 
 from handshake.exposure import Protection
+from net.acceptor import Arrival
 from net.network import Network
 from peermesh.gateways.http import Reply
 from peermesh.gateways.webhdfs import serving
@@ -78,10 +79,9 @@ async def _converse(stream: ScriptedStream, token: str | None, files: NoFiles) -
     access = Access("127.0.0.1", token, Protection.PLAIN)
     gateway = serving.WebHDFSGateway(store, access, Network(None, allow_plain=False))  # type: ignore[arg-type]  # nothing is stored
     gateway._service = files  # type: ignore[assignment]  # as good as a store's
-    limit = trio.CapacityLimiter(1)
-    place = object()
-    await limit.acquire_on_behalf_of(place)
-    await gateway._converse(stream, limit, place)  # type: ignore[arg-type]  # as good as a socket's
+    arrival = Arrival(gateway._acceptor, stream, None)  # type: ignore[arg-type]  # as good as a socket's
+    gateway._acceptor.arrivals.arrive(arrival, "")
+    await gateway._acceptor._run(arrival, gateway._converse)
     assert gateway.statistics().connections == 0
 
 

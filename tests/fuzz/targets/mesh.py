@@ -63,7 +63,7 @@ async def _converse(transport: ScriptedTransport) -> None:
     with trio.move_on_after(60):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(loop.tick_forever)
-            await loop.serve(transport, ("127.0.0.1", 1))
+            await loop.run(loop.prepare(transport, ("127.0.0.1", 1), dialled=False))
             nursery.cancel_scope.cancel()
     assert transport.is_closed
     assert (loop.peerings, loop._connections, len(loop.greeter)) == ({}, {}, 0)

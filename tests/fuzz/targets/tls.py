@@ -40,7 +40,7 @@ def check(data: bytes) -> None:
 
 async def _knock(stream: ScriptedStream) -> None:
     try:
-        await _network().accept(stream)  # type: ignore[arg-type]  # as good as a socket's
+        await _network().secure(stream)  # type: ignore[arg-type]  # as good as a socket's
     except MeshError as error:
         tell(error)
     except trio.BrokenResourceError:

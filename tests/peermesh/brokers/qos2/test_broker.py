@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from itertools import pairwise
 
 import pytest
 import trio
 
 from endpoint import Endpoint
+from net import acceptor
 from peermesh.brokers.qos2 import (
     BrokerUnavailable,
     Consumer,
@@ -253,16 +254,38 @@ async def test_a_port_that_is_taken_is_named(on):
                 pass
 
 
-async def test_one_connection_too_many_is_told_so(on, monkeypatch):
+async def test_the_oldest_that_said_nothing_makes_room_and_is_told_so(monkeypatch):
+    monkeypatch.setattr(acceptor, "NEWCOMERS_MAX", 2)
+    async with running() as on, AsyncExitStack() as stack:
+        lines = []
+        for _ in range(3):
+            line = await trio.open_tcp_stream("127.0.0.1", on.publisher_port)
+            lines.append(await stack.enter_async_context(line))
+        assert await lines[0].receive_some() == b"ERROR TOO MANY CONNECTIONS\n"
+        assert await lines[0].receive_some() == b""
+        await lines[2].send_all(b"LOGIN till\n")
+        assert await lines[2].receive_some() == b"OK ids\n"
+        assert on.statistics()["turned_away"] == 1
+
+
+async def test_a_silent_publisher_makes_room_for_another_and_is_told_so(monkeypatch):
     monkeypatch.setattr(broker, "CONNECTIONS_MAX", 1)
-    first = await trio.open_tcp_stream("127.0.0.1", on.publisher_port)
-    async with first:
-        await first.send_all(b"LOGIN till\n")
-        assert await first.receive_some() == b"OK ids\n"
-        async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as second:
-            assert await second.receive_some() == b"ERROR TOO MANY CONNECTIONS\n"
-            assert await second.receive_some() == b""
-    assert on.statistics()["turned_away"] == 1
+    async with running() as on:
+        async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as first:
+            await first.send_all(b"BEGIN tea\ngreen\nEND\nPUBREL\n")
+            assert await heard(first, b"PUBCOMP\n") == b"PUBREC\nPUBCOMP\n"
+            async with Publisher("till", on.publisher_port) as second:
+                await second.publish(1, "tea", b"black")
+            assert await first.receive_some() == b"ERROR TOO MANY CONNECTIONS\n"
+            assert await first.receive_some() == b""
+        assert on.statistics()["turned_away"] == 1
+
+
+async def heard(line: trio.SocketStream, end: bytes) -> bytes:
+    said = b""
+    while not said.endswith(end):
+        said += await line.receive_some()
+    return said
 
 
 @pytest.mark.parametrize("said", ["", "BEGIN tea\nhalf a mess"])

@@ -10,6 +10,7 @@ from itertools import repeat
 import pytest
 import trio
 
+from net import acceptor
 from peermesh import blocking
 from peermesh.gateways import limits
 from peermesh.gateways.http import Disconnected, HttpConnection, Reply
@@ -81,7 +82,8 @@ def test_requests_that_do_not_wait_for_answers_are_answered_in_order(gateway, cl
 
 
 def test_silent_clients_make_room_for_others(store, monkeypatch):
-    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 4)
+    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 2)
+    monkeypatch.setattr(acceptor, "NEWCOMERS_MAX", 2)
     with blocking.serve_webhdfs(store) as gateway, ExitStack() as stack:
         for said in (b"", GET, PUT + b"Content-Length: 9\r\n\r\nx") * 4:
             stack.enter_context(dial(gateway)).sendall(said)
