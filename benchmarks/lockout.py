@@ -18,6 +18,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -106,8 +107,8 @@ async def _open_port(kind: str, credentials: Credentials | None) -> AsyncIterato
 # The process that attacks.
 
 
-def be_strangers(port: int, count: int, hosts: Sequence[str]) -> None:
-    """Hold so many silent connections, until the standard input ends."""
+def be_strangers(port: int, count: int, said: bytes, hosts: Sequence[str]) -> None:
+    """Hold so many connections that say this and no more, until the standard input ends."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     poll, crowd = select.epoll(), dict[int, socket.socket]()
     opened = connected = 0
@@ -131,6 +132,9 @@ def be_strangers(port: int, count: int, hosts: Sequence[str]) -> None:
                 crowd.pop(descriptor).close()
                 continue
             poll.modify(descriptor, select.EPOLLIN)
+            if said:
+                with contextlib.suppress(OSError):
+                    crowd[descriptor].send(said)
             connected += 1
             if connected == count:
                 print("all are here", flush=True)
@@ -207,25 +211,33 @@ def _role(*arguments: object) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def besiege(
-    kind: str,
-    files: int,
-    strangers: int,
-    *,
-    is_plain: bool,
-    hosts: Sequence[str] = HOSTS,
-    seconds_max: float = SECONDS_MAX,
-) -> list[float]:
+@dataclass(frozen=True, slots=True)
+class Siege:
+    """What is besieged, and by whom."""
+
+    kind: str
+    files: int
+    """That the process with the port may open."""
+    strangers: int
+    is_plain: bool = False
+    hosts: Sequence[str] = tuple(HOSTS)
+    """Where strangers come from."""
+    said: bytes = b""
+    """What each of them says."""
+
+
+def besiege(siege: Siege, seconds_max: float = SECONDS_MAX) -> list[float]:
     """Give the seconds after which a member was served, each time; ``inf`` if it was not."""
-    plain = ["--plain"] if is_plain else []
-    with _role("serve", kind, "--files", files, *plain) as server:
+    plain = ["--plain"] if siege.is_plain else []
+    with _role("serve", siege.kind, "--files", siege.files, *plain) as server:
         assert server.stdout is not None
         port = int(server.stdout.readline())
-        with _role("strangers", port, strangers, *hosts) as crowd:
+        with _role("strangers", port, siege.strangers, siege.said.hex(), *siege.hosts) as crowd:
             assert crowd.stdout is not None
             assert crowd.stdout.readline() == "all are here\n"
-            credentials = None if is_plain else Credentials.from_secret(SECRET)
-            return trio.run(_visit_often, partial(visit, kind, port, credentials), seconds_max)
+            credentials = None if siege.is_plain else Credentials.from_secret(SECRET)
+            member = partial(visit, siege.kind, port, credentials)
+            return trio.run(_visit_often, member, seconds_max)
 
 
 async def _visit_often(one: Callable[[], Awaitable[None]], seconds_max: float) -> list[float]:
@@ -248,7 +260,8 @@ def _print_all(options: argparse.Namespace) -> None:
     print("port             files  strangers   median s   longest s")
     sieges = product(options.kinds, (False, True), options.files, options.strangers)
     for kind, is_plain, files, count in sieges:
-        found = besiege(kind, files, count, is_plain=is_plain, hosts=options.hosts)
+        said = bytes.fromhex(options.said)
+        found = besiege(Siege(kind, files, count, is_plain, options.hosts, said))
         name = f"{kind}{', plain' if is_plain else ', TLS'}"
         middle, longest = statistics.median(found), max(found)
         print(f"{name:16} {files:5} {count:10} {middle:10.3f} {longest:11.3f}", flush=True)
@@ -265,17 +278,19 @@ def main() -> None:
     crowd = roles.add_parser("strangers")
     crowd.add_argument("port", type=int)
     crowd.add_argument("count", type=int)
+    crowd.add_argument("said")
     crowd.add_argument("hosts", nargs="+")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--files", nargs="+", type=int, default=FILES)
     parser.add_argument("--strangers", nargs="+", type=int, default=STRANGERS)
+    parser.add_argument("--said", default="", help="bytes that each stranger sends, in hex")
     parser.add_argument("--hosts", nargs="+", default=HOSTS, help="addresses of the strangers")
     options = parser.parse_args()
     if options.role == "serve":
         resource.setrlimit(resource.RLIMIT_NOFILE, (options.files, options.files))
         trio.run(lambda: serve(options.kind, is_plain=options.plain))
     elif options.role == "strangers":
-        be_strangers(options.port, options.count, options.hosts)
+        be_strangers(options.port, options.count, bytes.fromhex(options.said), options.hosts)
     else:
         _print_all(options)
 

@@ -101,7 +101,7 @@ class Arrival:
         return transport
 
     def prove(self) -> bool:
-        """Make it a member: it does not count as a newcomer any more.
+        """Make it a member: it does not count as a newcomer any more. May be called again.
 
         False if there are too many members, none of which rests: then it ends.
         """
@@ -284,6 +284,8 @@ class Acceptor:
 
     def admit(self, arrival: Arrival) -> bool:
         """Make a newcomer a member, for which one that rests may have to end; see ``prove``."""
+        if not self.arrivals.is_newcomer(arrival):
+            return True  # It has proven itself before, or is on its way out.
         members_max = min(self._members_max, files_max() // MEMBERS_SHARE)
         if self.arrivals.members >= members_max:
             resting = self.arrivals.member_to_end(arrival)

@@ -64,6 +64,10 @@ class Arrivals(Generic[Key]):
         """Count the connections that have proven themselves."""
         return len(self._members)
 
+    def is_newcomer(self, key: Key) -> bool:
+        """Tell whether a connection is here and has proven nothing."""
+        return key in self._newcomers
+
     def __iter__(self) -> Iterator[Key]:
         """Give all connections, newcomers first."""
         yield from self._newcomers

@@ -165,6 +165,15 @@ async def test_members_at_work_stay_and_a_new_one_is_refused() -> None:
         assert here.counts == (0, 2)
 
 
+async def test_a_member_that_proves_itself_again_needs_no_more_room() -> None:
+    async with port(members_max=1) as here:
+        async with await here.dial(b"member") as member:
+            for _ in range(3):
+                await member.send_all(b"member")
+                assert await member.receive_some() == b"member"
+        await until(lambda: here.counts == (0, 0))
+
+
 async def test_what_makes_room_may_say_so_and_not_for_long(monkeypatch) -> None:
     monkeypatch.setattr(acceptor_module, "LAST_WORDS_SECONDS", 0.01)
     async with port(newcomers_max=4) as here, AsyncExitStack() as stack:

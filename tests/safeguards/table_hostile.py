@@ -193,6 +193,14 @@ HOSTILE = [
         (ACCEPTOR + "::test_strangers_at_a_tls_port_hear_nothing_and_members_get_in",),
     ),
     Safeguard(
+        "a proof counts once",
+        "a member that proves itself again is closed where there are many",
+        "net/acceptor.py",
+        "        if not self.arrivals.is_newcomer(arrival):\n",
+        "        if False:\n",
+        (ACCEPTOR + "::test_a_member_that_proves_itself_again_needs_no_more_room",),
+    ),
+    Safeguard(
         "resting members make room",
         "clients that only hold connections keep out those that want something",
         "net/acceptor.py",
