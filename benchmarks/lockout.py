@@ -71,13 +71,14 @@ _UNDER_WAY: Final = (0, errno.EINPROGRESS)
 async def serve(kind: str, *, is_plain: bool) -> None:
     """Open a port, and serve until the standard input ends."""
     credentials = None if is_plain else Credentials.from_secret(SECRET)
-    async with _open_port(kind, credentials) as port:
+    async with open_port(kind, credentials) as port:
         print(port, flush=True)
         await trio.to_thread.run_sync(sys.stdin.read)
 
 
 @asynccontextmanager
-async def _open_port(kind: str, credentials: Credentials | None) -> AsyncIterator[int]:
+async def open_port(kind: str, credentials: Credentials | None) -> AsyncIterator[int]:
+    """Open a port of this kind for the block."""
     if kind == "mesh":
         async with Endpoint(secret=None if credentials is None else SECRET) as endpoint:
             yield await endpoint.listen()

@@ -21,8 +21,12 @@ HALF_A_HELLO = b"\x16\x03\x01\x02\x00\x01"
 """The beginning of a handshake of TLS that never goes on; no beginning of anything else."""
 
 
+SERVED_SECONDS = 3.0
+"""Ten times what a member takes on an idle machine, besieged by 1,100."""
+
+
 def is_everybody_served(siege: Siege) -> bool:
-    return max(besiege(siege, limit())) < limit()
+    return max(besiege(siege, limit())) < limit(SERVED_SECONDS)
 
 
 @pytest.mark.parametrize(

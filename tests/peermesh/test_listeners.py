@@ -41,6 +41,12 @@ MAY_OPEN = {
     "peermesh/demo/stage.py",  # looks for free ports on loopback, and accepts nobody
 }
 
+ACCEPTS = re.compile(r"serve_listeners|serve_tcp|serve_ssl|\.accept\(\)")
+MAY_ACCEPT = {
+    "net/acceptor.py",  # for all of them
+    "peermesh/testing/links/link.py",  # a tool for tests, which limits its connections itself
+}
+
 LISTENS = re.compile(r"network\.listen\(")
 
 SECRET = ClusterSecret(bytes(range(20)))
@@ -137,6 +143,7 @@ def files_with(pattern: re.Pattern[str]) -> set[str]:
 
 def test_no_listener_is_forgotten() -> None:
     assert files_with(OPENS) == MAY_OPEN
+    assert files_with(ACCEPTS) == MAY_ACCEPT
     linked = {"peermesh/testing/links/link.py"}
     assert files_with(LISTENS) | linked == {path for path, _ in DOORS.values()}
 

@@ -7,6 +7,7 @@ from tests.safeguards.safeguard import Safeguard
 FLOODS = "tests/endpoint/test_hostile_floods.py"
 EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
 ACCEPTOR = "tests/net/test_acceptor.py"
+PROOFS = "tests/net/test_proofs.py::test_one_that_has_proven_itself_outlives_newcomers"
 ARRIVALS = "tests/net/test_arrivals.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
@@ -199,6 +200,54 @@ HOSTILE = [
         "        if not self.arrivals.is_newcomer(arrival):\n",
         "        if False:\n",
         (ACCEPTOR + "::test_a_member_that_proves_itself_again_needs_no_more_room",),
+    ),
+    Safeguard(
+        "a peering is a proof",
+        "strangers push out clients of a plain port that are being served",
+        "endpoint/loop.py",
+        "            greeting.arrival.prove()\n",
+        "            pass\n",
+        (PROOFS + "[mesh]",),
+    ),
+    Safeguard(
+        "the hello of an edge client is a proof",
+        "strangers push out clients of a plain port that are being served",
+        "peermesh/brokers/edge/broker.py",
+        "            arrival.prove()\n",
+        "",
+        (PROOFS + "[edge]",),
+    ),
+    Safeguard(
+        "the hello of a registry's client is a proof",
+        "strangers push out clients of a plain port that are being served",
+        "peermesh/brokers/edge/desk.py",
+        "            self._prove()\n",
+        "",
+        (PROOFS + "[registry]",),
+    ),
+    Safeguard(
+        "a request that is allowed is a proof",
+        "strangers push out clients of a plain port that are being served",
+        "peermesh/gateways/webhdfs/serving.py",
+        "            arrival.prove()\n",
+        "",
+        (PROOFS + "[webhdfs]",),
+    ),
+    Safeguard(
+        "a publisher's whole message is a proof",
+        "strangers push out clients of a plain port that are being served",
+        "peermesh/brokers/qos2/broker.py",
+        "        assert isinstance(step, Store)\n        arrival.prove()\n",
+        "        assert isinstance(step, Store)\n",
+        (PROOFS + "[qos2]",),
+    ),
+    Safeguard(
+        "a consumer's login is a proof",
+        "strangers push out clients of a plain port that are being served",
+        "peermesh/brokers/qos2/broker.py",
+        "            arrival.prove()\n            self._admit",
+        "            self._admit",
+        (PROOFS + "[qos2 consumer]",),
     ),
     Safeguard(
         "resting members make room",
