@@ -17,6 +17,7 @@ from wire.topics import (
     KEEPER_SUFFIX,
     MASTER_SUFFIX,
     check_topic,
+    command_name,
     minimal,
     store_name,
 )
@@ -111,20 +112,24 @@ class Role:
         return Rights(_match(self.read, store), _match(self.write, store), lead=False)
 
     def may_command(self, topic: str) -> bool:
-        """Tell whether commands on a store's topic are taken from it at all.
+        """Tell whether commands on a reserved topic are taken from it at all.
 
         A master looks at each, and says so to a sender without the right: its answer is the error
-        that the user sees.
+        that the user sees. Services do the same, and so do the receivers of commands of a kind that
+        is not known here: of a sender with any right these are passed on.
         """
         if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX)):
             return True
-        rights = self.rights(store_name(topic) or "")
+        name = store_name(topic)
+        if name is None:
+            return self != NOTHING
+        rights = self.rights(name)
         # Proxies ask clones; all else that goes there speaks for a master, or for a replica.
         return rights.lead or (rights.read and topic.endswith(CLONE_SUFFIX))
 
     def may_hear(self, topic: str) -> bool:
-        """Tell whether commands on a store's topic are sent to it."""
-        rights = self.rights(store_name(topic) or "")
+        """Tell whether commands on a reserved topic are sent to it, if it announces that topic."""
+        rights = self.rights(command_name(topic) or "")
         if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX)):
             return rights.lead
         # A writer without a copy hears what became of its writes; so does one of a log.

@@ -37,7 +37,7 @@ from wire.messages import (
     Seal,
 )
 from wire.scalars import INTEGER_MAX, Value, shorten
-from wire.topics import check_topic, is_minimal, store_name
+from wire.topics import check_topic, command_name, is_minimal
 from wire.values import Table
 
 DIGEST_SIZE: Final = 8
@@ -143,11 +143,11 @@ def _read_topic(item: object) -> str:
         raise DecodeError(str(error), ErrorCode.INVALID_TOPIC) from None
 
 
-def _read_store_topic(item: object) -> str:
+def _read_command_topic(item: object) -> str:
     if type(item) is not str or len(item.encode()) > limits.TOPIC_SIZE_MAX:
-        raise _refusal("a topic of a store", item)
-    if store_name(item) is None:
-        raise DecodeError(f"{shorten(item)} is no topic of a store", ErrorCode.INVALID_TOPIC)
+        raise _refusal("a topic of commands", item)
+    if command_name(item) is None:
+        raise DecodeError(f"{shorten(item)} is no topic of commands", ErrorCode.INVALID_TOPIC)
     return item
 
 
@@ -199,7 +199,7 @@ def _read_subscriptions(item: object) -> tuple[str, ...]:
 
 
 def _read_stores(item: object) -> tuple[str, ...]:
-    stores = _read_list(item, limits.STORES_MAX, _read_store_topic)
+    stores = _read_list(item, limits.STORES_MAX, _read_command_topic)
     _check_sorted(stores)
     return stores
 
@@ -349,7 +349,8 @@ def decode_header(encoded: bytes) -> NodeHeader:
     """Read the header of a node message. Raises ``DecodeError``, and nothing else, if it is none.
 
     Only the canonical form is taken: encoded headers are keys of route caches, and each header is
-    to have one place there. Commands go to topics of stores, and nothing else does.
+    to have one place there. Commands go to ``NAME/<$>/KIND``, and nothing else does. A kind that
+    this version does not know is no breach: only its receiver needs to know it.
     """
     if len(encoded) > limits.HEADER_SIZE_MAX:
         raise DecodeError(f"a header of {len(encoded)} bytes", ErrorCode.LIMIT_EXCEEDED)
@@ -364,5 +365,5 @@ def decode_header(encoded: bytes) -> NodeHeader:
         known_type,
         _read_id(sender),
         None if receiver is None else _read_id(receiver),
-        (_read_store_topic if known_type is PackedType.COMMAND else _read_topic)(topic),
+        (_read_command_topic if known_type is PackedType.COMMAND else _read_topic)(topic),
     )

@@ -6,6 +6,7 @@ places only: where topics are joined, and for the reserved segment ``<$>``, whic
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -29,6 +30,11 @@ _SUFFIXES: Final = (
     *(MASTER_SUFFIX, CLONE_SUFFIX, PROXY_SUFFIX),
     *(KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX),
 )
+
+KIND_SIZE_MAX: Final = 64
+"""Characters behind the reserved segment: twice what any kind of command needs today."""
+
+_KIND: Final = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*")
 
 
 def join(left: str, right: str) -> str:
@@ -99,6 +105,18 @@ def store_name(topic: str) -> str | None:
         if name and name != topic:
             return None if is_reserved(name) else name
     return None
+
+
+def command_name(topic: str) -> str | None:
+    """Give what is before the reserved segment in a topic of commands; ``None`` if it is no such.
+
+    Commands go to ``NAME/<$>/KIND``. Later versions have kinds that this one does not know, and
+    need endpoints of this version to pass them on: so a kind is any words of small letters, digits
+    and ``-``, with ``/`` between them.
+    """
+    name, _, kind = topic.partition(f"{SEPARATOR}{RESERVED_SEGMENT}{SEPARATOR}")
+    is_kind = len(kind) <= KIND_SIZE_MAX and _KIND.fullmatch(kind) is not None
+    return name if name and is_kind and not is_reserved(name) else None
 
 
 def minimal(topics: Iterable[str]) -> tuple[str, ...]:

@@ -42,7 +42,10 @@ knowledge = st.dictionaries(ids, times, max_size=5).map(VectorTime)
 numbers = st.integers(0, 2**63 - 1)
 digests = st.integers(0, 2**64 - 1)
 topics = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<"), max_size=8)
+kinds = st.from_regex(r"[a-z0-9-]{1,9}(/[a-z0-9-]{1,9}){0,2}", fullmatch=True)
+later_stores = st.builds("{}/<$>/{}".format, topics.filter(bool), kinds)
 stores = topics.filter(bool).flatmap(lambda name: st.sampled_from(store_topics(name)))
+stores = stores | later_stores
 announcements = st.builds(
     Announcement,
     origin=ids,
@@ -172,6 +175,7 @@ BAD_NEWS = [
     {"stores": ("/a",)},
     {"stores": ("<$>/local/data/statuses",)},
     {"stores": ("/<$>/data/master",)},
+    {"stores": ("s/<$>/Data",)},
     {"stores": ("x" * limits.TOPIC_SIZE_MAX + "/<$>/data/master",)},
     {"stores": tuple(f"{n:05}/<$>/data/clone" for n in range(limits.STORES_MAX + 1))},
     {"forwarding": 1},
@@ -267,7 +271,15 @@ BAD_HEADERS = [
     (3, ANN, None, "<$>/local/data/statuses"),
     (2, ANN, None, "a"),
     (2, ANN, None, "<$>/local/data/statuses"),
-    (2, ANN, None, "s/<$>/data/others"),
+    (2, ANN, None, "/<$>/data/others"),
+    (2, ANN, None, "s/<$>/"),
+    (2, ANN, None, "s/<$>/Data"),
+    (2, ANN, None, "s/<$>/data/"),
+    (2, ANN, None, "s/<$>//data"),
+    (2, ANN, None, "s/<$>/data others"),
+    (2, ANN, None, "s/<$>/data/<$>/others"),
+    (2, ANN, None, "<$>/s/<$>/data"),
+    (2, ANN, None, "s/<$>/" + "k" * 65),
     {"a": 1},
     "text",
 ]

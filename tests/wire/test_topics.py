@@ -11,6 +11,7 @@ from wire.topics import (
     SubscriptionCounts,
     Subscriptions,
     check_topic,
+    command_name,
     is_minimal,
     is_reserved,
     join,
@@ -92,6 +93,23 @@ def test_a_store_needs_a_name_that_fits_into_its_topics(name):
 )
 def test_other_topics_belong_to_no_store(topic):
     assert store_name(topic) is None
+
+
+@pytest.mark.parametrize("kind", ["data/master", "admin", "data/later-2", "k" * 64])
+def test_a_topic_of_commands_is_a_name_and_a_kind_known_or_not(kind: str) -> None:
+    assert command_name(f"a/b/<$>/{kind}") == "a/b"
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *("a", "<$>", "<$>/data", "/<$>/data", "a/<$>", "a/<$>/", "a/<$>/Data", "a/<$>/da ta"),
+        *("a/<$>/data/", "a/<$>//data", "a/<$>/b/<$>/data", "<$>/a/<$>/data"),
+        *("a/<$>/data\n", "a/<$>/d\u0430ta", "a/<$>/" + "k" * 65),
+    ],
+)
+def test_nothing_else_is_a_topic_of_commands(topic: str) -> None:
+    assert command_name(topic) is None
 
 
 @given(st.lists(topics), topics)
