@@ -95,6 +95,8 @@ class EndpointCore:
         self._stores: dict[str, object] = {}
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
+        self._ends: dict[EndpointId, int] = {}
+        """When what proves the name of an endpoint that signs ends; for ``Proof.has_ended``."""
         self._windows = SequenceWindows(local, endpoints_max)
         self.routes: dict[bytes, Route] = {}
         self._leaf_routes: dict[EndpointId, dict[bytes, Route]] = {}
@@ -248,14 +250,23 @@ class EndpointCore:
         return self._digest
 
     def tick(self, now: float) -> list[Effect]:
-        """Forget who has not been reachable for the grace time. ``now`` is in seconds."""
+        """Forget endpoints that were not reachable for the grace time, or are no longer endorsed.
+
+        ``now`` is in seconds.
+        """
+        effects: list[Effect] = []
         for origin in list(self.topology.announcements):
             if origin == self.local or origin in self._reachable:
-                self._unreachable_since.pop(origin, None)
-            elif now - self._unreachable_since.setdefault(origin, now) > UNREACHABLE_GRACE_SECONDS:
-                del self._unreachable_since[origin]
+                continue
+            if now - self._unreachable_since.setdefault(origin, now) > UNREACHABLE_GRACE_SECONDS:
                 self._forget(origin)
-        return []
+        proof = self._proof
+        ended = [each for each, end in self._ends.items() if proof and proof.has_ended(end)]
+        for origin in ended:
+            self._forget(origin)
+        if ended:
+            self._refresh(effects)
+        return effects
 
     # Local wishes.
 
@@ -533,6 +544,9 @@ class EndpointCore:
         if not has_room or not self.topology.learn(announcement):
             return False
         self._sizes[origin], self._size_in_all = size, size_in_all
+        end = None if self._proof is None else self._proof.end_of(announcement)
+        if end is not None:
+            self._ends[origin] = end
         return True
 
     def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
@@ -572,6 +586,8 @@ class EndpointCore:
     def _forget(self, origin: EndpointId) -> None:
         # Its sequence windows stay: what it sent before may still be on the way.
         self.topology.forget(origin)
+        self._unreachable_since.pop(origin, None)
+        self._ends.pop(origin, None)
         self._size_in_all -= self._sizes.pop(origin)
         self._forget_knowledge()
 
@@ -594,6 +610,8 @@ class EndpointCore:
         effects.append(RoutesChanged())
         for endpoint in after:
             if endpoint not in before:
+                # Its next absence has a grace time of its own.
+                self._unreachable_since.pop(endpoint, None)
                 reason = "found a new endpoint in the mesh"
                 self._emit(effects, StatusCode.ENDPOINT_DISCOVERED, endpoint, None, reason)
                 if endpoint in self.topology.announcements:

@@ -44,6 +44,14 @@ class Proof(Protocol):
         """Say why an announcement is not its origin's; ``None`` if it is."""
         ...
 
+    def end_of(self, announcement: Announcement) -> int | None:
+        """Say when the name in an accepted announcement is no longer proven; ``None`` is never."""
+        ...
+
+    def has_ended(self, end_ns: int) -> bool:
+        """Tell whether a moment that ``end_of`` gave is over."""
+        ...
+
     def verifier(self, seal: Seal) -> Verify:
         """Give what looks at the frames of whoever a seal is from."""
         ...

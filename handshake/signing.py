@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from handshake.certificates import certificate_name, unreadable
@@ -45,7 +44,11 @@ _ANNOUNCEMENT_CONTEXT: Final = b"peermesh announcement 1\0"
 _FRAME_CONTEXT: Final = b"peermesh frame 1\0"
 """Set the uses of a key apart: a signature for one is none for another."""
 
+_END_OF_TIME_NS: Final = 1 << 63
+
 Piece = bytes | memoryview
+Span = tuple[int, int]
+"""When something begins and ends, in nanoseconds of Unix time."""
 Verify = Callable[["NodeFrame"], bool]
 
 
@@ -109,7 +112,8 @@ class Notary:
         """Believe certificates of an ``authority`` (PEM) by the time of day; or without, none."""
         self._authority = authority
         self._now_ns = now_ns
-        self._endorsed: dict[tuple[Seal, str | None], None] = {}
+        self._endorsed: dict[tuple[Seal, str | None], Span] = {}
+        """When each endorsement counts: as long as all certificates that it rests on are valid."""
 
     def believe(self, authority: str | None) -> None:
         """Believe another authority from now on."""
@@ -129,22 +133,36 @@ class Notary:
             return "the signature in its seal is not the origin's"
         return self._objection_to_name(announcement.origin, announcement.name, seal)
 
+    def end_of(self, announcement: Announcement) -> int | None:
+        """Say when the endorsement of an accepted announcement ends, in nanoseconds of Unix time.
+
+        ``None`` if it has no end.
+        """
+        seal = announcement.seal
+        found = None if seal is None else self._endorsed.get(_proof(seal, announcement.name))
+        return None if found is None else found[1]
+
+    def has_ended(self, end_ns: int) -> bool:
+        """Tell whether a moment that ``end_of`` gave is over."""
+        return self._now_ns() > end_ns
+
     def _objection_to_name(self, origin: EndpointId, name: str | None, seal: Seal) -> str | None:
-        proof = (replace(seal, signature=b""), name)
-        if proof in self._endorsed:
+        proof, now_ns = _proof(seal, name), self._now_ns()
+        begin, end = self._endorsed.get(proof, (_END_OF_TIME_NS, 0))
+        if begin <= now_ns <= end:
             return None
         if self._authority is None:
             return None if name is None else "it has a name, and here nobody vouches for names"
-        now = datetime.fromtimestamp(self._now_ns() / 1e9, UTC)
         try:
-            objection = _objection_to_chain(origin, name, seal, self._authority, now)
+            found = _judge_chain(origin, name, seal, self._authority, now_ns)
         except unreadable():
-            objection = "what is in its seal are no certificates that can be read here"
-        if objection is None:
-            if len(self._endorsed) >= ENDORSEMENTS_MAX:
-                self._endorsed.clear()
-            self._endorsed[proof] = None
-        return objection
+            return "what is in its seal are no certificates that can be read here"
+        if isinstance(found, str):
+            return found
+        if len(self._endorsed) >= ENDORSEMENTS_MAX:
+            self._endorsed.clear()
+        self._endorsed[proof] = found
+        return None
 
     def verifier(self, seal: Seal) -> Verify:
         """Give what tells whether a frame of the origin of an announcement is its own."""
@@ -183,6 +201,11 @@ def _verify(key: bytes, signature: bytes, context: bytes, announcement: Announce
     return _is_signed(public, signature, context + encode_unsigned(announcement))
 
 
+def _proof(seal: Seal, name: str | None) -> tuple[Seal, str | None]:
+    """Give what an endorsement is remembered by: all that it says, and not what it stands on."""
+    return replace(seal, signature=b""), name
+
+
 def _endorsed(origin: EndpointId, key: bytes) -> bytes:
     return _ENDORSEMENT_CONTEXT + origin + key
 
@@ -190,10 +213,13 @@ def _endorsed(origin: EndpointId, key: bytes) -> bytes:
 # Certificates.
 
 
-def _objection_to_chain(
-    origin: EndpointId, name: str | None, seal: Seal, authority: str, now: datetime
-) -> str | None:
-    """Say why an endorsement does not prove a name; raises what is ``unreadable``."""
+def _judge_chain(
+    origin: EndpointId, name: str | None, seal: Seal, authority: str, now_ns: int
+) -> Span | str:
+    """Say how long an endorsement proves a name, or why it does not; raises what is ``unreadable``.
+
+    The time is that of all certificates from the endpoint's own to the authority's.
+    """
     from cryptography import x509
 
     chain = [x509.load_der_x509_certificate(each) for each in seal.certificates]
@@ -203,27 +229,37 @@ def _objection_to_chain(
         return f"it calls itself {name!r:.80}, and the certificate in its seal {called!r:.80}"
     if not _is_endorsed(chain[0], seal.endorsement, _endorsed(origin, seal.key)):
         return "its certificate's key has not endorsed it"
-    if not _leads_to(chain, x509.load_pem_x509_certificates(authority.encode()), now):
+    rests_on = _path(chain, x509.load_pem_x509_certificates(authority.encode()), now_ns)
+    if not rests_on:
         return "the certificate in its seal is not of our authority, or not valid now"
-    return None
+    spans = [_span(each) for each in rests_on]
+    return max(begin for begin, _ in spans), min(end for _, end in spans)
 
 
-def _leads_to(
-    chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now: datetime
-) -> bool:
-    """Tell whether each certificate is issued by the next one, and one of them by the authority."""
+def _path(
+    chain: Sequence[x509.Certificate], trusted: Sequence[x509.Certificate], now_ns: int
+) -> list[x509.Certificate]:
+    """Give the certificates up to the authority's, each issued by the next one; empty if none."""
     for depth, (certificate, above) in enumerate(zip(chain, (*chain[1:], None), strict=True)):
-        if not _is_valid(certificate, now):
-            return False
-        if any(_has_issued(each, certificate, depth) and _is_valid(each, now) for each in trusted):
-            return True
+        if not _is_valid(certificate, now_ns):
+            return []
+        for each in trusted:
+            if _has_issued(each, certificate, depth) and _is_valid(each, now_ns):
+                return [*chain[: depth + 1], each]
         if above is None or not _has_issued(above, certificate, depth):
-            return False
-    return False
+            return []
+    return []
 
 
-def _is_valid(certificate: x509.Certificate, now: datetime) -> bool:
-    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
+def _is_valid(certificate: x509.Certificate, now_ns: int) -> bool:
+    begin, end = _span(certificate)
+    return begin <= now_ns <= end
+
+
+def _span(certificate: x509.Certificate) -> Span:
+    moments = (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+    begin, end = (int(each.timestamp()) * 10**9 for each in moments)
+    return begin, end
 
 
 def _has_issued(issuer: x509.Certificate, certificate: x509.Certificate, depth: int) -> bool:

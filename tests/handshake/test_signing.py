@@ -129,7 +129,7 @@ def test_an_endorsement_is_for_one_key_alone() -> None:
 # Authorities of the user's own, with all kinds of keys.
 
 
-def issue(subject, key, issuer, issuer_key, constraints):
+def issue(subject, key, issuer, issuer_key, constraints, days=3650):
     name = lambda text: x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])  # noqa: E731 - a short name for a long one
     builder = (
         x509.CertificateBuilder()
@@ -138,7 +138,7 @@ def issue(subject, key, issuer, issuer_key, constraints):
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(NOW - timedelta(days=1))
-        .not_valid_after(NOW + timedelta(days=3650))
+        .not_valid_after(NOW + timedelta(days=days))
         .add_extension(constraints, critical=True)
     )
     is_edwards = isinstance(issuer_key, ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey)
@@ -200,6 +200,43 @@ def test_a_certificate_counts_while_it_is_valid(days) -> None:
     credentials = chain_of()
     late = notary(credentials, NOW + timedelta(days=days))
     assert "not valid now" in late.objection(news(Signer(bytes(32), credentials)))
+
+
+def short_lived(key, root_key, *, days: int, root_days: int) -> Credentials:
+    root = issue("root", root_key, "root", root_key, AUTHORITY, root_days)
+    own = issue("left", key, "root", root_key, MEMBER, days)
+    return Credentials(pem(own), key, pem(root).decode(), "left")
+
+
+@pytest.mark.parametrize("ends", [{"days": 30, "root_days": 90}, {"days": 90, "root_days": 30}])
+def test_an_endorsement_ends_with_the_first_certificate_that_it_rests_on(ends) -> None:
+    key, root_key = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
+    credentials = short_lived(key, root_key, **ends)
+    signer, now = Signer(bytes(32), credentials), [now_ns()]
+    lasting = Notary(credentials.authority, lambda: now[0])
+    end = now_ns(NOW + timedelta(days=30))
+    assert lasting.objection(news(signer)) is None
+    assert lasting.end_of(news(signer)) == end
+    for moment, is_valid in (
+        (end, True), (end + 1, False), (now_ns(NOW - timedelta(days=2)), False), (end - 1, True)
+    ):  # fmt: skip
+        now[0] = moment
+        assert lasting.has_ended(end) == (moment > end)
+        for each in (lasting, Notary(credentials.authority, lambda: now[0])):
+            objection = each.objection(news(signer))
+            assert objection is None if is_valid else "not valid now" in objection
+
+
+def test_a_renewed_certificate_endorses_the_same_key_again() -> None:
+    key, root_key = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
+    first = short_lived(key, root_key, days=30, root_days=900)
+    signer, now = Signer(bytes(32), first), [now_ns()]
+    lasting = Notary(first.authority, lambda: now[0])
+    assert lasting.objection(news(signer)) is None
+    signer.endorse(short_lived(key, root_key, days=90, root_days=900))
+    now[0] = now_ns(NOW + timedelta(days=60))
+    assert lasting.objection(news(signer)) is None
+    assert lasting.end_of(news(signer)) == now_ns(NOW + timedelta(days=90))
 
 
 # Frames.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
+from tests.safeguards.table_control import CONTROL
 from tests.safeguards.table_doors import DOORS
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
@@ -721,5 +722,6 @@ SAFEGUARDS = [
     *SPARK,
     *TRUST,
     *RIGHTS,
+    *CONTROL,
     *HOSTILE,
 ]
