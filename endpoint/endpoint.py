@@ -71,6 +71,7 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.attachments import Attachments
+    from endpoint.inspection import Snapshot
     from endpoint.log import Log
     from endpoint.log_attachments import LogAttachments
     from endpoint.store import Store
@@ -183,6 +184,7 @@ class Endpoint:
             on_crowded=self._on_crowded,
         )
         self._ended = trio.Event()
+        self._began = 0.0
         self.publish: Final = self.loop.publication.publish
 
     def _on_refresh(self, error: CredentialsError | None) -> None:
@@ -208,6 +210,7 @@ class Endpoint:
         self._nursery = await self._manager.__aenter__()
         self.loop.tasks.begin(self._nursery)
         self.loop.is_open = self.loop.publication.is_open = True
+        self._began = trio.current_time()
         forking.tell(self)
         self.loop.start_task(self.loop.tick_forever)
         if self._network.is_refreshable:
@@ -761,6 +764,17 @@ class Endpoint:
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach that have a keeper, or a follower at another endpoint, sorted."""
         return self._core.names_of(KEEPER_SUFFIX, FOLLOWER_SUFFIX)
+
+    def describe(self) -> Snapshot:
+        """Give a frozen snapshot of everything here, with the process: what ``describe`` tells.
+
+        It holds names and counts, no value of a store and no message. ``to_dict`` makes it JSON.
+        """
+        self._check_open()
+        with first_use():
+            from endpoint.inspection import inspect
+
+        return inspect(self, uptime_seconds=trio.current_time() - self._began)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

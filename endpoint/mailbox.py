@@ -92,6 +92,20 @@ class Reader(Protocol):
         """The endpoint ends."""
 
 
+@dataclass(frozen=True, slots=True)
+class MailboxStatistics:
+    """A mailbox at one moment; counts are totals since its beginning."""
+
+    put: int
+    """Messages that came in."""
+    waiting: int
+    waiting_bytes: int
+    capacity: int
+    dropped: int
+    is_stalled: bool
+    """Whether it drops its oldest messages, since it was full for the stall time and not read."""
+
+
 class Mailbox:
     """Groups of undecoded payloads, waiting for one reader."""
 
@@ -180,6 +194,17 @@ class Mailbox:
             _, _, payloads, size = self._parcels.popleft()
             self._dropped += len(payloads)
             self._dropped_bytes += size
+
+    def statistics(self) -> MailboxStatistics:
+        """Give a snapshot of counts."""
+        return MailboxStatistics(
+            self._put,
+            self.waiting,
+            self.waiting_bytes,
+            self.capacity,
+            self._dropped,
+            self.is_stalled,
+        )
 
     @property
     def waiting(self) -> int:

@@ -48,6 +48,7 @@ from stores.outcomes import Outcome as Outcomes
 from stores.persistence import StoreBackend
 from stores.requests import Requests
 from stores.scanning import Page, Span
+from stores.statistics import LogStatistics, StoreStatistics
 from stores.table import Columns, Entry
 from wire.errors import (
     BackendFailure,
@@ -119,6 +120,9 @@ class StoreCore(Protocol):
 
     def has_room(self) -> bool:
         """Tell whether more may be asked."""
+
+    def statistics(self) -> StoreStatistics | LogStatistics:
+        """Give a snapshot of counts."""
 
     def is_stale(self, now_ns: int) -> bool:
         """Tell whether what is read is too old; never at a master."""

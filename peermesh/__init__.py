@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from endpoint.attaching import Backend as Backend
     from endpoint.endpoint import Endpoint as Endpoint
     from endpoint.events import Events as Events, StoreEvent as StoreEvent
+    from endpoint.inspection import Snapshot as Snapshot
     from endpoint.log import Log as Log, LogEntry as LogEntry, Start as Start
     from endpoint.log_consumer import LogConsumer as LogConsumer
     from endpoint.log_promoting import LogPromotion as LogPromotion

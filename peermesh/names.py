@@ -49,6 +49,7 @@ SHARED: Final = {
     "Settings": "endpoint.settings",
     "SettingsError": "endpoint.settings",
     "Start": "endpoint.log",
+    "Snapshot": "endpoint.inspection",
     "StatusCode": "endpoint.status",
     "StatusEvent": "endpoint.status",
     "StorageKeys": "stores.sealing",

@@ -16,6 +16,7 @@ from channels import (
     Heartbeat,
     Producer,
     ProducerMessage,
+    ProducerStatistics,
     RetransmitFailed,
     UnknownConsumer,
 )
@@ -249,6 +250,10 @@ class Broadcaster:
         for clone, welcome in self._clones.items():
             if welcome is None and (found := self._producer.acknowledged(clone)) is not None:
                 yield found
+
+    def statistics(self) -> ProducerStatistics[CloneId]:
+        """Say how far each clone is."""
+        return self._producer.statistics()
 
     def __len__(self) -> int:
         """Count the clones, loading or loaded."""

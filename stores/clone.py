@@ -21,6 +21,7 @@ from stores.requests import Requests
 from stores.scanning import Page, Span, scan
 from stores.snapshots import SnapshotSink
 from stores.stages import size_of
+from stores.statistics import StoreStatistics
 from stores.succession import Assessment, Inheritance
 from stores.table import ChangeKind, Columns, Entry, Table
 from stores.writing import Writing
@@ -116,6 +117,18 @@ class Clone:
         return (
             f"<Clone {self.entity} revision={self._table.revision} entries={len(self._table)}"
             f" unanswered={self._writing.pending_count} {self._following!r}>"
+        )
+
+    def statistics(self) -> StoreStatistics:
+        """Give a snapshot of counts; changes nothing."""
+        return StoreStatistics(
+            "clone",
+            self._following.known_epoch,
+            len(self._table),
+            self._table.revision,
+            is_in_touch=self._following.is_in_touch,
+            unanswered=self._writing.pending_count,
+            replicas=self._replicas,
         )
 
     # -- reads -----------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ from stores.replication import ReplicaGate
 from stores.requests import Requests
 from stores.snapshots import SnapshotSource
 from stores.stages import Barrier, IdleWaiter, Stage, size_of
+from stores.statistics import StoreStatistics, replicas_of
 from stores.succession import Inheritance, Rivals
 from stores.table import ChangeKind, Entry, Table
 from stores.verification import Verifier
@@ -125,6 +126,21 @@ class Master(CommittedReads):
             f"<Master {self.entity} epoch={self.epoch} revision={self._table.revision}"
             f" entries={len(self._table)} sequence={self._clones.sequence}"
             f" clones={len(self._clones)} writers={len(self._inputs)}>"
+        )
+
+    def statistics(self) -> StoreStatistics:
+        """Give a snapshot of counts; changes nothing."""
+        channel = self._clones.statistics()
+        return StoreStatistics(
+            "master",
+            self.epoch,
+            len(self._table),
+            self._table.revision,
+            is_in_touch=True,
+            sequence=self._clones.sequence,
+            unacknowledged=channel.unacknowledged,
+            replicas=self._gate.replicas,
+            clones=replicas_of(channel.consumers),
         )
 
     # -- reads, besides those of what is committed -----------------------------------------------

@@ -34,6 +34,7 @@ from stores.epochs import term_of
 from stores.following import RIVALS_MAX, SEARCH_INTERVAL_TICKS, SILENCE_TICKS, MasterId
 from stores.outcomes import Applied, Outcome
 from stores.requests import Requests
+from stores.statistics import StoreStatistics
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
@@ -90,6 +91,17 @@ class Proxy:
         return (
             f"<Proxy {self.entity} asked={len(self._questions)} seen={self._seen}"
             f" unanswered={self._writing.pending_count} {self._master}{lost}>"
+        )
+
+    def statistics(self) -> StoreStatistics:
+        """Give a snapshot of counts; changes nothing."""
+        return StoreStatistics(
+            "proxy",
+            self._known_epoch,
+            0,
+            self._seen[1],
+            is_in_touch=self._master is not None and not self._is_lost,
+            unanswered=self._writing.pending_count,
         )
 
     # -- inputs ----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from peermesh.names import BLOCKING, importer
 if TYPE_CHECKING:
     from endpoint.attaching import Backend as Backend
     from endpoint.events import StoreEvent as StoreEvent
+    from endpoint.inspection import Snapshot as Snapshot
     from endpoint.log import LogEntry as LogEntry, Start as Start
     from endpoint.log_promoting import LogPromotion as LogPromotion
     from endpoint.log_receipts import AppendReceipt as AppendReceipt

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, overload
 
 import trio
 
@@ -47,6 +47,9 @@ from peermesh.blocking.store import Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
 from wire.identifiers import EndpointId
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.inspection import Snapshot
 
 HandleT = TypeVar("HandleT", bound=Handle)
 
@@ -178,6 +181,10 @@ class Endpoint:
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach, sorted; see ``peermesh.Endpoint.known_logs``."""
         return self._open_passage().call_sync(self._core.known_logs)
+
+    def describe(self) -> Snapshot:
+        """Give a frozen snapshot of everything here; see ``peermesh.Endpoint.describe``."""
+        return self._open_passage().call_sync(self._core.describe)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

@@ -16,6 +16,7 @@ from channels import (
     Heartbeat,
     Producer,
     ProducerMessage,
+    ProducerStatistics,
     RetransmitFailed,
     UnknownConsumer,
 )
@@ -150,6 +151,10 @@ class Feed:
         """Give the followers that are catching up."""
         acknowledged = self._producer.acknowledged
         return [follower for follower in self._followers if acknowledged(follower) is None]
+
+    def statistics(self) -> ProducerStatistics[CloneId]:
+        """Say how far each follower is."""
+        return self._producer.statistics()
 
     def __contains__(self, follower: object) -> bool:
         """Tell whether a follower has been taken in."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -31,6 +32,7 @@ from stores.log.messages import Admitted, Fetch, Fetched, LogMessage, MemoryPage
 from stores.log.partitions import Partitions
 from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
+from stores.statistics import LogStatistics, lags_of
 from stores.succession import Assessment
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -131,6 +133,18 @@ class Follower(Proxy):
         return (
             f"<Follower {self.entity} {self.phase.value} ends={self.copy.ends} {self.contact!r}"
             f" {self._consumer!r}>"
+        )
+
+    def statistics(self) -> LogStatistics:
+        """Give a snapshot of counts; changes nothing."""
+        spans = self.partitions.spans()
+        return replace(
+            super().statistics(),
+            role="follower",
+            epoch=max(self.contact.known_epoch, self.copy.epoch),
+            is_in_touch=self.phase is Phase.SYNCED and not self.contact.is_lost,
+            spans=spans,
+            consumers=lags_of(self.cursors, spans),
         )
 
     @property

@@ -55,6 +55,7 @@ from stores.log.runs import Run
 from stores.log.staging import LogStage, apply_cursors
 from stores.outcomes import Outcome, Refused, WriterRecord, outcomes_between
 from stores.replication import ReplicaGate
+from stores.statistics import LogStatistics, lags_of, replicas_of
 from stores.succession import Rivals
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
@@ -134,6 +135,21 @@ class Keeper:
             f"<Keeper {self.entity} epoch={self.epoch} ends={self.partitions.ends()}"
             f" staged={self._judge.staged_ends} followers={len(self._feed)}"
             f" waiting={len(self._readers)}>"
+        )
+
+    def statistics(self) -> LogStatistics:
+        """Give a snapshot of counts; changes nothing."""
+        channel, spans = self._feed.statistics(), self.partitions.spans()
+        return LogStatistics(
+            "keeper",
+            self.epoch,
+            is_in_touch=True,
+            spans=spans,
+            sequence=self._feed.sequence,
+            unacknowledged=channel.unacknowledged,
+            replicas=self._gate.replicas,
+            consumers=lags_of(self.cursors, spans),
+            followers=replicas_of(channel.consumers),
         )
 
     # -- inputs ----------------------------------------------------------------------------------

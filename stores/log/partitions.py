@@ -160,6 +160,10 @@ class Partitions:
         """Give the first offset of each."""
         return tuple(partition.start for partition in self._partitions)
 
+    def spans(self) -> tuple[Span, ...]:
+        """Give what can be read of each."""
+        return tuple(partition.span for partition in self._partitions)
+
     def ends(self) -> tuple[int, ...]:
         """Give the offset after the last of each."""
         return tuple(partition.end for partition in self._partitions)

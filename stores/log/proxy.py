@@ -15,6 +15,7 @@ from stores.log.encoding import decode_message, is_log_message
 from stores.log.messages import Answer, LogMessage, Query
 from stores.log.questions import Questions
 from stores.log.requests import LogRequests
+from stores.statistics import LogStatistics
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -57,6 +58,15 @@ class Proxy:
     def __repr__(self) -> str:
         """Show in one line what matters when something hangs."""
         return f"<Proxy {self.entity} asked={len(self.questions)} {self.contact!r}>"
+
+    def statistics(self) -> LogStatistics:
+        """Give a snapshot of counts; changes nothing."""
+        return LogStatistics(
+            "proxy",
+            self.contact.known_epoch,
+            is_in_touch=not self.contact.is_lost,
+            unanswered=self.contact.writing.pending_count,
+        )
 
     # -- inputs ----------------------------------------------------------------------------------
 

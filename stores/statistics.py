@@ -1,0 +1,89 @@
+"""What the cores of stores and logs tell about themselves: frozen counts, and no content."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from channels.statistics import PathStatistics
+from stores.broadcasting import CloneId
+from stores.log.partitions import Span, lag
+from wire.identifiers import EndpointId
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatistics:
+    """What a leader knows about one clone or follower."""
+
+    endpoint: EndpointId
+    acknowledged: int | None
+    """The last event that it has; ``None`` while it is loading."""
+    silent_ticks: int
+    """Tenths of a second since it was heard."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStatistics:
+    """One store at one endpoint."""
+
+    role: str
+    """``master``, ``clone`` or ``proxy``."""
+    epoch: int
+    """Of the master; elsewhere the highest that is known of one."""
+    entries: int
+    revision: int
+    is_in_touch: bool
+    """Whether it hears its master, or is it."""
+    sequence: int = 0
+    """The latest event of a master."""
+    unacknowledged: int = 0
+    """Events that a master keeps for clones that have not acknowledged them."""
+    unanswered: int = 0
+    """Requests of a clone or proxy that have no outcome yet."""
+    replicas: int = 0
+    """Clones that a receipt waits for."""
+    clones: tuple[ReplicaStatistics, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerLag:
+    """One named consumer of a log."""
+
+    name: str
+    lag: int
+    """Entries that it can read and has not committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatistics:
+    """One log at one endpoint."""
+
+    role: str
+    """``keeper``, ``follower`` or ``proxy``."""
+    epoch: int
+    is_in_touch: bool
+    spans: tuple[Span, ...] = ()
+    """The entries of each partition that can be read here."""
+    sequence: int = 0
+    unacknowledged: int = 0
+    unanswered: int = 0
+    replicas: int = 0
+    consumers: tuple[ConsumerLag, ...] = ()
+    followers: tuple[ReplicaStatistics, ...] = ()
+
+
+def replicas_of(paths: Iterable[PathStatistics[CloneId]]) -> tuple[ReplicaStatistics, ...]:
+    """Give what a producer knows about its consumers, by endpoint."""
+    return tuple(
+        ReplicaStatistics(each.handle.entity.endpoint, each.acknowledged, each.silent_ticks)
+        for each in paths
+    )
+
+
+def lags_of(
+    cursors: Mapping[str, Mapping[int, int]], spans: Sequence[Span]
+) -> tuple[ConsumerLag, ...]:
+    """Give how far behind each consumer of a log is."""
+    return tuple(
+        ConsumerLag(name, lag(tuple(cursor.items()), spans)) for name, cursor in cursors.items()
+    )

@@ -1,0 +1,91 @@
+"""What an endpoint says about itself: names and counts of everything, and no content."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from endpoint import Endpoint
+from endpoint.inspection import VERSION
+from peermesh.testing.time_limits import limit
+from tests.endpoint.rows import star
+
+SECRETS = ("secret-key", "secret-value", "secret-entry", "secret-data")
+
+
+async def test_a_snapshot_tells_of_every_part_and_of_no_content(kit) -> None:
+    async with star(1) as (left, right):
+        right.subscribe("/news", "/more")
+        async with (
+            left.attach_master("cities", replicas=1) as master,
+            right.attach_clone("cities") as clone,
+            left.attach_log("events", partitions=2) as kept,
+            right.attach_log_clone("events") as copy,
+        ):
+            await (await master.put("secret-key", "secret-value")).applied()
+            await (await kept.append("secret-entry")).applied()
+            assert await clone.await_idle(timeout=limit())
+            assert await copy.await_idle(timeout=limit())
+            entry = await kept.consume("reader").get(timeout=limit())
+            await (await kept.commit("reader", {entry.partition: 1})).applied()
+            assert await left.await_subscribed("/news")
+            await left.publish("/news", "secret-data")
+            await kit.until(lambda: right.statistics().messages_waiting)
+            here, there = left.describe(), right.describe()
+        assert (here.id, here.name, here.process.pid) == (left.node_id(), None, os.getpid())
+        assert here.process.rss_bytes > 1_000_000
+        assert here.process.cpu_seconds > 0
+        assert here.uptime_seconds > 0
+        assert here.statistics.messages_published == 1
+        (store,), (log,) = here.stores, here.logs
+        assert (store.name, store.statistics.role, store.statistics.entries) == (
+            "cities",
+            "master",
+            1,
+        )
+        assert (store.statistics.revision, store.statistics.replicas) == (1, 1)
+        (replica,) = store.statistics.clones
+        assert (replica.endpoint, replica.acknowledged) == (
+            right.node_id(),
+            store.statistics.sequence,
+        )
+        assert (log.name, log.statistics.role) == ("events", "keeper")
+        assert sum(span.end for span in log.statistics.spans) == 1
+        assert [each.lag for each in log.statistics.consumers] == [0]
+        assert [each.endpoint for each in log.statistics.followers] == [right.node_id()]
+        (reader,) = there.readers
+        assert (reader.topics, reader.queue.waiting) == (("/news", "/more"), 1)
+        roles = {each.name: each.statistics.role for each in (*there.stores, *there.logs)}
+        assert roles == {"cities": "clone", "events": "follower"}
+        assert all(each.statistics.is_in_touch for each in (*there.stores, *there.logs))
+        for snapshot in (here, there):
+            text = json.dumps(snapshot.to_dict())
+            assert not [each for each in SECRETS if each in text]
+
+
+async def test_the_json_form_is_flat_and_has_a_version_and_ids_as_text() -> None:
+    async with star(1) as (left, right):
+        right.subscribe("/news")
+        async with left.attach_master("cities"), right.attach_proxy("cities"):
+            found = right.describe().to_dict()
+        assert found["v"] == VERSION == 1
+        assert found["id"] == str(right.node_id())
+        (peer,) = found["peers"]
+        assert peer["node_id"] == str(left.node_id())
+        assert {"messages_received", "bytes_sent", "credit_bytes", "is_outbound"} <= peer.keys()
+        (reader,) = found["readers"]
+        assert reader["topics"] == ["/news"]
+        assert {"put", "waiting", "capacity", "dropped", "is_stalled"} <= reader.keys()
+        (store,) = found["stores"]
+        assert (store["name"], store["role"]) == ("cities", "proxy")
+        assert {"pid", "host", "version", "cpu_seconds", "rss_bytes"} <= found.keys()
+        assert json.loads(json.dumps(found)) == found
+
+
+async def test_to_look_changes_nothing() -> None:
+    async with Endpoint() as endpoint, endpoint.attach_master("cities") as store:
+        receipt = await store.put("a", 1)
+        before = [repr(endpoint), endpoint.describe().stores]
+        assert before == [repr(endpoint), endpoint.describe().stores]
+        await receipt.applied()
+        assert endpoint.describe().stores[0].statistics.revision == 1
