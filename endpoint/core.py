@@ -93,6 +93,7 @@ class EndpointCore:
         self._locals: dict[object, None] = {}
         """Subscribers that hear this endpoint's own messages."""
         self._stores: dict[str, object] = {}
+        self._services: dict[str, object] = {}
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
         self._ends: dict[EndpointId, int] = {}
@@ -330,6 +331,14 @@ class EndpointCore:
         del self._stores[topic]
         return self._announce_wishes(always=True)
 
+    def serve(self, topic: str, service: object) -> None:
+        """Have a local service hear commands on this topic that are sent to this endpoint alone.
+
+        It is not announced: no other endpoint has to know of it.
+        """
+        self._services[topic] = service
+        self._forget_routes()
+
     def rename(self, name: str | None) -> list[Effect]:
         """Go by another certificate from now on: what it calls us, and what it endorses."""
         self.authorisation.name = name
@@ -391,8 +400,10 @@ class EndpointCore:
         topic = header.topic
         is_own = header.sender == self.local
         if header.type is PackedType.COMMAND:
-            store = None if is_own else self._stores.get(topic)
-            return () if store is None else (store,)
+            receiver = None if is_own else self._stores.get(topic)
+            if receiver is None and not is_own and header.receiver == self.local:
+                receiver = self._services.get(topic)
+            return () if receiver is None else (receiver,)
         readers = self._locals if is_own else self._subscribers
         return tuple(each for each in readers if topic.startswith(self._subscribers[each]))
 
@@ -400,7 +411,7 @@ class EndpointCore:
         self, header: NodeHeader, candidates: Iterable[EndpointId]
     ) -> Iterable[EndpointId]:
         if header.receiver is not None:
-            role = self._role(header.receiver)
+            role = self.role(header.receiver)
             return (header.receiver,) if self.authorisation.may_hear(role, header) else ()
         return [origin for origin in candidates if self._wants(origin, header)]
 
@@ -412,9 +423,10 @@ class EndpointCore:
             is_wanted = header.topic in announcement.stores
         else:
             is_wanted = header.topic.startswith(announcement.subscriptions)
-        return is_wanted and self.authorisation.may_hear(self._role(origin), header)
+        return is_wanted and self.authorisation.may_hear(self.role(origin), header)
 
-    def _role(self, origin: EndpointId) -> Role:
+    def role(self, origin: EndpointId) -> Role:
+        """Give the role of an endpoint, by what is known of it."""
         return self.authorisation.role(origin, self.topology.announcements.get(origin))
 
     def who(self, origin: EndpointId) -> str:
@@ -424,7 +436,7 @@ class EndpointCore:
 
     def rights(self, origin: EndpointId, store: str) -> Rights:
         """Say what an endpoint may do with a store or log."""
-        return ALL_RIGHTS if origin == self.local else self._role(origin).rights(store)
+        return ALL_RIGHTS if origin == self.local else self.role(origin).rights(store)
 
     # Questions.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Self, overload
 import trio
 
 from endpoint import arguments
+from endpoint.admin.service import AdminService
 from endpoint.arguments import NodeId
 from endpoint.attaching import (
     BUFFER_SECONDS,
@@ -163,6 +164,12 @@ class Endpoint:
             # A clock in ns always runs ahead of the number of messages sent before a restart.
             first_sequence=around.now_ns(),
             sign=None if signer is None else signer.sign,
+        )
+        self.admin: Final = AdminService(
+            self.loop,
+            around.new_seed(),
+            lambda: self.describe().to_dict(),
+            is_answering=self.settings.admin,
         )
         self._attachments: Attachments | None = None
         self._log_attachments: LogAttachments | None = None

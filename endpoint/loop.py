@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import trio
 
@@ -25,7 +25,7 @@ from endpoint.outbox import ESCAPE_SIZE_MAX, PAYLOAD_CHARGE, Group, OverflowPoli
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.readers import Readers
-from endpoint.routes import Route
+from endpoint.routes import CommandReceiver, Route
 from endpoint.scrutiny import Scrutiny
 from endpoint.settings import Settings
 from endpoint.status import StatusCode, StatusEvent
@@ -119,7 +119,7 @@ class EndpointLoop:
         self._holding = Holding()
         self.throttle = Throttle(settings.rates(), self._holding)
         self._connections: dict[Connection, None] = {}
-        self._dirty: dict[StoreRunner, None] = {}
+        self._dirty: dict[CommandReceiver, None] = {}
         self._pings = 0
 
     # Connections.
@@ -322,7 +322,7 @@ class EndpointLoop:
                 self._drive(store, store.discovered, endpoint)
 
     @staticmethod
-    def _drive(store: StoreRunner, step: Callable[..., None], *arguments: object) -> None:
+    def _drive(store: CommandReceiver, step: Callable[..., None], *arguments: object) -> None:
         """Have a store do something; an error that nothing expects ends that store alone."""
         try:
             step(*arguments)
@@ -374,9 +374,9 @@ class EndpointLoop:
                     receiver.is_holding = True
                     self._holding.hold(connection, receiver)
             else:
-                store = self.stores[header.topic]
-                self._drive(store, store.receive, header.sender, payloads)
-                self._dirty[store] = None
+                hearer = cast("CommandReceiver", receiver)
+                self._drive(hearer, hearer.receive, header.sender, payloads)
+                self._dirty[hearer] = None
 
     def _deliver_here(
         self,

@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,6 +18,19 @@ Verify = Callable[[NodeFrame], bool]
 """Tells whether a frame is that of whoever it says that it is from."""
 
 
+class CommandReceiver(Protocol):
+    """What hears commands: a store, a log, or a service of the endpoint."""
+
+    def receive(self, sender: EndpointId, payloads: Sequence[bytes]) -> None:
+        """Take in commands; bad ones are the sender's fault, and cost nothing else."""
+
+    def settle(self) -> None:
+        """Everything that had come was taken in: answer."""
+
+    def fail(self, error: Exception) -> None:
+        """An error that nothing expects ends this receiver, at most."""
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Where messages with one header go from here."""
@@ -25,7 +38,7 @@ class Route:
     header: NodeHeader
     window: SequenceWindow
     receivers: tuple[object, ...]
-    """The local subscribers, or the local stores, that want it."""
+    """The local subscribers, or the ``CommandReceiver``, that want it."""
     next_hops: tuple[EndpointId, ...]
     refusal: str = ""
     """Why they go nowhere, if the sender has no right to send them."""

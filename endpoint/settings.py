@@ -91,6 +91,8 @@ class Settings:
     """The file that says who may do what; empty lets everybody who is in do everything."""
     sign: bool = False
     """Sign everything that is sent, so that no relay can forge or change it."""
+    admin: bool = True
+    """Answer what other endpoints ask, as far as their roles permit; False answers nothing."""
     allow_plain: bool = False
     """Plain TCP beyond the loopback interface, for networks of which you trust everything."""
     handshakes_max: int = HANDSHAKES_MAX

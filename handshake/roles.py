@@ -88,6 +88,10 @@ class Role:
     relay: bool = False
     """Whether others' messages may pass through it. Without it, it is a leaf, and heard about
     itself alone."""
+    observe: bool = False
+    """Whether other endpoints describe themselves to it: names and counts, no content."""
+    operate: bool = False
+    """Whether it may change how other endpoints run."""
 
     def may_publish(self, topic: str) -> bool:
         """Tell whether messages on a topic are taken from it."""
@@ -145,6 +149,8 @@ EVERYTHING: Final = Role(
     write=(Pattern("", is_whole=False),),
     lead=(Pattern("", is_whole=False),),
     relay=True,
+    observe=True,
+    operate=True,
 )
 """What everybody who is in may do where no roles are given."""
 
@@ -241,17 +247,23 @@ def _role(name: str, body: object) -> Role:
     if not isinstance(body, Mapping):
         raise RolesError(f"{where} is {body!r}: write a table [roles.{name}]")
     _check_keys(body, [each.name for each in fields(Role)], where)
-    relay = body.get("relay", False)
-    if not isinstance(relay, bool):
-        raise RolesError(f"{where}: relay is {relay!r}; say true or false")
     return Role(
         publish=_topics(body, "publish", where),
         subscribe=_topics(body, "subscribe", where),
         read=_stores(body, "read", where),
         write=_stores(body, "write", where),
         lead=_stores(body, "lead", where),
-        relay=relay,
+        relay=_flag(body, "relay", where),
+        observe=_flag(body, "observe", where),
+        operate=_flag(body, "operate", where),
     )
+
+
+def _flag(body: Mapping[str, object], key: str, where: str) -> bool:
+    found = body.get(key, False)
+    if not isinstance(found, bool):
+        raise RolesError(f"{where}: {key} is {found!r}; say true or false")
+    return found
 
 
 def _texts(body: Mapping[str, object], key: str, where: str) -> list[str]:

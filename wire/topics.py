@@ -26,6 +26,9 @@ PROXY_SUFFIX: Final = "/<$>/data/proxy"
 KEEPER_SUFFIX: Final = "/<$>/log/keeper"
 READER_SUFFIX: Final = "/<$>/log/reader"
 FOLLOWER_SUFFIX: Final = "/<$>/log/follower"
+ADMIN_TOPIC: Final = "mesh/<$>/admin"
+"""Where an endpoint hears what others ask of it: the topic of no store, announced by none."""
+
 _SUFFIXES: Final = (
     *(MASTER_SUFFIX, CLONE_SUFFIX, PROXY_SUFFIX),
     *(KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX),

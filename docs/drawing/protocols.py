@@ -15,6 +15,7 @@ from drawing.markdown import code, fence, sequence_diagram, state_diagram, table
 from drawing.reading import attributes, summary
 from drawing.tables import classes_in, fields_of
 from endpoint import OverflowPolicy
+from endpoint.admin.desk import VERBS
 from handshake.states import State
 from stores.broadcasting import STORE_CHANNEL
 from wire import codec, errors, framing, messages
@@ -121,6 +122,15 @@ def node_header() -> str:
     """Draw the header of a node message."""
     rows = [(code(field.name), field.text) for field in attributes(messages.NodeHeader)]
     return table(("field", "is"), rows)
+
+
+def admin_verbs() -> str:
+    """Draw what endpoints can be asked for, and the right that it takes."""
+    rows = [
+        (code(name), code(verb.right.value), ", ".join(each.__name__ for each in verb.arguments))
+        for name, verb in VERBS.items()
+    ]
+    return table(("verb", "takes the right", "arguments"), rows)
 
 
 def policies() -> str:

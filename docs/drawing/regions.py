@@ -88,6 +88,8 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "status-codes": lambda: members_table(StatusCode),
     "overflow-policies": protocols.policies,
     "wire-limits": lambda: limits_table("wire.limits"),
+    "admin-verbs": protocols.admin_verbs,
+    "admin-limits": lambda: limits_table("endpoint.admin.desk", "endpoint.admin.protocol"),
     "endpoint-limits": lambda: limits_table(
         "endpoint.core",
         "endpoint.duplicates",

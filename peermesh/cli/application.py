@@ -22,6 +22,7 @@ MODULES: Final = {
     "completion": "completion",
     "context": "contexts",
     "demo": "demo",
+    "describe": "describing",
     "dlq": "qos2",
     "help": "helping",
     "link": "link",

@@ -8,13 +8,14 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from peermesh import Backend, Endpoint, EndpointId, Log
+from peermesh import Backend, EndpointId
 from peermesh.cli.arriving import stay_joined
+from peermesh.cli.asking import LEAD_LOG, ask_for_promotion, promotion_options
 from peermesh.cli.command import command
 from peermesh.cli.completion import LOG_NAME
-from peermesh.cli.control import LOG_TOPIC, Promoter, ask_for_promotion, promotion_options
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
+from peermesh.cli.offering import offer_log
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
@@ -92,6 +93,7 @@ async def _keep(
     partitions, path = where
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
         kept = await endpoint.attach_log(name, topics, partitions, **_place(path), **options)
+        offer_log(endpoint, name, kept, options | {"topics": topics})
         await stay_joined(endpoint, mesh, nursery, output.announce)
         if kept.is_keeper():
             partition_count = await kept.partition_count()
@@ -101,7 +103,7 @@ async def _keep(
             text = f"following {on_a_line(name)}, as it was deposed"
             members = {"event": "deposed"}
         output.announce(text, log=name, **members)
-        await _stay(endpoint, kept, options | {"topics": topics})
+        await trio.sleep_forever()
 
 
 @command()
@@ -130,18 +132,10 @@ async def _follow(
 ) -> None:
     async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
         copy = await endpoint.attach_log_clone(name, **_place(path))
+        offer_log(endpoint, name, copy, options)
         await stay_joined(endpoint, mesh, nursery, output.announce)
         output.announce(f"following {on_a_line(name)}", event="following", log=name)
-        await _stay(endpoint, copy, options)
-
-
-async def _stay(endpoint: Endpoint, log: Log, options: dict[str, Any]) -> None:
-    promoter = Promoter(endpoint)
-    promoter.add_log(log.name(), log, options)
-    with endpoint.subscribe(LOG_TOPIC) as requests:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(promoter.serve, requests)
-            await trio.sleep_forever()
+        await trio.sleep_forever()
 
 
 @command()
@@ -156,5 +150,5 @@ def promote(
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns
     it follows. What it had acknowledged and this node does not have is lost.
     """
-    done = run(ask_for_promotion, mesh, name, node_id, force, LOG_TOPIC)
+    done = run(ask_for_promotion, mesh, name, node_id, force, LEAD_LOG)
     output.tell(done.text, log=name, node=str(done.node), message=done.text)

@@ -8,8 +8,8 @@ import trio
 from peermesh import Backend, Endpoint, StatusEvent
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import command
-from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.mesh import Mesh, mesh_options
+from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
@@ -64,20 +64,13 @@ class _Node:
                 self._say("node", f"endpoint {endpoint.node_id()}", id=str(endpoint.node_id()))
                 if topics:
                     endpoint.forward(*topics)
-                promoter = Promoter(endpoint)
-                await self._attach(endpoint, masters, clones, promoter)
-                if clones:
-                    nursery.start_soon(promoter.serve, endpoint.subscribe(CONTROL_TOPIC))
+                await self._attach(endpoint, masters, clones)
                 await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
                 async for event in status:
                     self._on_status(event)
 
     async def _attach(
-        self,
-        endpoint: Endpoint,
-        masters: tuple[str, ...],
-        clones: tuple[str, ...],
-        promoter: Promoter,
+        self, endpoint: Endpoint, masters: tuple[str, ...], clones: tuple[str, ...]
     ) -> None:
         for master in masters:
             name, _, path = master.partition(":")
@@ -88,7 +81,7 @@ class _Node:
             self._say("master", f"master of {on_a_line(name)}", store=name, path=path or None)
         for clone in clones:
             name, _, path = clone.partition(":")
-            promoter.add(name, await endpoint.attach_clone(name), path)
+            offer_store(endpoint, name, await endpoint.attach_clone(name), path)
             self._say("clone", f"clone of {on_a_line(name)}", store=name)
 
     def _on_status(self, event: StatusEvent) -> None:

@@ -14,10 +14,10 @@ from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import Command
-from peermesh.cli.control import CONTROL_TOPIC, Promoter
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
+from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
@@ -109,9 +109,7 @@ class _Server:
             with endpoint.subscribe_status() as status:
                 if of_master is None:
                     store = await endpoint.attach_clone(name)
-                    promoter = Promoter(endpoint)
-                    promoter.add(name, store, path, replicas=of_promoted)
-                    nursery.start_soon(promoter.serve, endpoint.subscribe(CONTROL_TOPIC))
+                    offer_store(endpoint, name, store, path, replicas=of_promoted)
                 else:
                     store = await _attach_master(endpoint, name, path, of_master)
                 await stay_joined(endpoint, self._mesh, nursery, self._output.tell)

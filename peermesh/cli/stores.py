@@ -8,9 +8,9 @@ from endpoint.verifying import Verification
 from peermesh import EndpointId, Entry, Value
 from peermesh.cli.arguments import RAW_OPTION, TEXT_OPTION, read_value
 from peermesh.cli.arriving import open_clone, open_proxy
+from peermesh.cli.asking import ask_for_promotion, promotion_options
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
-from peermesh.cli.control import ask_for_promotion, promotion_options
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.following import entry_members, events, scan, watch

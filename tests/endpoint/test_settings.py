@@ -32,7 +32,7 @@ def test_without_any_source_there_are_defaults() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"tll": 3}, "unknown setting 'tll'; there are allow_plain, .*authority"),
+        ({"tll": 3}, "unknown setting 'tll'; there are admin, allow_plain, .*authority"),
         ({"ttl": 0}, "between 1 and 255"),
         ({"ttl": 256}, "between 1 and 255"),
         ({"ttl": "many"}, "ttl cannot be 'many'"),

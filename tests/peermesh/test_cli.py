@@ -537,7 +537,8 @@ def test_replicas_are_compared_and_a_clone_is_promoted(tmp_path):
             assert refused.returncode == ExitCode.FAILED
             assert "its master is alive" in refused.stderr
             wrong = run("store", "promote", "s", "--peer", address, "--wait", "0.5")
-            assert wrong.returncode == ExitCode.TIMEOUT
+            assert wrong.returncode == ExitCode.FAILED
+            assert "offers no copy of the store s" in wrong.stderr
             master.kill()
             find_event(clone, "store_master_lost")
             promoted = run("store", "promote", "s", "--peer", clone_address)

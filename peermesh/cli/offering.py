@@ -1,0 +1,54 @@
+"""What a node offers to lead when an endpoint with the right to say so asks for it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from peermesh import Backend, Endpoint, Log, Store
+from peermesh.cli.numbers import counted
+
+
+def offer_store(
+    endpoint: Endpoint, name: str, clone: Store, path: str, *, replicas: int = 0
+) -> None:
+    """Offer a clone; as a master it is in the file, or in memory if the path is empty."""
+    options: dict[str, Any] = {"replicas": replicas}
+    if path:
+        options |= {"backend": Backend.SQLite, "path": path}
+    endpoint.admin.offer_store(name, partial(_promote_store, endpoint, clone, options))
+
+
+def offer_log(endpoint: Endpoint, name: str, log: Log, options: dict[str, Any]) -> None:
+    """Offer a follower of a log; ``options`` are those of ``promote``."""
+    endpoint.admin.offer_log(name, partial(_promote_log, endpoint, log, options))
+
+
+async def _promote_store(
+    endpoint: Endpoint,
+    clone: Store,
+    options: dict[str, Any],
+    force: bool,  # noqa: FBT001 - partial hands it on
+) -> str:
+    done = await clone.promote(force=force, **options)
+    text = (
+        f"node {endpoint.node_id()} leads {clone.name()} in term {done.term}, from revision"
+        f" {done.revision}; the last master was heard {done.silent_seconds:.1f} s ago"
+    )
+    if "path" not in options:
+        text += "; it is in memory, and ends with this node: --clone NAME:PATH keeps a file"
+    return text
+
+
+async def _promote_log(
+    endpoint: Endpoint,
+    log: Log,
+    options: dict[str, Any],
+    force: bool,  # noqa: FBT001 - partial hands it on
+) -> str:
+    done = await log.promote(force=force, **options)
+    entries = counted(sum(done.ends), "entry", "entries")
+    return (
+        f"node {endpoint.node_id()} leads {log.name()} in term {done.term}, from {entries}; the"
+        f" last keeper was heard {done.silent_seconds:.1f} s ago"
+    )
