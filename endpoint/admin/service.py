@@ -27,6 +27,7 @@ from wire.errors import (
     EndpointClosed,
     InvalidData,
     NoSuchMaster,
+    PeerUnavailable,
     RequestTimeout,
 )
 from wire.identifiers import EndpointId
@@ -88,14 +89,16 @@ class AdminService:
     ) -> Value:
         """Ask an endpoint, over any number of hops, and give its answer.
 
-        Raises ``NotAllowed`` and other errors that it answers with, and ``RequestTimeout`` when it
-        does not answer for ``timeout`` seconds.
+        Raises ``NotAllowed`` and other errors that it answers with, ``PeerUnavailable`` without a
+        path to it, and ``RequestTimeout`` when it does not answer for ``timeout`` seconds.
         """
         wanted = arguments.endpoint_id("to", to)
         if wanted == self._loop.core.local:
             own = self._begin(verb, values)
             done: Value = await own if inspect.isawaitable(own) else own
             return done
+        if not self._loop.core.is_reachable(wanted):
+            raise PeerUnavailable(self._loop.core.explain_unreachable(wanted))
         request = self._questions.ask(wanted, verb, values)
         event, found = self._waiting[request.number] = trio.Event(), []
         try:

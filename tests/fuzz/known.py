@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from tests.fuzz.targets import (
+    admin,
     agent,
     control,
     edge,
@@ -25,6 +26,7 @@ from tests.fuzz.targets import (
 )
 
 TARGETS: dict[str, ModuleType] = {
+    "admin": admin,
     "agent": agent,
     "control": control,
     "edge": edge,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
 from endpoint.admin.desk import REQUESTS_PER_ASKER
 from endpoint.admin.protocol import Answer, Request, encode_answer, encode_request
+from peermesh.testing.relay import Passing, TwistingRelay
 from peermesh.testing.time_limits import limit
 from tests.endpoint.rows import line, star
 from tests.endpoint.test_roles import called, refused_until, unknowing
@@ -21,10 +25,12 @@ from wire.errors import (
     MeshError,
     NoSuchMaster,
     NotAllowed,
+    PeerUnavailable,
     PromotionRefused,
     RequestTimeout,
 )
 from wire.framing import encode_single
+from wire.identifiers import EndpointId
 from wire.messages import NodeHeader, PackedType
 from wire.plain import plain
 from wire.scalars import Count
@@ -152,6 +158,30 @@ async def test_an_endpoint_that_does_not_answer_asks_others_all_the_same(kit) ->
         with pytest.raises(RequestTimeout, match="does not answer questions"):
             await other.admin.ask(mute.node_id(), "describe", timeout=0.1)
         assert await mute.admin.ask(other.node_id(), "describe", timeout=limit())
+
+
+async def test_an_endpoint_that_cannot_be_reached_is_told_at_once() -> None:
+    async with star(1) as (left, _):
+        with pytest.raises(PeerUnavailable, match="is unknown; reachable are"):
+            await left.admin.ask(EndpointId(b"n" * 16), "describe", timeout=limit())
+
+
+async def test_endpoints_that_sign_ask_each_other_and_believe_no_relay(kit) -> None:
+    def meddle(frame: Passing) -> Iterator[Passing]:
+        if frame.header.topic == ADMIN_TOPIC:
+            yield replace(frame, payloads=[b"forged", *frame.payloads[1:]])
+        yield frame
+
+    async with kit.world() as world:
+        left, right = await world.add(sign=True), await world.add(sign=True)
+        relay = await world.adopt(TwistingRelay(meddle))
+        await world.peer(left, relay)
+        await world.peer(relay, right)
+        await world.known()
+        found = await left.admin.ask(right.node_id(), "describe", timeout=limit())
+        assert found["id"] == str(right.node_id())
+        assert (left.admin.malformed, right.admin.malformed) == (0, 0)
+        assert right.statistics().messages_forged >= 1
 
 
 async def test_too_many_questions_are_told_to_come_later_and_the_link_stands() -> None:
