@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,6 +15,12 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
+
+_FIRST: Final = (
+    "id", "name", "version", "host", "pid", "uptime_seconds",
+    "node_id", "address", "role", "topics",
+)  # fmt: skip
+"""What is written before everything else, in this order."""
 
 
 @command()
@@ -34,18 +40,26 @@ def describe(node: EndpointId | None, mesh: Mesh, output: Output) -> None:
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Write each member on a line, and below a list each of its items."""
-    for name, value in found.items():
-        if not isinstance(value, list):
-            yield f"{on_a_line(name)}: {_text(value)}"
-            continue
-        yield f"{on_a_line(name)}: {len(value)}"
-        for item in value:
-            members = item.items() if isinstance(item, dict) else [("", item)]
-            yield "  " + ", ".join(
-                f"{on_a_line(key)} {_text(each)}".strip() for key, each in members
-            )
+    """Write each count on a line, and then each list with its items below."""
+    lists = {name: value for name, value in found.items() if isinstance(value, list)}
+    for name in sorted(found.keys() - lists.keys() - {"v"}, key=_place):
+        yield f"{on_a_line(name)}: {_text(found[name])}"
+    for name in sorted(lists):
+        yield f"{on_a_line(name)}: {len(lists[name])}"
+        for item in lists[name]:
+            members = item if isinstance(item, dict) else {"": item}
+            names = sorted(members, key=_place)
+            yield "  " + ", ".join(f"{on_a_line(key)} {_text(members[key])}" for key in names)
+
+
+def _place(name: str) -> tuple[int, str]:
+    """Sort names that say what it is before all counts."""
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST), name
 
 
 def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, list):
+        return " ".join(map(_text, value)) or "-"
     return on_a_line("-" if value is None else str(value))

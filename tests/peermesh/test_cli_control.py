@@ -91,7 +91,7 @@ def test_an_endpoint_is_described_for_people_and_programs(mesh) -> None:
     address, endpoint = mesh
     described = run("describe", "--peer", address)
     assert described.returncode == 0, described.stderr
-    assert f"id: {endpoint.node_id()}\n" in described.stdout
+    assert described.stdout.startswith(f"id: {endpoint.node_id()}\nname: -\nversion: ")
     assert "stores: 1\n" in described.stdout
     assert "role master" in described.stdout
     assert "\x1b" not in described.stdout
