@@ -247,5 +247,6 @@ class Attachments:
     def _start(self, runner: StoreRunner) -> None:
         check_open(self._loop)
         runner.guarding = self._guarding(runner.name)
+        runner.home = self._loop
         self._loop.add_store(runner.hears, runner)
         runner.start_task(runner.flush_forever)

@@ -103,6 +103,8 @@ class EndpointLoop:
         self.publication = Publication(
             core, self.peerings, settings.ttl, first_sequence, self._deliver_here, sign
         )
+        self.refresh_rules: Callable[[], None] = lambda: None
+        """Looks whether the roles have changed; of the endpoint, for ports that go by them."""
         self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""

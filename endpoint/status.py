@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from wire.addresses import join_address
-from wire.errors import CredentialsError, ErrorCode
+from wire.errors import CredentialsError, ErrorCode, MeshError
 from wire.identifiers import EndpointId
 from wire.public import public
 
@@ -34,6 +34,10 @@ class StatusCode(StrEnum):
     """The certificate files have changed, and new connections use them."""
     CREDENTIALS_REFUSED = "credentials_refused"
     """The certificate files have changed and cannot be used: the old ones stay in force."""
+    RULES_RELOADED = "rules_reloaded"
+    """Files of roles or accounts have changed, and are in force: what lost its right has ended."""
+    RULES_REFUSED = "rules_refused"
+    """Files of roles or accounts have changed and cannot be used: the old ones stay in force."""
     STORE_MASTER_FOUND = "store_master_found"
     """A clone of this endpoint is in touch with its master, and has its state."""
     STORE_MASTER_LOST = "store_master_lost"
@@ -46,7 +50,8 @@ class StatusCode(StrEnum):
     """A store or log of this endpoint has ended without being closed: its disk failed, or it met
     an error that nothing expects, or its role is taken or not allowed. All others go on."""
     NOT_ALLOWED = "not_allowed"
-    """An endpoint did what its role does not permit, and nothing came of it: told once a second."""
+    """An endpoint, or a client of a port beside this one, did what its role does not permit, and
+    nothing came of it: told once a second."""
     FORGERY_DROPPED = "forgery_dropped"
     """Something came in the name of an endpoint that signs, and was not its own: once a second."""
     CALLBACK_FAILED = "callback_failed"
@@ -90,6 +95,7 @@ _ERRORS: Final = frozenset(
         StatusCode.PEER_UNAVAILABLE,
         StatusCode.CANNOT_REMOVE_PEER,
         StatusCode.CREDENTIALS_REFUSED,
+        StatusCode.RULES_REFUSED,
         StatusCode.STORE_FAILED,
         StatusCode.CALLBACK_FAILED,
     }
@@ -102,3 +108,12 @@ def credentials_event(error: CredentialsError | None) -> StatusEvent:
         reason = "new connections use the changed certificate files"
         return StatusEvent(StatusCode.CREDENTIALS_RELOADED, None, None, ErrorCode.NONE, reason)
     return StatusEvent(StatusCode.CREDENTIALS_REFUSED, None, None, error.code, str(error))
+
+
+def rules_event(error: MeshError | None, where: str) -> StatusEvent:
+    """Tell that changed roles or accounts are in force ``where``, or why they cannot be."""
+    if error is None:
+        reason = f"{where} goes by the changed roles and accounts"
+        return StatusEvent(StatusCode.RULES_RELOADED, None, None, ErrorCode.NONE, reason)
+    reason = f"{where}: {error}"
+    return StatusEvent(StatusCode.RULES_REFUSED, None, None, error.code, reason)

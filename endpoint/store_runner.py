@@ -14,6 +14,7 @@ from endpoint.callbacks import Callbacks
 from endpoint.disk import close_file, describe, log_failure, on_disk
 from endpoint.guarding import Guarding
 from endpoint.outcome import Outcome
+from endpoint.port_access import Home
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
 from endpoint.status import StatusCode, StatusEvent
@@ -237,6 +238,8 @@ class StoreRunner:
         self._use_topics()
         self.open_file: BackendOpener | None = None
         """Makes backends that keep a store in a file; ``None`` is SQLite."""
+        self.home: Home | None = None
+        """The endpoint, for ports that serve this store."""
         self.guarding: Guarding | None = None
         """Who may do what here; ``None`` is everybody everything."""
         self.make_clone: MakeClone | None = None

@@ -29,6 +29,7 @@ from handshake.keyfiles import (
     check_validity,
     load_certificates,
     load_key,
+    stamp_of,
     write_private,
 )
 from handshake.secret import ClusterSecret
@@ -58,7 +59,7 @@ class CredentialFiles:
 
     def stamp(self) -> Stamp:
         """Give what differs when a file was written or replaced."""
-        return tuple(map(_stamp_of, (self.certificate, self.key, self.authority)))
+        return tuple(map(stamp_of, (self.certificate, self.key, self.authority)))
 
     def load(self) -> Credentials:
         """Read the files as they are now; raises ``CredentialsError``."""
@@ -192,14 +193,6 @@ def peer_name(certificate: bytes) -> str | None:
     from cryptography import x509
 
     return certificate_name(x509.load_der_x509_certificate(certificate))
-
-
-def _stamp_of(path: Path) -> tuple[int, ...] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _pem(*certificates: x509.Certificate) -> bytes:

@@ -41,6 +41,15 @@ def read_file(path: str | os.PathLike[str], what: str) -> bytes:
     return data
 
 
+def stamp_of(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
+    """Give what differs when a file was written or replaced; ``None`` if it cannot be found."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def load_roles(source: RolesSource) -> Roles:
     """Read a file of roles, or take roles that are no file; raises ``RolesError``."""
     if isinstance(source, Roles):

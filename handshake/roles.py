@@ -1,4 +1,4 @@
-"""Roles: what an endpoint may do in the mesh, by the name in its certificate (design section 5).
+"""Roles: what a principal may do, by its name (design section 5).
 
 A table of roles and a table of names, read from TOML or given as dicts. Whatever a role does not
 permit is forbidden. Nothing here knows how a name was proven, nor what happens to offenders.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
+from handshake.principals import ANONYMOUS
 from wire.errors import InvalidTopic, RolesError
 from wire.topics import (
     CLONE_SUFFIX,
@@ -36,12 +37,21 @@ ANY: Final = "*"
 """Ends a name or a store that stands for all that begin with what is before it."""
 
 
+PATH_MARK: Final = ":/"
+"""Parts the name of a store from a path of the files in it."""
+
+Names = tuple[str, ...]
+"""A path of a file: the names from the root on, without slashes; the root itself is empty."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A name, or the beginning of one with a star behind it."""
+    """A name, or the beginning of one with a star behind it; of a store, maybe a path in it."""
 
     beginning: str
     is_whole: bool
+    path: Names | None = None
+    """The file or directory that is meant, with all below it; ``None`` for the whole store."""
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
@@ -51,9 +61,27 @@ class Pattern:
             raise RolesError(f"{text!r} is no name: a star stands at the end, or nowhere")
         return cls(beginning, is_whole=beginning == text)
 
+    @classmethod
+    def parse_store(cls, text: str) -> Pattern:
+        """Read a store, or ``STORE:/PATH`` for its files there; raises ``RolesError``."""
+        store, mark, below = text.partition(PATH_MARK)
+        found = cls.parse(store)
+        if not mark:
+            return found
+        path = tuple(name for name in below.split("/") if name)
+        if ANY in below or any(name in (".", "..") for name in path):
+            raise RolesError(f"{text!r}: a path means all that is below it: no star, and no dots")
+        return replace(found, path=path)
+
     def matches(self, name: str) -> bool:
         """Tell whether the name is meant."""
         return name == self.beginning if self.is_whole else name.startswith(self.beginning)
+
+    def covers(self, store: str, path: Names) -> bool:
+        """Tell whether a file of a store is meant; by whole names, so that /ab is not below /a."""
+        if not self.matches(store):
+            return False
+        return self.path is None or path[: len(self.path)] == self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +108,10 @@ class Role:
     subscribe: tuple[str, ...] = ()
     """Topics that it hears begin with one of these."""
     read: tuple[Pattern, ...] = ()
-    """Stores and logs that it may read."""
+    """Stores and logs that it may read; with a path, files of a store, at gateways alone."""
     write: tuple[Pattern, ...] = ()
-    """Stores and logs that it may change. To have a clone it has to read, too."""
+    """Stores and logs that it may change. To have a clone it has to read, too. With a path, files
+    of a store that it may write and delete, at gateways alone."""
     lead: tuple[Pattern, ...] = ()
     """Stores and logs whose master it may be, or become; that includes reading and writing."""
     relay: bool = False
@@ -114,6 +143,14 @@ class Role:
         if _match(self.lead, store):
             return ALL_RIGHTS
         return Rights(_match(self.read, store), _match(self.write, store), lead=False)
+
+    def may_read_file(self, store: str, path: Names) -> bool:
+        """Tell whether it may read, or list, this file or directory of a store."""
+        return any(each.covers(store, path) for each in (*self.read, *self.lead))
+
+    def may_write_file(self, store: str, path: Names) -> bool:
+        """Tell whether it may write, or delete, this file or directory of a store."""
+        return any(each.covers(store, path) for each in (*self.write, *self.lead))
 
     def may_command(self, topic: str) -> bool:
         """Tell whether commands on a reserved topic are taken from it at all.
@@ -188,18 +225,23 @@ class Roles:
             raise RolesError(f"{where}: there is no role {role!r}; there are: {known}")
 
     def role_name(self, name: str | None) -> str | None:
-        """Say which role a certificate's name has; ``None`` if it has none, and is refused."""
-        if name is not None:
-            whole = self.names.get(name) if ANY not in name else None
-            if whole is not None:
-                return whole
-            for pattern, role in self._patterns:
-                if pattern.matches(name):
-                    return role
+        """Say which role a principal's name has; ``None`` if it has none, and is refused.
+
+        No name is ``anonymous``, which has a role only if that is named whole, or by default: what
+        has proven nothing fits no star.
+        """
+        if name is None:
+            return self.names.get(ANONYMOUS, self.default)
+        whole = self.names.get(name) if ANY not in name else None
+        if whole is not None:
+            return whole
+        for pattern, role in self._patterns:
+            if pattern.matches(name):
+                return role
         return self.default
 
     def find(self, name: str | None) -> Role | None:
-        """Give the role of a certificate's name; ``None`` if it has none, and is refused."""
+        """Give the role of a principal's name; ``None`` if it has none, and is refused."""
         role = self.role_name(name)
         return None if role is None else self.roles[role]
 
@@ -252,7 +294,7 @@ def _role(name: str, body: object) -> Role:
         subscribe=_topics(body, "subscribe", where),
         read=_stores(body, "read", where),
         write=_stores(body, "write", where),
-        lead=_stores(body, "lead", where),
+        lead=_led(body, where),
         relay=_flag(body, "relay", where),
         observe=_flag(body, "observe", where),
         operate=_flag(body, "operate", where),
@@ -286,10 +328,17 @@ def _topics(body: Mapping[str, object], key: str, where: str) -> tuple[str, ...]
 
 def _stores(body: Mapping[str, object], key: str, where: str) -> tuple[Pattern, ...]:
     try:
-        return tuple(Pattern.parse(text) for text in _texts(body, key, where))
+        return tuple(Pattern.parse_store(text) for text in _texts(body, key, where))
     except RolesError as error:
         raise RolesError(f"{where}: {key}: {error}") from None
 
 
+def _led(body: Mapping[str, object], where: str) -> tuple[Pattern, ...]:
+    found = _stores(body, "lead", where)
+    if any(each.path is not None for each in found):
+        raise RolesError(f"{where}: lead: a store is led as a whole: leave the path out")
+    return found
+
+
 def _match(patterns: Iterable[Pattern], name: str) -> bool:
-    return any(pattern.matches(name) for pattern in patterns)
+    return any(pattern.path is None and pattern.matches(name) for pattern in patterns)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
 from peermesh.blocking.living import FAILURES
 from peermesh.blocking.store import Store
 from wire.errors import StoreClosed
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def serve_webhdfs(
+def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     store: Store,
     *,
     host: str = "127.0.0.1",
@@ -26,6 +28,8 @@ def serve_webhdfs(
     token: str | None = None,
     credentials: Credentials | None = None,
     allow_plain: bool = False,
+    roles: RolesSource | None = None,
+    accounts: AccountsSource | None = None,
 ) -> Iterator[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
     from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
@@ -46,6 +50,8 @@ def serve_webhdfs(
                 token=token,
                 credentials=credentials,
                 allow_plain=allow_plain,
+                roles=roles,
+                accounts=accounts,
             ) as gateway:
                 found.append(gateway)
                 opened.set()

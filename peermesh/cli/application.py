@@ -16,6 +16,7 @@ from peermesh.cli.wording import told
 from wire.errors import MeshError
 
 MODULES: Final = {
+    "access": "access",
     "broker": "broker",
     "certs": "certs",
     "check": "check",

@@ -48,6 +48,15 @@ def serve() -> None:
     "--token-file", type=INPUT_FILE, metavar="FILE",
     help="The token that clients have to give. Needed beyond the loopback interface without TLS.",
 )  # fmt: skip
+@click.option(
+    "--accounts", type=INPUT_FILE, metavar="FILE",
+    help="Tokens and users that clients may be, of peermesh access. What they may do, the roles of"
+    " --port-roles say, else those of --roles.",
+)  # fmt: skip
+@click.option(
+    "--port-roles", type=INPUT_FILE, metavar="FILE",
+    help="Roles for this port alone, which needs no certificates for them as --roles does.",
+)  # fmt: skip
 @tls_option
 @mesh_options(listens=True, is_optional=True)
 def webhdfs(  # noqa: PLR0913 - one for each option
@@ -55,6 +64,8 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     replicas: int,
     address: Address,
     token_file: Path | None,
+    accounts: Path | None,
+    port_roles: Path | None,
     mesh: Mesh,
     output: Output,
     *,
@@ -71,6 +82,8 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "token": token,
         "credentials": mesh.trust.credentials_at(address[0], tls=tls),
         "allow_plain": mesh.trust.settings().allow_plain,
+        "roles": port_roles,
+        "accounts": accounts,
     }
     server = _Server(mesh, address, access, output)
     run(server.live, name, None if clone else replicas, replicas)

@@ -10,7 +10,9 @@ from wire.public import public
 
 if TYPE_CHECKING:
     from endpoint.store import Store
+    from handshake.accounts import AccountsSource
     from handshake.credentials import Credentials
+    from handshake.keyfiles import RolesSource
     from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway
 
 __all__ = ["GatewayStatistics", "WebHDFSGateway", "serve_webhdfs"]
@@ -21,7 +23,7 @@ __getattr__ = importer(__name__, {"GatewayStatistics": _SERVING, "WebHDFSGateway
 
 
 @public
-def serve_webhdfs(
+def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     store: Store,
     *,
     host: str = "127.0.0.1",
@@ -29,13 +31,16 @@ def serve_webhdfs(
     token: str | None = None,
     credentials: Credentials | None = None,
     allow_plain: bool = False,
+    roles: RolesSource | None = None,
+    accounts: AccountsSource | None = None,
 ) -> AbstractAsyncContextManager[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
 
     On the endpoint with the store's master it is active; on one with a clone it answers as a
     standby NameNode, until that clone is promoted. With ``credentials`` it is ``swebhdfs://``, and
     clients need a certificate of the same authority. Beyond loopback it needs those, or
-    ``allow_plain`` and a ``token``, which clients send as a bearer token. Raises
+    ``allow_plain`` and a ``token``, which clients send as a bearer token, or ``accounts``: a file
+    of tokens and users. ``roles`` say what each of them may do, else those of the endpoint. Raises
     ``InsecureAddress``, ``CredentialsError`` for a token that is too short, ``AddressInUse``, and
     ``ModuleNotFoundError`` without the extra ``http``.
     """
@@ -48,4 +53,6 @@ def serve_webhdfs(
         token=token,
         credentials=credentials,
         allow_plain=allow_plain,
+        roles=roles,
+        accounts=accounts,
     )

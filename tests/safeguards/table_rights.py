@@ -9,7 +9,58 @@ _STORES = ("tests/endpoint/test_store_roles.py", "tests/stores/test_gatekeeping.
 _SIGNING = ("tests/endpoint/test_signing.py",)
 _SEALS = ("tests/handshake/test_signing.py",)
 
+_ACCESS = ("tests/handshake/test_access.py",)
+_GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
+
 RIGHTS = [
+    Safeguard(
+        "each operation of a gateway asks the role",
+        "a guest of the mesh deletes checkpoints",
+        "peermesh/gateways/webhdfs/serving.py",
+        "            self._check(principal, request)\n",
+        "",
+        _GATEWAY,
+    ),
+    Safeguard(
+        "an owner is a proven name",
+        "files belong to root because a URL says so",
+        "peermesh/gateways/webhdfs/access.py",
+        "            return replace(request, user=principal.text)\n",
+        "            return request\n",
+        _GATEWAY,
+    ),
+    Safeguard(
+        "a path is no right to the whole store",
+        "a reader of one directory clones the store",
+        "handshake/roles.py",
+        "    return any(pattern.path is None and pattern.matches(name) for pattern in patterns)\n",
+        "    return any(pattern.matches(name) for pattern in patterns)\n",
+        _ACCESS,
+    ),
+    Safeguard(
+        "a name of a cluster secret proves nothing",
+        "a holder of the secret is whatever name it likes",
+        "handshake/principals.py",
+        "    if name is None or not can_trust_names:\n",
+        "    if name is None:\n",
+        _ACCESS,
+    ),
+    Safeguard(
+        "guesses of one address do not take the turns of others",
+        "a client that guesses passwords locks out those that know theirs",
+        "peermesh/gateways/verifying.py",
+        "        if is_full or self._waiting[address] >= WAITING_OF_ADDRESS_MAX:\n",
+        "        if is_full:\n",
+        _GATEWAY,
+    ),
+    Safeguard(
+        "accounts are their owner's alone",
+        "everybody on the machine tries passwords against the hashes",
+        "handshake/accounts.py",
+        "    if others and not (found.st_uid == 0 and others == stat.S_IRGRP):\n",
+        "    if False:\n",
+        ("tests/handshake/test_accounts.py",),
+    ),
     Safeguard(
         "publishing takes the role to publish",
         "a sensor gives orders",

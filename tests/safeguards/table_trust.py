@@ -75,7 +75,7 @@ TRUST = [
         "plain HTTP beyond loopback needs a token",
         "anybody on the network writes checkpoints",
         "peermesh/gateways/webhdfs/access.py",
-        "        if token is None and protection is Protection.PLAIN and not is_local:\n",
+        "        if is_open and protection is Protection.PLAIN and not is_local:\n",
         "        if False:\n",
         ("tests/peermesh/gateways/webhdfs/test_gateway.py",),
     ),

@@ -21,6 +21,7 @@ SUSPICIOUS = re.compile(r"secret|token|passphrase|password|ticket|credential|(^|
 """Names of what may be a secret."""
 
 HARMLESS_FIELDS = {
+    "tokens": "hashes of tokens",
     "token": "a number or an id that names a request, a commit or a run",
     "key": "the key of an entry of a store or log",
     "keys": "keys of entries",
@@ -47,7 +48,10 @@ RETICENT_TYPES = {"ClusterSecret", "Credentials"}
 FILE_OPTIONS = {"--secret-file", "--token-file", "--key-file", "--certificate-key"}
 """Options that name a file: a secret among the arguments could be read by everybody (``ps``)."""
 
-HARMLESS_OPTIONS = {"--key": "the key of an entry, or the field of an event that is counted"}
+HARMLESS_OPTIONS = {
+    "--key": "the key of an entry, or the field of an event that is counted",
+    "--file": "accounts, of which the file has hashes alone",
+}
 
 
 def classes() -> Iterator[type]:

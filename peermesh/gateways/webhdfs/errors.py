@@ -69,6 +69,19 @@ class NotAuthorized(Refusal):
     status = 401
 
 
+class Forbidden(Refusal):
+    """The principal's role does not permit it."""
+
+    java_class = "org.apache.hadoop.security.AccessControlException"
+
+
+class Busy(Refusal):
+    """Too much is asked at once: the client may try again."""
+
+    java_class = "org.apache.hadoop.ipc.RetriableException"
+    status = 503
+
+
 class StoreFailed(Refusal):
     """The store could not do it: its disk is full, or broken."""
 

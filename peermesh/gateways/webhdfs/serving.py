@@ -5,30 +5,52 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
 import trio
 
 from endpoint import arguments
+from endpoint.port_access import PortAccess
 from endpoint.store import Store
+from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
+from handshake.principals import UNPROVEN, Principal, Proof, certified
+from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival, RestingStream
 from net.bell import Bell
-from net.network import Network
+from net.network import Network, Stream
+from net.tls import TLSStream
 from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
 from peermesh.gateways.limits import CONNECTIONS_MAX, KEEPALIVE_SECONDS
+from peermesh.gateways.verifying import Verifier
 from peermesh.gateways.webhdfs import replies
-from peermesh.gateways.webhdfs.access import TOKEN_PATH, TOKEN_SECONDS, Access
-from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized, Refusal, StoreFailed
+from peermesh.gateways.webhdfs.access import (
+    PORT,
+    TOKEN_PATH,
+    TOKEN_SECONDS,
+    Access,
+    Login,
+    demands,
+    owned,
+)
+from peermesh.gateways.webhdfs.errors import (
+    Busy,
+    Forbidden,
+    InvalidRequest,
+    NotAuthorized,
+    Refusal,
+    StoreFailed,
+)
 from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
 from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.nurseries import open_serving_nursery
 from wire.addresses import join_address
-from wire.errors import PeerNotTrusted, PeerUnavailable
+from wire.errors import LimitExceeded, NotAllowed, PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger("peermesh.gateways.webhdfs")
 
@@ -49,11 +71,35 @@ class GatewayStatistics:
     """So many for each reason, by the name of the Java exception."""
 
 
+@dataclass(slots=True)
+class _Client:
+    """A connection, and what its certificate proves."""
+
+    arrival: Arrival
+    principal: Principal
+
+    @property
+    def address(self) -> str:
+        """Give where it comes from; empty if it is gone already."""
+        return "" if self.arrival.address is None else self.arrival.address[0]
+
+
+@contextmanager
+def _limits_told() -> Iterator[None]:
+    try:
+        yield
+    except LimitExceeded as error:
+        raise Busy(str(error)) from error
+
+
 class WebHDFSGateway:
     """A gateway that serves; see ``peermesh.gateways.serve_webhdfs``."""
 
-    def __init__(self, store: Store, access: Access, network: Network) -> None:
+    def __init__(self, store: Store, access: Access, network: Network, guard: PortAccess) -> None:
         """Serve a store."""
+        self._store = store
+        self._guard = guard
+        self._verifier = Verifier()
         self._access = access
         self._network = network
         self._service = Service(store, _PROCESS)
@@ -92,13 +138,15 @@ class WebHDFSGateway:
         """Accept connections until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._collect)
+            nursery.start_soon(self._guard.refresh_forever)
             nursery.start_soon(self._acceptor.serve, listeners, self._converse, nursery.start_soon)
 
     async def _converse(self, arrival: Arrival) -> None:
         try:
             arrival.keep_alive(KEEPALIVE_SECONDS)
-            stream = RestingStream(await arrival.secure(), arrival)
-            await self._talk(HttpConnection(stream), arrival)
+            secure = await arrival.secure()
+            client = _Client(arrival, self._certified(secure))
+            await self._talk(HttpConnection(RestingStream(secure, arrival)), client)
         except (PeerNotTrusted, PeerUnavailable, OSError, trio.BrokenResourceError) as error:
             self._refusals[type(error).__name__] += 1
             logger.info("a client of the WebHDFS gateway was refused: %s", error)
@@ -106,23 +154,32 @@ class WebHDFSGateway:
             # A mistake of ours in one request is not the end of all others.
             logger.exception("a request to the WebHDFS gateway failed")
 
-    async def _talk(self, connection: HttpConnection, arrival: Arrival) -> None:
+    def _certified(self, secure: Stream) -> Principal:
+        credentials = self._network.credentials
+        if credentials is None or not isinstance(secure, TLSStream):
+            return UNPROVEN
+        return certified(secure.peer_name, can_trust_names=credentials.can_trust_names)
+
+    async def _talk(self, connection: HttpConnection, client: _Client) -> None:
         try:
             while (head := await connection.next_head()) is not None:
-                await self._answer(connection, head, arrival)
+                await self._answer(connection, head, client)
         except Disconnected as reason:
             logger.debug("%s", reason)
         finally:
             await connection.close()
 
-    async def _answer(self, connection: HttpConnection, head: Head, arrival: Arrival) -> None:
+    async def _answer(self, connection: HttpConnection, head: Head, client: _Client) -> None:
         try:
+            self._guard.refresh()
             if head.method == "POST" and head.target == TOKEN_PATH:
-                await self._grant(connection)
+                await self._grant(connection, client)
                 return
-            host = self._access.check(head.headers)
-            arrival.prove()
-            request = parse(head.method, head.target)
+            host = self._access.host(head.headers)
+            principal = await self._identify(head.headers, client, host)
+            request = owned(parse(head.method, head.target), principal)
+            self._check(principal, request)
+            client.arrival.prove()
             self._requests[type(request).__name__] += 1
             await self._service.prepare()
             await self._carry_out(connection, head, request, host)
@@ -135,6 +192,42 @@ class WebHDFSGateway:
             logger.exception("%s %s failed", head.method, head.target)
             text = f"the gateway failed ({type(error).__name__}): its log says why"
             await self._refuse(connection, StoreFailed(text))
+
+    async def _identify(self, headers: dict[str, str], client: _Client, host: str) -> Principal:
+        """Say on whose behalf a request comes; raises ``NotAuthorized`` for a wrong proof."""
+        accounts, login = self._guard.accounts, Login(headers.get("authorization", ""))
+        is_asked = accounts is not None or self._access.has_token
+        principal: Principal | None = None
+        if login.token is not None and is_asked:
+            principal = await self._find_token(login.token, client)
+        elif login.user is not None and accounts is not None:
+            with _limits_told():
+                principal = await self._verifier.user(accounts, *login.user, client.address)
+        elif not is_asked or self._guard.roles is not None:
+            principal = client.principal
+        if principal is None:
+            raise NotAuthorized("this gateway wants a token (Authorization: Bearer), or a password")
+        if principal.proof is Proof.NOTHING:
+            self._access.check_unproven(host)
+        return principal
+
+    async def _find_token(self, text: str, client: _Client) -> Principal | None:
+        principal, accounts = self._access.find_token(text), self._guard.accounts
+        if principal is not None or accounts is None:
+            return principal
+        with _limits_told():
+            return await self._verifier.token(accounts, text, client.address)
+
+    def _check(self, principal: Principal, request: Request) -> None:
+        """Raise ``Forbidden`` for what the principal's role does not permit."""
+        for verb, thing in demands(request, self._store.name()):
+            try:
+                self._guard.access.check(principal, verb, thing)
+            except NotAllowed as error:
+                is_stranger = principal.proof is Proof.NOTHING
+                if is_stranger and (self._guard.accounts is not None or self._access.has_token):
+                    raise NotAuthorized(str(error)) from error
+                raise Forbidden(str(error)) from error
 
     async def _refuse(self, connection: HttpConnection, refusal: Refusal) -> None:
         self._refusals[refusal.java_class.rpartition(".")[2]] += 1
@@ -166,11 +259,13 @@ class WebHDFSGateway:
             case _:
                 await connection.reply(await self._service.answer(request))
 
-    async def _grant(self, connection: HttpConnection) -> None:
+    async def _grant(self, connection: HttpConnection, client: _Client) -> None:
         form = await connection.whole_body(TOKEN_REQUEST_SIZE_MAX)
         if form is None:
             raise InvalidRequest(f"a form of more than {TOKEN_REQUEST_SIZE_MAX} bytes")
-        token = self._access.grant(form)
+        token = self._access.secret_of(form)
+        if await self._find_token(token, client) is None:
+            raise NotAuthorized("client_secret is no token of this gateway")
         # Its reader is another one than that of all other answers, and insists on the type.
         headers = [("Content-Type", "application/json"), ("Cache-Control", "no-store")]
         await connection.reply(Reply(200, replies.access_token(token, TOKEN_SECONDS), headers))
@@ -187,7 +282,7 @@ class WebHDFSGateway:
 
 
 @asynccontextmanager
-async def open_gateway(
+async def open_gateway(  # noqa: PLR0913 - keywords, one for each thing to say
     store: Store,
     *,
     host: str,
@@ -195,6 +290,8 @@ async def open_gateway(
     token: str | None,
     credentials: Credentials | None,
     allow_plain: bool,
+    roles: RolesSource | None = None,
+    accounts: AccountsSource | None = None,
 ) -> AsyncIterator[WebHDFSGateway]:
     """Open what ``peermesh.gateways.serve_webhdfs`` promises."""
     if not isinstance(store, Store):
@@ -208,7 +305,10 @@ async def open_gateway(
         allow_plain=allow_plain,
         stakes="read and write the store",
     )
-    gateway = WebHDFSGateway(store, Access(host, token, network.check(host)), network)
+    guard = PortAccess(PORT, Rules(roles, accounts), store.runner.home)
+    has_accounts = guard.accounts is not None
+    access = Access(host, token, network.check(host), has_accounts=has_accounts)
+    gateway = WebHDFSGateway(store, access, network, guard)
     listeners = await network.listen(host, port)
     gateway.host, gateway.port = listeners[0].socket.getsockname()[:2]
     try:

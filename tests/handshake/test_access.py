@@ -1,0 +1,92 @@
+"""Access control of a port: every verb asks, and each refusal says who, what and to what."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from handshake.access import Access, FileOf, Port, Right
+from handshake.principals import UNPROVEN, Principal, Proof, certified
+from handshake.roles import Roles
+from wire.errors import NotAllowed, RolesError
+
+PORT = Port(
+    "a port", "port.py", (Proof.CERTIFICATE,), "plain",
+    {"ASK": Right.ENTER, "PUB": Right.PUBLISH, "SUB": Right.SUBSCRIBE,
+     "GET": Right.READ, "PUT": Right.WRITE},
+)  # fmt: skip
+NAMES = st.lists(st.sampled_from("ab"), max_size=3).map(tuple)
+TOPICS = st.text("ab/", max_size=4)
+
+
+def roles_of(**role: object) -> Roles:
+    return Roles.of({"names": {"ann": "some"}, "roles": {"some": role}})
+
+
+def access(roles: Roles | None, notes: list[str] | None = None) -> Access:
+    return Access(PORT, lambda: roles, ([] if notes is None else notes).append)
+
+
+ANN = Principal("ann", Proof.TOKEN)
+
+
+@given(NAMES, NAMES, st.sampled_from(["files", "other"]), st.sampled_from(["read", "write"]))
+def test_a_path_means_itself_and_what_is_below_it(given_path, asked, store, key) -> None:
+    roles = roles_of(**{key: [f"files:/{'/'.join(given_path)}"]})
+    fits = store == "files" and asked[: len(given_path)] == given_path
+    for verb, right in (("GET", "read"), ("PUT", "write")):
+        expected = fits and key == right
+        assert access(roles).may(ANN, verb, FileOf(store, asked)) == expected
+    assert not roles.roles["some"].rights("files").read, "a path is no right to the whole store"
+    assert not roles.roles["some"].rights("files").write
+
+
+@given(TOPICS, TOPICS, st.sampled_from(["publish", "subscribe"]))
+def test_topics_are_permitted_by_their_beginnings(prefix, topic, key) -> None:
+    roles = roles_of(**{key: [prefix]})
+    for verb, right in (("PUB", "publish"), ("SUB", "subscribe")):
+        expected = key == right and topic.startswith(prefix)
+        assert access(roles).may(ANN, verb, topic) == expected
+
+
+def test_whoever_leads_a_store_reads_and_writes_its_files() -> None:
+    guard = access(roles_of(lead=["fi*"]))
+    assert guard.may(ANN, "GET", FileOf("files", ("a",)))
+    assert guard.may(ANN, "PUT", FileOf("files", ()))
+    assert not guard.may(ANN, "PUT", FileOf("other", ()))
+
+
+def test_without_a_role_nothing_is_permitted_and_without_roles_everything() -> None:
+    eve = Principal("eve", Proof.TOKEN)
+    for verb, thing in (("ASK", ""), ("PUB", "t"), ("GET", FileOf("files", ()))):
+        assert not access(roles_of()).may(eve, verb, thing)
+        assert access(None).may(eve, verb, thing)
+    assert access(roles_of()).may(ANN, "ASK", "")
+
+
+def test_a_refusal_says_who_what_and_to_what() -> None:
+    notes: list[str] = []
+    guard = access(roles_of(), notes)
+    with pytest.raises(NotAllowed, match=r"'ann' \(role some\) may not PUT 'files:/a/b' at a port"):
+        guard.check(ANN, "PUT", FileOf("files", ("a", "b")))
+    assert (len(notes), guard.refused) == (1, 1)
+
+
+def test_anonymous_is_a_name_and_fits_no_star() -> None:
+    starred = Roles.of({"names": {"a*": "some"}, "roles": {"some": {}}})
+    assert starred.find(None) is None
+    named = Roles.of({"names": {"anonymous": "some"}, "roles": {"some": {}}})
+    assert named.find(UNPROVEN.name) is not None
+
+
+def test_a_name_that_its_holder_has_chosen_proves_nothing() -> None:
+    assert certified("core-1", can_trust_names=False) == UNPROVEN
+    assert certified("core-1", can_trust_names=True).name == "core-1"
+
+
+@pytest.mark.parametrize(
+    "role", [{"lead": ["files:/a"]}, {"read": ["files:/a*"]}, {"write": ["files:/../b"]}]
+)
+def test_what_cannot_be_a_path_is_refused(role) -> None:
+    with pytest.raises(RolesError):
+        roles_of(**role)
