@@ -166,7 +166,9 @@ class Attachments:
             core = Master(
                 self._entity(), loaded, is_durable=durable, replicas=replicas, now_ns=now_ns
             )
-            return self._run(core, name, keeper, CloneOptions())
+            store = self._run(core, name, keeper, CloneOptions())
+            store.runner.tell_exposed(loaded.exposed)
+            return store
 
     def _check(self, name: str, hears: str, speaks: str) -> None:
         where = self._loop.core.find_store(hears)

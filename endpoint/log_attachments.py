@@ -125,6 +125,7 @@ class LogAttachments:
             else:
                 core = Patience().follower(self._entity(), loaded, self._around.now_ns())
             runner = self._run(core, name, keeper, Patience())
+            runner.tell_exposed(loaded.exposed)
         log = self._handle(runner, LocalSource(runner, PATIENCE_SECONDS))
         if isinstance(core, Follower):
             runner.carry_out(core.start())
@@ -160,6 +161,7 @@ class LogAttachments:
             self._check_reader(name, "read")
             core = patience.follower(self._entity(), loaded, self._around.now_ns())
             runner = self._run(core, name, keeper, patience)
+            runner.tell_exposed(loaded.exposed)
         runner.carry_out(core.start())
         return self._handle(runner, LocalSource(runner, seconds))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,7 @@ async def promote(
     master = Master(clone.entity, legacy, is_durable=durable, replicas=replicas, now_ns=now_ns)
     unanswered = clone.unanswered()
     runner.swap(master, keeper)
+    runner.tell_exposed(legacy.exposed)
     runner.carry_out(master.inherit(clone.requests, unanswered))
     runner.settle()
     return Promotion(term_of(legacy.epoch), legacy.revision, assessment.silent_ns / 1e9)
@@ -85,7 +86,7 @@ def _settle_in(keeper: StoreBackend, legacy: Loaded) -> Loaded:
         rows = Rows.of(legacy.columns, list(legacy.columns))
         census = Census.of(legacy.columns)
         keeper.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers, census=census))
-    return Loaded(found.epoch, legacy.revision, legacy.columns, legacy.writers)
+    return replace(legacy, epoch=found.epoch, exposed=found.exposed)
 
 
 def step_down(runner: StoreRunner, deposed: Deposed, make_clone: MakeClone) -> None:

@@ -19,8 +19,9 @@ from endpoint.outbox import OverflowPolicy
 from endpoint.patience import BUSY_POLL_MICROSECONDS, BUSY_POLL_MICROSECONDS_MAX
 from handshake.credentials import MEMBER_NAME, Credentials
 from handshake.keyfiles import RolesSource, load_roles
+from handshake.private_files import check_private
 from handshake.secret import ClusterSecret
-from wire.errors import MeshError, RolesError
+from wire.errors import CredentialsError, MeshError, RolesError
 from wire.limits import (
     FRAME_SIZE_MAX,
     HEADER_SIZE_MAX,
@@ -60,6 +61,9 @@ OTHER_VARIABLES: Final = frozenset(
 
 TRUST: Final = frozenset({"secret", "secret_file", "certificate", "key", "authority"})
 """The settings that say how to get into the mesh."""
+
+SECRETS: Final = frozenset({"secret", "passphrase"})
+"""A file with one of these is its owner's alone."""
 
 _PATHS: Final = TRUST - {"secret"}
 _SECRETS: Final = frozenset({"secret", "passphrase"})
@@ -264,9 +268,14 @@ def _read_file(file: Path | None) -> dict[str, object]:
     if file is None:
         return {}
     try:
-        return dict(tomllib.loads(file.read_text()))
+        found = dict(tomllib.loads(file.read_text()))
+        if found.keys() & SECRETS:
+            check_private(file, "settings")
+        return found
     except OSError as error:
         raise SettingsError(f"cannot read {file}: {error.strerror}; check the path") from error
+    except CredentialsError as error:
+        raise SettingsError(str(error)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} is no TOML: {error}") from error
     except RecursionError:

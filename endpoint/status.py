@@ -49,6 +49,9 @@ class StatusCode(StrEnum):
     STORE_FAILED = "store_failed"
     """A store or log of this endpoint has ended without being closed: its disk failed, or it met
     an error that nothing expects, or its role is taken or not allowed. All others go on."""
+    FILE_EXPOSED = "file_exposed"
+    """Others could read or write a file of a store or log: now its mode keeps them from it, or the
+    reason says why that cannot be."""
     NOT_ALLOWED = "not_allowed"
     """An endpoint, or a client of a port beside this one, did what its role does not permit, and
     nothing came of it: told once a second."""
@@ -100,6 +103,11 @@ _ERRORS: Final = frozenset(
         StatusCode.CALLBACK_FAILED,
     }
 )
+
+
+def exposed_event(name: str, text: str) -> StatusEvent:
+    """Tell that others could read a file of a store or log."""
+    return StatusEvent(StatusCode.FILE_EXPOSED, None, None, ErrorCode.NONE, text, name)
 
 
 def credentials_event(error: CredentialsError | None) -> StatusEvent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Final, Protocol, TypeVar, assert_never, cast
 
@@ -17,7 +17,7 @@ from endpoint.outcome import Outcome
 from endpoint.port_access import Home
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.status import StatusCode, StatusEvent, exposed_event
 from endpoint.surroundings import BackendOpener
 from endpoint.verifying import Verification
 from net import forking
@@ -568,6 +568,11 @@ class StoreRunner:
         self._host.note("store", f"{self.name}: {reason}", where.endpoint)
         text = f"store {self.name}: {reason}"
         self._host.emit(StatusEvent(status, where.endpoint, None, ErrorCode.NONE, text, self.name))
+
+    def tell_exposed(self, exposed: Iterable[str]) -> None:
+        """Tell of files that others could read until they were opened."""
+        for text in exposed:
+            self._host.emit(exposed_event(self.name, text))
 
     # The role.
 

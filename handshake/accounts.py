@@ -16,14 +16,13 @@ import json
 import os
 import re
 import secrets
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from handshake.keyfiles import read_file, write_private
 from handshake.principals import ANONYMOUS, Principal, Proof
+from handshake.private_files import read_secret, write_private
 from wire.errors import CredentialsError
 from wire.key_text import KeyText
 from wire.limits import MIB
@@ -274,9 +273,8 @@ class Accounts:
     def load(cls, path: str | os.PathLike[str]) -> Accounts:
         """Read a file; raises ``CredentialsError``, also for one that others may read."""
         where = os.fspath(path)
-        check_mode(where, "accounts")
         try:
-            return cls.parse(read_file(path, "accounts").decode())
+            return cls.parse(read_secret(path, "accounts").decode())
         except UnicodeDecodeError:
             raise CredentialsError(f"accounts of {where}: they are no text in UTF-8") from None
         except CredentialsError as error:
@@ -310,20 +308,6 @@ def check_account_name(name: str) -> None:
         raise CredentialsError(
             f"{name!r:.60} cannot be the name of an account: it has 1 to {NAME_SIZE_MAX} printable"
             f" characters, no colon, no blanks around it, and is not {ANONYMOUS!r}"
-        )
-
-
-def check_mode(path: str, what: str) -> None:
-    """Raise ``CredentialsError`` unless a file is its owner's alone, or root's and its group's."""
-    try:
-        found = os.stat(path)
-    except OSError as error:
-        raise CredentialsError(f"cannot read the {what} file {path}: {error.strerror}") from error
-    others = stat.S_IMODE(found.st_mode) & 0o077
-    if others and not (found.st_uid == 0 and others == stat.S_IRGRP):
-        raise CredentialsError(
-            f"the {what} file {path} can be read or written by others than its owner:"
-            f" chmod 600 {path}"
         )
 
 

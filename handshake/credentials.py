@@ -30,8 +30,8 @@ from handshake.keyfiles import (
     load_certificates,
     load_key,
     stamp_of,
-    write_private,
 )
+from handshake.private_files import write_private
 from handshake.secret import ClusterSecret
 from wire.errors import CredentialsError
 from wire.public import public

@@ -28,9 +28,8 @@ from handshake.keyfiles import (
     certificates_explained,
     load_certificates,
     load_key,
-    write_new,
-    write_private,
 )
+from handshake.private_files import write_private, write_public
 from wire.errors import CredentialsError
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class Issued:
         paths = directory / f"{stem}.pem", directory / f"{stem}.key"
         try:
             write_private(paths[1], key, replaces=replaces)
-            write_new(paths[0], self.certificate.public_bytes(Encoding.PEM), replaces=replaces)
+            write_public(paths[0], self.certificate.public_bytes(Encoding.PEM), replaces=replaces)
         except OSError as error:
             raise CredentialsError(
                 f"cannot write {os.fspath(error.filename or directory)}: {error.strerror}; name"

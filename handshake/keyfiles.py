@@ -1,4 +1,4 @@
-"""Files that hold credentials: read with a limit, checked at once, written for the owner alone."""
+"""Files that hold credentials: certificates, keys and roles, checked as they are read."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from handshake.certificates import unreadable
+from handshake.private_files import read_file, read_secret
 from handshake.roles import Roles
 from wire.errors import CredentialsError, RolesError
 
@@ -19,26 +19,6 @@ if TYPE_CHECKING:
 
 RolesSource = Roles | Mapping[str, object] | str | os.PathLike[str]
 """Roles as users give them: a TOML file, or the same as dicts."""
-
-FILE_SIZE_MAX: Final = 1024 * 1024
-"""Bytes of a file that we read: a bundle of certificates is smaller by far, a wrong path is not."""
-
-
-def read_file(path: str | os.PathLike[str], what: str) -> bytes:
-    """Read a small file; ``what`` names its content in the error."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(FILE_SIZE_MAX + 1)
-    except OSError as error:
-        raise CredentialsError(
-            f"cannot read the {what} file {os.fspath(path)}: {error.strerror}"
-        ) from error
-    if len(data) > FILE_SIZE_MAX:
-        raise CredentialsError(
-            f"the {what} file {os.fspath(path)} is larger than {FILE_SIZE_MAX} bytes:"
-            " is it the right one?"
-        )
-    return data
 
 
 def stamp_of(path: str | os.PathLike[str]) -> tuple[int, ...] | None:
@@ -60,29 +40,6 @@ def load_roles(source: RolesSource) -> Roles:
         return Roles.parse(read_file(source, "roles").decode())
     except (CredentialsError, UnicodeDecodeError, RolesError) as error:
         raise RolesError(f"roles of {os.fspath(source)}: {error}") from error
-
-
-def write_private(path: str | os.PathLike[str], data: bytes, *, replaces: bool = False) -> None:
-    """Create a file that is its owner's alone from its first moment on."""
-    _write(path, data, 0o600, replaces=replaces)
-
-
-def write_new(path: str | os.PathLike[str], data: bytes, *, replaces: bool = False) -> None:
-    """Create a file that everybody may read; one that is there is left alone, unless told."""
-    _write(path, data, 0o644, replaces=replaces)
-
-
-def _write(path: str | os.PathLike[str], data: bytes, mode: int, *, replaces: bool) -> None:
-    target = f"{os.fspath(path)}.new" if replaces else path
-    if replaces:
-        Path(target).unlink(missing_ok=True)
-    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-        file.write(data)
-        if replaces:
-            file.flush()
-            os.fsync(file.fileno())
-    if replaces:
-        os.replace(target, path)
 
 
 @contextmanager
@@ -115,7 +72,7 @@ def load_key(path: str | os.PathLike[str], passphrase: str | None) -> PrivateKey
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    data = read_file(path, "key")
+    data = read_secret(path, "key")
     where = f"the key file {os.fspath(path)}"
     try:
         return load_pem_private_key(data, None if passphrase is None else passphrase.encode())

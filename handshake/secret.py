@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from handshake.certificates import ClusterAuthority
-from handshake.keyfiles import read_file, write_private
+from handshake.private_files import read_secret, write_private
 from wire.errors import CredentialsError
 from wire.key_text import KeyText
 from wire.public import public
@@ -56,7 +56,7 @@ class ClusterSecret:
     def from_file(cls, path: str | os.PathLike[str]) -> ClusterSecret:
         """Read the text form from a file."""
         try:
-            text = read_file(path, "cluster secret").decode()
+            text = read_secret(path, "cluster secret").decode()
         except UnicodeDecodeError:
             raise CredentialsError(f"the file {os.fspath(path)} holds no cluster secret") from None
         return cls.parse(text)

@@ -20,6 +20,8 @@ class Loaded:
     columns: Columns = field(default_factory=Columns)
     writers: Sequence[WriterRow] = ()
     """Least recently active first."""
+    exposed: Sequence[str] = ()
+    """Files that others could read until now, a sentence for each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import click
 
 from handshake.issuing import AUTHORITY, Description, KeyKind, OwnAuthority, Validity, describe
+from handshake.private_files import make_directory
 from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.command import Option, command
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -80,7 +81,7 @@ def init(directory: Path, name: str, days: int, kind: str, output: Output) -> No
     """
     authority = OwnAuthority.create(name, _from_now(days), KeyKind(kind))
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
     except OSError as error:
         text = f"cannot make {directory}: {error.strerror}; name another directory"
         raise CommandFailed(text) from error

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from handshake.keyfiles import read_file, write_private
+from handshake.private_files import make_directory, read_secret, write_private
 from handshake.ticket import JoinTicket
 from peermesh.cli.addresses import Address, read_peer
 from peermesh.cli.exits import CommandFailed, ExitCode
@@ -75,18 +74,16 @@ def path_of(environment: Mapping[str, str]) -> Path:
 
 
 def load(environment: Mapping[str, str]) -> Contexts:
-    """Read the file; without one there is no context. Raises ``CommandFailed``."""
+    """Read the file; without one there is no context.
+
+    Raises ``CommandFailed``, and ``CredentialsError`` for one that others can read.
+    """
     path = path_of(environment)
-    try:
-        mode = stat.S_IMODE(path.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
+    if not path.exists():
         return Contexts()
-    if mode & 0o077:
-        raise CommandFailed(
-            f"others can read {path}, where a ticket may be", hint=f"chmod 600 {path}"
-        )
+    data = read_secret(path, "context")  # A ticket may be in it.
     try:
-        return _parsed(json.loads(read_file(path, "context")))
+        return _parsed(json.loads(data))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CommandFailed(
             f"{path} is no file of contexts ({type(error).__name__})", hint="repair or remove it"
@@ -96,7 +93,7 @@ def load(environment: Mapping[str, str]) -> Contexts:
 def save(environment: Mapping[str, str], contexts: Contexts) -> None:
     """Write the file anew, for its owner alone: a reader sees all of it, or what was before."""
     path = path_of(environment)
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(path.parent)
     written = {
         name: {"peers": [_peer_text(peer) for peer in each.peers], **each.options}
         for name, each in contexts.all.items()

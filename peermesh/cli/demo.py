@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import click
 import trio
 
+from handshake.private_files import make_directory, open_private
 from peermesh.cli.command import Option, command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import Seconds, Whole
@@ -218,7 +219,7 @@ def _working_directory(wanted: Path | None) -> Iterator[Path]:
 
 def _empty_directory(path: Path) -> Path:
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        make_directory(path)
         if any(path.iterdir()):
             raise CommandFailed(f"{path} is not empty: name a new directory")
     except OSError as error:
@@ -249,7 +250,8 @@ async def _perform(
         verdict = await stage.perform(tally.repeated(what.copies, plan.shift_seconds))
         picture = _picture_path(wishes)
     finally:
-        picture.write_text(draw_run(stage.record), "utf-8")
+        with open_private(picture, "w") as file:
+            file.write(draw_run(stage.record))
     return verdict, picture
 
 
@@ -268,7 +270,7 @@ def _check_picture(path: Path | None) -> None:
     """Raise now what would be a pity at the end."""
     try:
         if path is not None:
-            path.touch()
+            open_private(path, "a").close()
     except OSError as error:
         raise CommandFailed(f"cannot write {path}: {error.strerror}; name another file") from error
 

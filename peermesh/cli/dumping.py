@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from tempfile import TemporaryFile
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 import click
 import trio
 
+from handshake.private_files import open_private
 from peermesh import Store
 from peermesh.cli.arriving import open_clone
 from peermesh.cli.command import command
@@ -30,19 +33,21 @@ PIECE_SIZE: Final = 1 << 20
 WRITE_COUNT: Final = 1_000
 """Entries written before others have their turn: the endpoint lives in the same thread."""
 
+STDOUT: Final = "-"
+
 _NANOSECONDS: Final = 1_000_000_000
 
 
 @command()
 @STORE_NAME
-@click.argument("file", type=click.File("wb"))
+@click.argument("file", type=click.Path(allow_dash=True))
 @mesh_options(listens=False)
-def dump(name: str, file: BinaryIO, mesh: Mesh, output: Output) -> None:
+def dump(name: str, file: str, mesh: Mesh, output: Output) -> None:
     """Write all entries of a store to a FILE ("-" is stdout), as of one moment.
 
-    The end of the file is a checksum. Without it the file cannot be loaded.
+    The end of the file is a checksum. Without it the file cannot be loaded. It has mode 600.
     """
-    if file.name == "<stdout>":
+    if file == STDOUT:
         refuse_terminal("bytes of a dump")
         if output.as_json:
             raise click.UsageError("both the dump and --json go to stdout: name a FILE")
@@ -50,18 +55,25 @@ def dump(name: str, file: BinaryIO, mesh: Mesh, output: Output) -> None:
     output.announce(counted(count, "entry", "entries"), entries=count)
 
 
-async def _dump(mesh: Mesh, name: str, file: BinaryIO) -> int:
+async def _dump(mesh: Mesh, name: str, path: str) -> int:
     async with open_clone(mesh, name) as clone:
         await clone.at_master().exists(None)  # from now on it has all that the master had
         core = clone.runner.core
         revision, columns = core.revision, core.snapshot()
         entries = ((key, entry) for key in columns if (entry := columns.entry(key)) is not None)
-        for number, record in enumerate(dumped(Header(name, revision), entries)):
-            file.write(record)
-            if number % WRITE_COUNT == 0:
-                await trio.lowlevel.checkpoint()
-        file.flush()  # A full disk is to be known before we say that all is there.
+        with _opened(path) as file:
+            for number, record in enumerate(dumped(Header(name, revision), entries)):
+                file.write(record)
+                if number % WRITE_COUNT == 0:
+                    await trio.lowlevel.checkpoint()
+            file.flush()  # A full disk is to be known before we say that all is there.
         return len(columns)
+
+
+def _opened(path: str) -> AbstractContextManager[IO[bytes]]:
+    if path == STDOUT:
+        return nullcontext(sys.stdout.buffer)
+    return open_private(path, "wb")
 
 
 @command()

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import trio
 
-from handshake.keyfiles import read_file
+from handshake.private_files import read_secret
 from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import INPUT_FILE
@@ -91,7 +91,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
 
 def _read_token(path: Path) -> str:
     """Read a token, of which no error repeats anything; raises ``CredentialsError``."""
-    return read_file(path, "token").decode("ascii", "replace").strip()
+    return read_secret(path, "token").decode("ascii", "replace").strip()
 
 
 class _Server:

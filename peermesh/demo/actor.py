@@ -15,6 +15,7 @@ import trio
 
 import peermesh
 from endpoint.shielding import shielded
+from handshake.private_files import open_private
 from peermesh.demo.errors import DemoError
 from peermesh.demo.link import END_SECONDS_MAX, Assignment, Message
 from peermesh.demo.sessions import end_session
@@ -103,7 +104,7 @@ class Actor:
         self._log = assignment.path(f"{self.name}.log")
         stream = trio.lowlevel.FdStream(reading)
         try:
-            with self._log.open("ab") as log:
+            with open_private(self._log, "ab") as log:
                 process = await self._start(assignment, log)
         finally:
             os.close(writing)

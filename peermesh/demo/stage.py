@@ -14,6 +14,7 @@ from typing import Final
 
 import trio
 
+from handshake.private_files import make_directory
 from peermesh.demo.actor import Actor
 from peermesh.demo.errors import DemoError
 from peermesh.demo.kills import Kills
@@ -83,7 +84,7 @@ class Stage:
 
     async def perform(self, recount: Counter[Cell]) -> Verdict:
         """Count, kill, count on, and compare; raises ``DemoError``."""
-        self._play.directory.joinpath("spark").mkdir()
+        make_directory(self._play.directory / "spark")
         below = trio.CancelScope(shield=True)
         async with trio.open_nursery() as nursery:
             copies = (*self._members, self._keeper, self._viewer)

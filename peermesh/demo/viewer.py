@@ -9,10 +9,12 @@ import json
 import sys
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 import trio
 
+from handshake.private_files import write_private
 from peermesh import Backend, Endpoint, Log, Store
 from peermesh.demo.display import Display, choose_display
 from peermesh.demo.events import LOG_NAME
@@ -110,7 +112,8 @@ class Viewer:
             "appended": appended,
             "counts": [[*cell, count] for cell, count in sorted(table.items())],
         }
-        await trio.Path(self._path).write_text(json.dumps(found))
+        text = json.dumps(found).encode()
+        await trio.to_thread.run_sync(partial(write_private, self._path, text, replaces=True))
         self._reports.send("table", lines=sum(table.values()), appended=appended)
 
 

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
+from handshake.private_files import open_private
 from peermesh.demo.errors import RequirementError
 
 TEXT_NAME: Final = "pyspark/sql/functions/builtin.py"
@@ -32,7 +33,10 @@ def find_text() -> Path:
 
 def write_words(text: Path, target: Path) -> None:
     """Write each word of a text as an event, one a line."""
-    with text.open(encoding="utf-8", errors="replace") as source, target.open("w") as events:
+    with (
+        text.open(encoding="utf-8", errors="replace") as source,
+        open_private(target, "w") as events,
+    ):
         for number, line in enumerate(source, start=1):
             for word in _WORD.findall(line):
                 events.write(json.dumps({WORD_KEY: word.lower(), "line": number}) + "\n")

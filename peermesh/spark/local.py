@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, Self
 import pyspark
 from pyspark import SparkConf, SparkContext
 
+from handshake.private_files import make_directory, open_private
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -63,7 +65,8 @@ class LocalSpark:
         and its Python workers are told: one a process.
         """
         logging = directory / "log4j2.properties"
-        logging.write_text(LOGGING)
+        with open_private(logging, "w") as file:
+            file.write(LOGGING)
         options = (
             *JVM_OPTIONS,
             f"-Djava.io.tmpdir={directory}",
@@ -131,7 +134,7 @@ def link_home(directory: Path) -> Path:
             f"{Path(pyspark.__file__).parent} has no jars: a home of links is for PySpark as pip "
             "installs it; let SPARK_HOME name the distribution that this one belongs to"
         )
-    directory.mkdir(exist_ok=True)
+    make_directory(directory)
     for path in Path(pyspark.__file__).parent.iterdir():
         link = directory / path.name
         if path.name != "python" and not link.is_symlink():

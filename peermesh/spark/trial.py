@@ -19,6 +19,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from handshake.private_files import make_directory, open_private
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
@@ -55,10 +57,11 @@ def settings_of(kind: Kind) -> dict[str, str]:
 
 def write_source(directory: Path, texts: Iterable[str]) -> None:
     """Write the files that the job reads, in this order: it goes by their times."""
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     for number, text in enumerate(texts):
         path = directory / f"{number:05}.txt"
-        path.write_text(text, encoding="utf-8")
+        with open_private(path, "w") as file:
+            file.write(text)
         os.utime(path, (1_000_000_000 + number, 1_000_000_000 + number))
 
 
@@ -89,7 +92,7 @@ def start(
 
     for name, value in settings_of(kind).items():
         spark.conf.set(name, value)
-    output.mkdir(parents=True, exist_ok=True)
+    make_directory(output)
     lines = spark.readStream.option("maxFilesPerTrigger", 1).text(source.as_uri())
     words = lines.select(functions.explode(functions.split("value", " ")).alias("word"))
     told = words if kind is Kind.STATELESS else words.groupBy("word").count()

@@ -17,6 +17,7 @@ from endpoint.flight import FlightRecorder
 from endpoint.outcome import Outcome
 from endpoint.shielding import shielded
 from endpoint.surroundings import surroundings
+from handshake.private_files import make_directory
 from peermesh.testing import shapes
 from peermesh.testing.disks import DiskFault
 from peermesh.testing.faults import Direction, LinkFault, Partition, Unsupported
@@ -152,7 +153,7 @@ class Cluster:
         if name in self._nodes:
             raise UnknownShape(f"there is a node {name!r} already")
         directory = self._directory / name
-        directory.mkdir(parents=True, exist_ok=True)
+        make_directory(directory)
         asked = (self._world.address(name), 0)
         host, address = await self._world.start(name, directory, asked, self._settings)
         node = self._nodes[name] = Node(name, host, address, self)

@@ -23,6 +23,7 @@ from typing import Final
 import trio
 
 from endpoint.shielding import shielded
+from handshake.private_files import open_private
 from peermesh.testing.faults import Unsupported
 from peermesh.testing.processes import REAP_SECONDS
 
@@ -189,7 +190,7 @@ def fill_disk(directory: Path) -> Path:
     """Fill the disk of a directory to the last byte; remove the file that is given to make room."""
     ballast = directory / BALLAST
     size = BALLAST_CHUNK_SIZE
-    with ballast.open("ab", buffering=0) as file:
+    with open_private(ballast, "ab", buffering=0) as file:
         while size:
             try:
                 file.write(bytes(size))

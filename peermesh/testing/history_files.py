@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from endpoint.closing import Closing
+from handshake.private_files import open_private
 from peermesh.testing.history import Event, History
 from peermesh.testing.history_lines import from_lines, to_line, to_lines
 
 
 def write_history(history: History, path: Path) -> None:
     """Write a whole history."""
-    with path.open("w", encoding="utf-8") as file:
+    with open_private(path, "w") as file:
         file.writelines(to_lines(history))
 
 
@@ -30,7 +31,7 @@ class GrowingHistory(History, Closing):
 
     def __init__(self, path: Path) -> None:
         """Begin a new file."""
-        self._file = path.open("w", encoding="utf-8")
+        self._file = open_private(path, "w")
         super().__init__()
 
     def record(self, event: Event) -> None:

@@ -367,14 +367,16 @@ def _write_timeline(
     snapshot: Snapshot,
     report: pytest.TestReport,
 ) -> None:
+    from handshake.private_files import make_directory, open_private
     from peermesh.testing.timeline import page
 
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     name = re.sub(r"[^\w.-]+", "-", item.nodeid).strip("-")
     path = directory / f"{name}.html"
     number = 1
     while path.exists() and number < 1_000:
         number += 1
         path = directory / f"{name}-{number}.html"
-    path.write_text(page(snapshot, item.nodeid), "utf-8")
+    with open_private(path, "w") as file:
+        file.write(page(snapshot, item.nodeid))
     report.sections.append(("peermesh timeline", str(path)))

@@ -125,6 +125,7 @@ class SealedLogBackend(SQLiteLogBackend):
             self._producers(),
             Role(facts.get("role", 0)),
             facts.get("known_epoch", 0),
+            self._file.exposed,
         )
 
     def rekey(self, count: int) -> Iterator[int]:

@@ -131,6 +131,7 @@ class SQLiteLogBackend:
             self._read_producers(connection),
             Role(meta.get("role", 0)),
             meta.get("known_epoch", 0),
+            self._file.exposed,
         )
 
     def commit(self, changes: LogChanges) -> None:

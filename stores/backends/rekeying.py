@@ -9,7 +9,6 @@ step when it is complete; interrupted before that, it is what it was.
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -71,7 +70,6 @@ def _encrypt(path: str, copying: Iterator[int]) -> Iterator[int]:
     for end in (SUFFIX, f"{SUFFIX}-wal", f"{SUFFIX}-shm"):  # of a copy that was interrupted
         Path(f"{path}{end}").unlink(missing_ok=True)
     yield from copying
-    shutil.copymode(path, f"{path}{SUFFIX}")
     os.replace(f"{path}{SUFFIX}", path)
     directory = os.open(Path(path).absolute().parent, os.O_RDONLY)
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from os import PathLike, fspath
@@ -16,6 +17,7 @@ from typing import Final, Literal, get_args
 
 import cbor2
 
+from handshake.private_files import make_private_database
 from stores import fields
 from stores.actions import WriterId
 from stores.backends import marks
@@ -134,6 +136,7 @@ class SQLiteBackend:
     # -- steps -----------------------------------------------------------------------------------
 
     def _open(self, epoch_min: int) -> Loaded:
+        exposed = make_private_database(self._path)
         witness = read_witness(self._path)
         self._place = place_of(self._path)
         self._connection = connection = self._connect()
@@ -150,7 +153,7 @@ class SQLiteBackend:
         # A log that was read may be in the system's memory only, if its sync failed once: what is
         # added to it would be lost with it. Written anew into the file, it is durable.
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return loaded
+        return replace(loaded, exposed=exposed)
 
     def _abandon(self) -> None:
         """Let go of a file that could not be loaded, and leave it as it is."""

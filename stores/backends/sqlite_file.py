@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from os import PathLike, fspath
 from typing import Final, Literal, get_args
 
+from handshake.private_files import make_private_database
 from stores.backends.marks import explain_mark
 from wire.errors import BackendFailure
 
@@ -44,6 +45,8 @@ class SQLiteFile:
             raise BackendFailure(f"synchronous={synchronous!r}: it is one of {allowed}")
         self.path = fspath(path)
         self.place = ""
+        self.exposed: tuple[str, ...] = ()
+        """Files that others could read until this one was opened, a sentence for each."""
         self._application_id = application_id
         self._schema = schema
         self._version = version
@@ -53,6 +56,7 @@ class SQLiteFile:
     def open(self) -> None:
         """Open or create the file; raises ``BackendFailure`` if it is another's, or in use."""
         self.place = place_of(self.path)
+        self.exposed = make_private_database(self.path)
         with self.failures_explained():
             self._connection = connection = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import stat
 from collections.abc import Mapping
 from typing import Final
 
-from handshake.keyfiles import read_file, write_private
+from handshake.private_files import read_secret, write_private
 from stores.sealing import KEY_SIZE, StorageKey, StorageKeys, keys_text
 from wire.errors import CredentialsError
 from wire.public import public
@@ -31,18 +30,11 @@ def keys_from_file(path: PathLike) -> StorageKeys:
     """Read a file of keys, the current one first; refuse one that others can read."""
     where = os.fspath(path)
     try:
-        mode = os.stat(path).st_mode
-    except OSError as error:
-        raise CredentialsError(f"cannot read the key file {where}: {error.strerror}") from error
-    if stat.S_IMODE(mode) & 0o077:
-        raise CredentialsError(
-            f"the key file {where} can be read by others than its owner: chmod 600 {where}, and"
-            " make a new key if that may have happened"
-        )
-    try:
-        return StorageKeys.parse(read_file(path, "key").decode())
+        text = read_secret(path, "key").decode()
     except UnicodeDecodeError:
         raise CredentialsError(f"the file {where} holds no keys of stores") from None
+    try:
+        return StorageKeys.parse(text)
     except CredentialsError as error:
         raise CredentialsError(f"{where}: {error}") from None
 

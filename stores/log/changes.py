@@ -48,6 +48,8 @@ class LoadedLog:
     role: Role = Role.KEEPER
     known_epoch: int = 0
     """Of a later keeper, by which the one that kept this was deposed."""
+    exposed: Sequence[str] = ()
+    """Files that others could read until now, a sentence for each."""
 
 
 @dataclass(frozen=True, slots=True)

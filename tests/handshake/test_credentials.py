@@ -22,7 +22,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from handshake.credentials import Credentials, peer_name
 from handshake.issuing import describe
-from handshake.keyfiles import FILE_SIZE_MAX
+from handshake.private_files import FILE_SIZE_MAX
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
@@ -260,6 +260,7 @@ class Authority:
         certificate = _issue(_named(name), key, self.issuer, **options)
         paths = folder / f"{name}.crt", folder / f"{name}.key"
         paths[0].write_bytes(_pem(certificate))
+        paths[1].touch(mode=0o600)
         paths[1].write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, lock))
         return *paths, self.file
 
@@ -409,6 +410,7 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, authority, index):
     bad = files[index] = tmp_path / "bad.pem"
     with pytest.raises(CredentialsError, match=r"cannot read .*bad\.pem: No such file"):
         Credentials.from_files(*files)
+    bad.touch(mode=0o600)
     bad.write_bytes(b"not PEM at all")
     with pytest.raises(CredentialsError, match=r"bad\.pem holds no .* in PEM form"):
         Credentials.from_files(*files)

@@ -385,6 +385,7 @@ def test_a_dump_is_loaded_into_another_store_and_a_damaged_one_into_none(tmp_pat
         assert run("store", "put", "table", '"a"', '{"n": [1, 2]}', *at).returncode == 0
         assert run("store", "put", "table", "7", "8", "--expiry", "3600", *at).returncode == 0
         assert "2 entries" in run("store", "dump", "table", str(path), *at).stderr
+        assert path.stat().st_mode & 0o777 == 0o600
         failed = run("store", "dump", "table", str(tmp_path), *at)
         assert (failed.returncode, failed.stderr.count("\n")) == (ExitCode.FAILED, 1)
         failed = run("store", "dump", "table", "/dev/full", *at)

@@ -66,7 +66,7 @@ def test_a_context_keeps_a_ticket_for_its_owner_and_does_not_show_it(capsys, fil
     assert SECRET.text() not in said
     assert "ticket" in said
     assert SECRET.text() in file.read_text()
-    file.chmod(0o640)
+    file.chmod(0o660)
     assert f"chmod 600 {file}" in told(capsys, "context", "ls", code=1)
 
 

@@ -90,7 +90,7 @@ def test_a_node_encrypts_with_the_key_file_of_its_environment(key_file, tmp_path
         assert "look for" in run("store", "get", "cities", '"vienna"', "--peer", address)
 
 
-@pytest.mark.parametrize("mode", [0o640, 0o604, 0o666])
+@pytest.mark.parametrize("mode", [0o660, 0o604, 0o666])
 def test_a_key_file_that_others_can_read_is_refused(key_file, tmp_path, mode):
     key_file.chmod(mode)
     text = run("store", "rekey", tmp_path / "any", "--key-file", key_file, code=1)

@@ -18,6 +18,7 @@ TOKEN = "a-token-of-some-length"
 
 
 def test_a_store_on_disk_is_served_and_is_still_there_after_a_kill(tmp_path):
+    (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_text(TOKEN + "\n")
     arguments = [
         "--store", f"files:{tmp_path / 'files.db'}", "--http", "127.0.0.1:0", "--json",
@@ -64,6 +65,7 @@ def fail(*arguments: str, code: ExitCode) -> str:
 
 @pytest.mark.parametrize("token", [b"", b"short", b"\xff" * 32, b"with a blank in it\n"])
 def test_a_file_without_a_token_is_one_sentence_without_it(tmp_path, token):
+    (tmp_path / "token").touch(mode=0o600)
     (tmp_path / "token").write_bytes(token)
     said = fail("--token-file", str(tmp_path / "token"), code=ExitCode.FAILED)
     assert "16 characters" in said

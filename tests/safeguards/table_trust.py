@@ -58,9 +58,9 @@ TRUST = [
     Safeguard(
         "keys are for their owner alone",
         "everybody on the machine reads the secret",
-        "handshake/keyfiles.py",
-        "    _write(path, data, 0o600, replaces=replaces)\n",
-        "    _write(path, data, 0o644, replaces=replaces)\n",
+        "handshake/private_files.py",
+        "    _write(path, data, PRIVATE_MODE, replaces=replaces)\n",
+        "    _write(path, data, PUBLIC_MODE, replaces=replaces)\n",
         ("tests/handshake/test_issuing.py",),
     ),
     Safeguard(

@@ -25,6 +25,7 @@ from endpoint.reading import Entry
 from endpoint.shielding import shielded
 from endpoint.store import Store as Table
 from endpoint.watching import Commit
+from handshake.private_files import make_directory
 from peermesh.brokers.qos2.entries import Letter, letter_value
 from peermesh.brokers.qos2.errors import BrokerUnavailable, Refused, TakenOver
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC, TOPICS_MAX
@@ -249,7 +250,7 @@ def _mark(consumer: str, topic: str) -> str:
 async def open_shelf(endpoint: Endpoint, place: Place) -> AsyncIterator[Shelf]:
     """Open what is kept there; raises ``MeshError``."""
     if place.folder is not None:
-        place.folder.mkdir(parents=True, exist_ok=True)
+        make_directory(place.folder)
     if place.is_follower:
         table = await endpoint.attach_clone(place.name)
     elif (file := place.file("cursors")) is None:

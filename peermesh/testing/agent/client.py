@@ -18,6 +18,7 @@ import trio
 from endpoint.endpoint import Endpoint
 from endpoint.flight import FlightRecorder
 from endpoint.shielding import shielded
+from handshake.private_files import open_private
 from peermesh.testing import view
 from peermesh.testing.agent import protocol
 from peermesh.testing.agent.protocol import Call, Cancel, Failure, Inbox, Met, Noted, Reply
@@ -258,7 +259,7 @@ def spawn(
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, **variables, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, "-m", "peermesh.testing.agent"]
-    with theirs, log.open("ab") as words:
+    with theirs, open_private(log, "ab") as words:
         process = subprocess.Popen(
             wrap(*command, str(theirs.fileno()), str(os.getpid()), str(directory)),
             pass_fds=[theirs.fileno()],

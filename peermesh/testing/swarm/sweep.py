@@ -13,6 +13,7 @@ from pathlib import Path
 from time import process_time
 from typing import Any, Final
 
+from handshake.private_files import open_private
 from peermesh.testing.swarm.running import run_seed
 
 CHUNK_SEEDS: Final = 25
@@ -98,7 +99,7 @@ class Progress:
         """Remember a chunk."""
         if self._path is not None:
             line = json.dumps({"first": first, "count": count, "totals": asdict(totals)})
-            with self._path.open("a", encoding="utf-8") as file:
+            with open_private(self._path, "a") as file:
                 file.write(f"{line}\n")
 
 

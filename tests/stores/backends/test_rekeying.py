@@ -127,11 +127,11 @@ def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
         assert connection.execute("SELECT body FROM entries").fetchall() == before
 
 
-def test_a_plain_store_is_encrypted_and_keeps_who_may_read_it(path):
+def test_a_plain_store_is_encrypted_and_its_owner_s_alone(path):
     before = fill(SQLiteBackend(path))
     path.chmod(0o640)
     list(rekey(str(path), NEW, 10))
-    assert path.stat().st_mode & 0o777 == 0o640
+    assert path.stat().st_mode & 0o777 == 0o600
     assert is_same(before, look(SealedSQLiteBackend(path, NEW, name="cities")))
     assert list(path.parent.iterdir()) == [path]
 

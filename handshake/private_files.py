@@ -1,0 +1,205 @@
+"""Files that are their owner's alone: made with mode 600, tightened, and else refused as secrets.
+
+Modes are given to the system as a file is created. The umask is never touched: it belongs to the
+whole process, with all its threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import pwd
+import shlex
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any, Final, Literal
+
+from wire.errors import CredentialsError
+
+logger = logging.getLogger("peermesh.files")
+
+PathLike = str | os.PathLike[str]
+
+PRIVATE_MODE: Final = 0o600
+PUBLIC_MODE: Final = 0o644
+
+DIRECTORY_MODE: Final = 0o700
+"""Of directories with data: names of files tell something, too."""
+
+FILE_SIZE_MAX: Final = 1024 * 1024
+"""Bytes of a file that we read: a bundle of certificates is smaller by far, a wrong path is not."""
+
+OTHERS: Final = 0o077
+"""What the group and all others may do."""
+
+OTHERS_OF_ROOT: Final = 0o037
+"""The same, but for reading by the group: mounted secrets are ``root:group`` with mode 0440."""
+
+DATABASE_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
+"""An SQLite database, and what SQLite puts beside it with the mode of the database."""
+
+
+def read_file(path: PathLike, what: str) -> bytes:
+    """Read a small file that may be public; ``what`` names its content in the error.
+
+    Raises ``CredentialsError`` for a file that cannot be read, and for one of more than
+    ``FILE_SIZE_MAX`` bytes.
+    """
+    return _read(path, what, lambda found: None)
+
+
+def read_secret(path: PathLike, what: str) -> bytes:
+    """Read a small file that no other user may know: a secret, key, token or password.
+
+    Raises ``CredentialsError`` as ``read_file`` does, and for a file that others can read or
+    write, with the command that mends it.
+    """
+    return _read(path, what, lambda found: check_private(path, what, found))
+
+
+def check_private(path: PathLike, what: str, found: os.stat_result | None = None) -> None:
+    """Refuse a file with a secret that others can read or write; raises ``CredentialsError``.
+
+    It belongs to the user of this process and to no other, or to root, whose group may read it.
+    Pipes have to be closed to others; a file without a name, as shells use it for text, is so.
+    """
+    found = os.stat(path) if found is None else found
+    mode, owner = stat.S_IMODE(found.st_mode), found.st_uid
+    is_file = stat.S_ISREG(found.st_mode)
+    if not found.st_nlink or not (is_file or stat.S_ISFIFO(found.st_mode)):
+        return
+    where = _real_name(path)
+    quoted = shlex.quote(where)
+    if is_file and owner not in (0, os.geteuid()):
+        raise CredentialsError(
+            f"the {what} file {where} belongs to another user, {_user(owner)}: chown"
+            f" {_user(os.geteuid())} {quoted} && chmod 600 {quoted}"
+        )
+    if mode & (OTHERS if owner else OTHERS_OF_ROOT):
+        # Without its group, a program that is not root could not read root's file any more.
+        least = "600" if owner == os.geteuid() else "640"
+        raise CredentialsError(
+            f"the {what} file {where} can be read or written by others than its owner: chmod"
+            f" {least} {quoted}, and replace what is in it if that may have happened"
+        )
+
+
+def write_private(path: PathLike, data: bytes, *, replaces: bool = False) -> None:
+    """Create a file that is its owner's alone from its first moment on."""
+    _write(path, data, PRIVATE_MODE, replaces=replaces)
+
+
+def write_public(path: PathLike, data: bytes, *, replaces: bool = False) -> None:
+    """Create a file that all may read; one that is there is left alone, unless told."""
+    _write(path, data, PUBLIC_MODE, replaces=replaces)
+
+
+def open_private(
+    path: PathLike, mode: Literal["w", "wb", "a", "ab"], *, buffering: int = -1
+) -> IO[Any]:
+    """Open a file of data for writing: made with mode 600, or tightened if it is there.
+
+    Text is UTF-8. A device or pipe keeps its mode.
+    """
+
+    def create(name: str, flags: int) -> int:
+        return os.open(name, flags, PRIVATE_MODE)
+
+    encoding = None if "b" in mode else "utf-8"
+    file: IO[Any] = open(path, mode, buffering, encoding, opener=create)  # noqa: SIM115 - given to the caller
+    if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        tighten(path)
+    return file
+
+
+def make_directory(path: PathLike) -> None:
+    """Make a directory that is its owner's alone; one that is there keeps its mode."""
+    Path(path).mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+
+
+def make_private_database(path: str) -> tuple[str, ...]:
+    """Have an SQLite database with mode 600 before SQLite opens it; one in memory has no file.
+
+    SQLite gives ``-wal`` and ``-shm`` the mode of the database. Those that are there are tightened.
+    Gives a sentence for each file that others could read or write until now. What the system does
+    not allow here, SQLite meets too, and explains.
+    """
+    if path in ("", ":memory:"):
+        return ()
+    # Closing any descriptor of a file takes this process' locks off it, and SQLite has its locks
+    # there: so only a file that was not there before is opened.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        os.close(os.open(os.path.realpath(path), flags, PRIVATE_MODE))
+    told = (tighten(f"{path}{suffix}") for suffix in DATABASE_SUFFIXES)
+    return tuple(each for each in told if each is not None)
+
+
+def tighten(path: PathLike) -> str | None:
+    """Take from others what they may do with a file of data, if it is there.
+
+    Gives the sentence that the log was told, if there was something to take.
+    """
+    try:
+        mode = stat.S_IMODE(os.stat(path).st_mode)
+    except OSError:
+        return None
+    if not mode & OTHERS:
+        return None
+    where = os.fspath(path)
+    try:
+        os.chmod(path, mode & ~OTHERS)
+    except OSError as error:
+        text = (
+            f"others can read or write {where}, and its mode cannot be changed ({error.strerror}):"
+            f" chmod 600 {shlex.quote(where)}"
+        )
+    else:
+        text = f"others could read or write {where} (mode {mode:o}): now it has {mode & ~OTHERS:o}"
+    logger.warning("%s", text)
+    return text
+
+
+def _read(path: PathLike, what: str, check: Callable[[os.stat_result], None]) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            check(os.fstat(file.fileno()))
+            data = file.read(FILE_SIZE_MAX + 1)
+    except OSError as error:
+        raise CredentialsError(
+            f"cannot read the {what} file {os.fspath(path)}: {error.strerror}"
+        ) from error
+    if len(data) > FILE_SIZE_MAX:
+        raise CredentialsError(
+            f"the {what} file {os.fspath(path)} is larger than {FILE_SIZE_MAX} bytes:"
+            " is it the right one?"
+        )
+    return data
+
+
+def _write(path: PathLike, data: bytes, mode: int, *, replaces: bool) -> None:
+    target = f"{os.fspath(path)}.new" if replaces else path
+    if replaces:
+        Path(target).unlink(missing_ok=True)
+    with open(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
+        if replaces:
+            file.flush()
+            os.fsync(file.fileno())
+    if replaces:
+        os.replace(target, path)
+
+
+def _real_name(path: PathLike) -> str:
+    """Give the name that a command can use: ``/dev/stdin`` is another file there."""
+    where = os.fspath(path)
+    return os.path.realpath(where) if where.startswith(("/dev/", "/proc/")) else where
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)

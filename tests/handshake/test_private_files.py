@@ -1,0 +1,387 @@
+"""Files with data are made with mode 600; a secret that others can read or write is refused."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import fcntl
+import os
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from endpoint.settings import Settings, SettingsError
+from endpoint.status import StatusCode
+from handshake.credentials import Credentials
+from handshake.issuing import AUTHORITY, OwnAuthority
+from handshake.private_files import (
+    DATABASE_SUFFIXES,
+    check_private,
+    make_directory,
+    make_private_database,
+    open_private,
+    read_file,
+    read_secret,
+)
+from handshake.secret import ClusterSecret
+from peermesh import Backend, Endpoint
+from peermesh.cli.context_file import Contexts, load, save
+from peermesh.cli.serve import _read_token
+from stores.backends.log_sqlite import SQLiteLogBackend
+from stores.backends.sqlite import SQLiteBackend
+from stores.backends.store_keys import keys_from_file, write_new_key
+from wire.errors import CredentialsError
+
+ROOT = Path(__file__).parent.parent.parent
+
+ANOTHER = 4_321
+"""A user that no system has."""
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to others")
+
+
+def mode_of(path) -> int:
+    return os.stat(path).st_mode & 0o777
+
+
+@pytest.fixture
+def loose():
+    """The usual umask, under which files are readable for all; of this process alone."""
+    before = os.umask(0o022)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def secret(tmp_path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(ClusterSecret.generate().text())
+    path.chmod(0o600)
+    return path
+
+
+# Secrets.
+
+
+@pytest.mark.parametrize("mode", [0o400, 0o600, 0o700])
+def test_a_secret_that_is_its_owner_s_alone_is_read(secret, mode):
+    secret.chmod(mode)
+    assert ClusterSecret.from_file(secret)
+
+
+@pytest.mark.parametrize("mode", [0o604, 0o602, 0o620, 0o660, 0o601, 0o666, 0o644])
+def test_a_secret_that_others_can_read_or_write_is_refused_with_what_mends_it(secret, mode):
+    secret.chmod(mode)
+    with pytest.raises(CredentialsError) as refused:
+        ClusterSecret.from_file(secret)
+    command = f"chmod 600 {secret}"
+    assert command in str(refused.value)
+    subprocess.run(command, shell=True, check=True)
+    assert ClusterSecret.from_file(secret)
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o440, 0o640])
+def test_a_mounted_secret_of_root_and_a_group_is_read(secret, mode):
+    os.chown(secret, 0, ANOTHER)
+    secret.chmod(mode)
+    assert ClusterSecret.from_file(secret)
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o600, 0o640])
+def test_a_secret_of_another_user_is_refused_with_what_mends_it(secret, mode):
+    os.chown(secret, ANOTHER, ANOTHER)
+    secret.chmod(mode)
+    with pytest.raises(CredentialsError, match=f"another user, {ANOTHER}") as refused:
+        ClusterSecret.from_file(secret)
+    command = str(refused.value).rpartition(f"{ANOTHER}: ")[2]
+    assert command == f"chown root {secret} && chmod 600 {secret}"
+    subprocess.run(command, shell=True, check=True)
+    assert ClusterSecret.from_file(secret)
+
+
+@needs_root
+def test_who_is_not_root_reads_a_mounted_secret_and_no_other_user_s(secret):
+    """In a process of another user, with the group of the file."""
+    answers = []
+    for owner, mode in ((0, 0o440), (0, 0o644), (ANOTHER, 0o600), (ANOTHER, 0o640), (99, 0o644)):
+        os.chown(secret, owner, ANOTHER)
+        secret.chmod(mode)
+        found = secret.stat()
+        child = os.fork()
+        if child == 0:
+            os.setgid(ANOTHER)
+            os.setuid(ANOTHER)
+            try:
+                check_private(secret, "cluster secret", found)
+            except CredentialsError as error:
+                os._exit(3 if "chmod 640" in str(error) else 2 if "chown" in str(error) else 1)
+            except BaseException:
+                os._exit(9)
+            os._exit(0)
+        answers.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    assert answers == [0, 3, 0, 1, 2]
+
+
+def test_the_command_that_mends_it_can_be_pasted(tmp_path):
+    path = tmp_path / "a name; with $signs"
+    path.write_text("x")
+    path.chmod(0o644)
+    with pytest.raises(CredentialsError) as refused:
+        read_secret(path, "token")
+    assert f"chmod 600 '{path}'" in str(refused.value)
+
+
+def test_a_pipe_gives_a_secret_as_a_shell_does_it():
+    text = ClusterSecret.generate().text()
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())
+    os.close(writing)
+    assert ClusterSecret.from_file(f"/dev/fd/{reading}").text() == text
+    os.close(reading)
+
+
+def test_stdin_of_a_process_gives_a_secret(secret):
+    program = (
+        "from handshake.secret import ClusterSecret\n"
+        "print(ClusterSecret.from_file('/dev/stdin').fingerprint())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=secret.read_text(), text=True,
+        cwd=ROOT, capture_output=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.strip() == ClusterSecret.from_file(secret).fingerprint()
+
+
+def test_a_named_pipe_that_others_can_open_is_refused(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path, 0o600)
+    check_private(path, "token")
+    path.chmod(0o644)
+    with pytest.raises(CredentialsError, match="chmod 600"):
+        check_private(path, "token")
+
+
+def test_a_file_without_a_name_is_read_whatever_its_mode():
+    file = os.memfd_create("secret")
+    os.write(file, b"x")
+    assert os.fstat(file).st_mode & 0o077
+    assert read_secret(f"/dev/fd/{file}", "token") == b"x"
+    os.close(file)
+
+
+def _authority(folder):
+    now = datetime.now(UTC)
+    valid = (now - timedelta(hours=1), now + timedelta(days=1))
+    authority = OwnAuthority.create("mine", valid)
+    authority.own.save(folder, AUTHORITY)
+    authority.issue("node", valid).save(folder, "node")
+
+
+def _key_of_an_authority(folder):
+    _authority(folder)
+    return folder / "authority.key", lambda: OwnAuthority.load(folder)
+
+
+def _key_of_a_certificate(folder):
+    _authority(folder)
+    return folder / "node.key", lambda: Credentials.from_files(
+        folder / "node.pem", folder / "node.key", folder / "authority.pem"
+    )
+
+
+def _key_of_stores(folder):
+    write_new_key(folder / "keys")
+    return folder / "keys", lambda: keys_from_file(folder / "keys")
+
+
+def _token(folder):
+    (folder / "token").write_text("t")
+    (folder / "token").chmod(0o600)
+    return folder / "token", lambda: _read_token(folder / "token")
+
+
+def _contexts(folder):
+    environment = {"PEERMESH_CONFIG_DIR": str(folder)}
+    save(environment, Contexts())
+    return folder / "contexts.json", lambda: load(environment)
+
+
+def _settings(folder):
+    path = folder / "settings.toml"
+    path.write_text(f'secret = "{ClusterSecret.generate().text()}"')
+    path.chmod(0o600)
+    return path, lambda: Settings.load({}, {}, path)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        _key_of_an_authority, _key_of_a_certificate, _key_of_stores, _token, _contexts, _settings,
+    ],
+)  # fmt: skip
+def test_every_file_with_a_secret_is_held_to_the_same_rule(make, tmp_path):
+    path, read = make(tmp_path)
+    read()
+    path.chmod(0o644)
+    with pytest.raises((CredentialsError, SettingsError), match=f"chmod 600 {path}"):
+        read()
+
+
+def test_settings_without_a_secret_and_public_files_may_be_read_by_all(tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("ttl = 5")
+    path.chmod(0o644)
+    assert Settings.load({}, {}, path).ttl == 5
+    assert read_file(path, "roles") == b"ttl = 5"
+
+
+# Data.
+
+
+def _store(path):
+    backend = SQLiteBackend(path)
+    backend.load(1)
+    return backend
+
+
+def _log(path):
+    backend = SQLiteLogBackend(path)
+    backend.load_keeper(1, 1)
+    return backend
+
+
+@pytest.mark.parametrize("make", [_store, _log])
+def test_a_database_and_what_sqlite_puts_beside_it_are_the_owner_s_alone(
+    loose, tmp_path, make, caplog
+):
+    with closing(make(tmp_path / "a.db")):
+        found = {path.name: mode_of(path) for path in tmp_path.iterdir()}
+    assert found.keys() >= {"a.db", "a.db-wal"}
+    assert set(found.values()) == {0o600}
+    assert not caplog.text  # it was so from its first moment on, and not tightened later
+
+
+def test_what_is_there_is_tightened_with_a_warning(loose, tmp_path, caplog):
+    names = [tmp_path / f"a.db{suffix}" for suffix in DATABASE_SUFFIXES]
+    for name in names:
+        name.touch()
+    told = make_private_database(str(names[0]))
+    assert [mode_of(name) for name in names] == [0o600] * 4
+    assert len(told) == 4
+    assert "a.db (mode 644): now it has 600" in caplog.text
+    assert make_private_database(str(names[0])) == ()
+
+
+async def test_an_endpoint_tells_of_a_file_that_others_could_read(loose, tmp_path):
+    store, log = tmp_path / "store.db", tmp_path / "log.db"
+    for path, make in ((store, _store), (log, _log)):
+        make(path).close()
+        path.chmod(0o644)
+    async with Endpoint() as endpoint:
+        with endpoint.subscribe_status() as status:
+            async with endpoint.attach_master("s", Backend.SQLite, path=store):
+                event = await status.get()
+                assert (event.status, event.store) == (StatusCode.FILE_EXPOSED, "s")
+            async with endpoint.attach_log("l", backend=Backend.SQLite, path=log):
+                event = await status.get()
+                assert (event.status, event.store) == (StatusCode.FILE_EXPOSED, "l")
+    assert mode_of(store) == mode_of(log) == 0o600
+
+
+def test_looking_at_a_database_keeps_the_locks_that_this_process_has_on_it(tmp_path):
+    """To close any descriptor of a file takes all of a process' locks off it."""
+    path = tmp_path / "a.db"
+    path.touch(0o644)
+    with path.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        make_private_database(str(path))
+        program = (
+            "import fcntl, sys\n"
+            "with open(sys.argv[1], 'r+b') as file:\n"
+            "    fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)"
+        )
+        done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True)
+    assert b"BlockingIOError" in done.stderr
+
+
+def test_a_database_in_memory_makes_no_file(tmp_path):
+    with contextlib.chdir(tmp_path):
+        assert make_private_database(":memory:") == ()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_to_where_nothing_is_makes_a_private_file(loose, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "data.db")
+    make_private_database(str(link))
+    assert mode_of(tmp_path / "data.db") == 0o600
+
+
+@pytest.mark.parametrize("mode", ["w", "a", "wb", "ab"])
+def test_files_of_data_are_the_owner_s_alone_and_tightened(loose, tmp_path, mode, caplog):
+    path = tmp_path / "file"
+    open_private(path, mode).close()
+    assert mode_of(path) == 0o600
+    path.chmod(0o664)
+    open_private(path, mode).close()
+    assert mode_of(path) == 0o600
+    assert "mode 664" in caplog.text
+
+
+def test_a_device_keeps_its_mode():
+    before = mode_of(os.devnull)
+    open_private(os.devnull, "w").close()
+    assert mode_of(os.devnull) == before
+
+
+def test_directories_are_the_owner_s_alone_and_those_that_are_there_stay(loose, tmp_path):
+    make_directory(tmp_path / "new")
+    assert mode_of(tmp_path / "new") == 0o700
+    (tmp_path / "open").mkdir()
+    make_directory(tmp_path / "open")
+    assert mode_of(tmp_path / "open") == 0o755
+
+
+# Nothing writes past these functions.
+
+PRODUCT = ("wire", "channels", "handshake", "stores", "endpoint", "peermesh", "net")
+
+WRITERS = frozenset({"write_text", "mkdir", "makedirs", "umask"})
+
+ALLOWED = {
+    "handshake/private_files.py": "is where it is done",
+    "peermesh/cli/helping.py": "click's write_text() writes help",
+    "peermesh/cli/command.py": "click's write_text() writes help",
+    "peermesh/testing/swarm/page.py": "renews a page of the documents",
+}
+
+
+def _writes(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(attr="open") | ast.Name(id="open"):
+            words = [each.value for each in ast.walk(call) if isinstance(each, ast.Constant)]
+            return any(
+                isinstance(word, str) and word[:1] in "wax" and len(word) in (1, 2)
+                for word in words
+            )
+        case ast.Attribute(attr="touch"):
+            return not call.args  # a core's ledger has a touch(), of a writer
+        case ast.Attribute(attr=name):
+            return name in WRITERS
+    return False
+
+
+def test_nothing_makes_files_past_these_functions():
+    found = set()
+    for package in PRODUCT:
+        for path in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Call) and _writes(node):
+                    found.add(str(path.relative_to(ROOT)))
+    assert found == set(ALLOWED)
