@@ -51,11 +51,11 @@ _UNAVAILABLE: Final = (
 _INCOMPATIBLE: Final = (ErrorCode.PEER_INCOMPATIBLE, ErrorCode.WRONG_MAGIC_NUMBER)
 
 
-def _causes(error: BaseException) -> str:
+def causes(error: BaseException) -> str:
     """Say what the system said; an attempt at several addresses has a cause for each of them."""
     cause = error.__cause__
     if isinstance(cause, BaseExceptionGroup):
-        return ", ".join(dict.fromkeys(map(_causes, cause.exceptions)))
+        return ", ".join(dict.fromkeys(map(causes, cause.exceptions)))
     if isinstance(cause, OSError):
         error = cause
     number = error.errno if isinstance(error, OSError) else None
@@ -187,7 +187,7 @@ class Dialer:
         return self._last
 
     def _unavailable(self, error: BaseException) -> PeerUnavailable:
-        detail = _causes(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
+        detail = causes(error) or f"no answer within {CONNECT_TIMEOUT_SECONDS:g} s"
         where = join_address(*self.address)
         if is_out_of_files(error):
             return PeerUnavailable(f"cannot dial {where} ({detail}): {NO_FILES}")

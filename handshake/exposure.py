@@ -34,7 +34,8 @@ def decide_protection(
     raise InsecureAddress(
         f"plain TCP at {host or 'all interfaces'} would let anybody on the network {stakes}: give"
         " credentials (Endpoint(secret=...), credentials=Credentials.from_secret(...) or from_files"
-        "(...); commands take --secret-file, --certificate or PEERMESH_SECRET), use 127.0.0.1, or"
+        "(...); commands take --secret-file, --certificate,"
+        " PEERMESH_SECRET_FILE or PEERMESH_SECRET), use 127.0.0.1, or"
         " say allow_plain=True (--allow-plain) if you trust everything on that network"
     )
 

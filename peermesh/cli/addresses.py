@@ -10,7 +10,7 @@ import click
 
 from handshake.ticket import JoinTicket, is_ticket
 from peermesh.cli.output import note
-from wire.addresses import read_port, split_address
+from wire.addresses import PORT_MAX, read_port, split_address
 from wire.errors import CredentialsError
 
 Address = tuple[str, int]
@@ -20,6 +20,9 @@ PORT_DEFAULT: Final = 9999
 
 LOOPBACK: Final = "127.0.0.1"
 """The host where only a port is named: what others can reach has to be asked for."""
+
+TEXT_SHOWN_MAX: Final = 80
+"""Characters of what is no address that an error repeats: more than the longest one typed."""
 
 TICKET_WARNING: Final = (
     "Others on this machine can see a ticket on a command line (ps): where that matters, use"
@@ -45,6 +48,15 @@ def read_address(text: str, port: int | None = PORT_DEFAULT) -> Address | None:
     if number is None or not (_is_ipv6(host) or _is_name(host)):
         return None
     return host, number
+
+
+def why_no_address(text: str) -> str:
+    """Say what is wrong with what ``read_address`` cannot read, and what to write."""
+    shown = text if len(text) <= TEXT_SHOWN_MAX else f"{text[:TEXT_SHOWN_MAX]}…"
+    digits = text.rpartition(":")[2]
+    if digits.isascii() and digits.isdigit() and read_port(digits) is None:
+        return f"{shown!r} is no address: ports go up to {PORT_MAX}"
+    return f"{shown!r} is no address: write HOST:PORT, as in 127.0.0.1:9999"
 
 
 def _is_ipv6(text: str) -> bool:
@@ -77,7 +89,7 @@ class AddressType(click.ParamType[Address]):
             return value
         address = read_address(str(value), self._port)
         if address is None:
-            self.fail(f"{value!r} is no address: write HOST:PORT, as in 127.0.0.1:9999", param, ctx)
+            self.fail(why_no_address(str(value)), param, ctx)
         return address
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module, metadata
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from endpoint.status import StatusCode
+from peermesh.cli.command import Group, output_of
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
 from peermesh.cli.running import Stopped
 from peermesh.cli.wording import told
@@ -65,8 +70,42 @@ def _version() -> str:
         return "(not installed)"
 
 
-class Commands(click.Group):
+def _tell_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click hands it over
+    if value and not ctx.resilient_parsing:
+        output_of(ctx).tell(f"peermesh, version {_version()}", version=_version())
+        ctx.exit()
+
+
+@contextmanager
+def _ending_as_its_reader() -> Iterator[None]:
+    """End as by SIGPIPE, which Python ignores, when nothing reads stdout any more, as in ``head``.
+
+    click would make that a failure without a word.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 1)  # What is still in a buffer would fail again when Python ends.
+        os.close(nowhere)
+        raise Stopped(signal.SIGPIPE) from None
+
+
+class Commands(Group):
     """Imports a command when it is asked for: who wants one of them need not wait for all."""
+
+    def make_context(self, *arguments: Any, **settings: Any) -> click.Context:  # noqa: ANN401 - click's own types
+        """Read the arguments, and write what is asked for before there is a command."""
+        with _ending_as_its_reader():
+            return super().make_context(*arguments, **settings)
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own types
+        """Run a command to its end, its output included."""
+        with _ending_as_its_reader():
+            found = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return found
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name all of them."""
@@ -88,7 +127,10 @@ class Commands(click.Group):
     help=GROUP_HELP,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-@click.version_option(_version())
+@click.option(
+    "--version", is_flag=True, expose_value=False, callback=_tell_version,
+    help="Write the version, and exit.",
+)  # fmt: skip
 def application() -> None:
     """Gather the commands."""
 

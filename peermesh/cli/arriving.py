@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
 import click
 import trio
 
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.status import StatusCode
 from endpoint.stream import StatusSubscriber
 from peermesh import Endpoint, Store
 from peermesh.cli.addresses import Address
@@ -63,10 +63,8 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
     It ends at once when all of them refuse, unless ``--wait`` says to wait. One peer is enough: of
     the others it is told that they are not there, and they are tried on.
     """
-    for host, port in mesh.listen:
-        click.echo(
-            f"listening on {join_address(host, await endpoint.listen(host, port))}", err=True
-        )
+    for address in await listen(endpoint, mesh):
+        click.echo(f"listening on {join_address(*address)}", err=True)
     if mesh.peers:
         await _Arrival(endpoint, mesh).complete()
 
@@ -97,7 +95,7 @@ class _Arrival:
         with self._endpoint.subscribe_status() as status, trio.move_on_after(self._mesh.wait):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._hear, status, nursery.cancel_scope)
-                nursery.start_soon(self._tell)
+                nursery.start_soon(_tell, self._pending)
                 async with trio.open_nursery() as attempts:
                     for address in list(self._waiting):
                         attempts.start_soon(self._peer, address, nursery.cancel_scope)
@@ -148,25 +146,53 @@ class _Arrival:
             if event.status is StatusCode.PEER_UNAVAILABLE and address in self._waiting:
                 assert address is not None
                 self._waiting[address] = event.reason
-                if _is_hopeless(event):
+                if is_hopeless(event.code, event.reason):
                     self._hopeless.add(address)
                 if self._is_hopeless():
                     scope.cancel()
 
-    async def _tell(self) -> None:
-        while True:
-            await trio.sleep(TELL_SECONDS)
-            for address, reason in self._waiting.items():
-                where = join_address(*address)
-                note(f"still trying {where}: {_in_short(reason)}; Ctrl-C ends it")
+    def _pending(self) -> Iterator[str]:
+        for address, reason in self._waiting.items():
+            yield f"{join_address(*address)}: {_in_short(reason)}"
+
+
+@asynccontextmanager
+async def telling(pending: Callable[[], Iterable[str]]) -> AsyncIterator[None]:
+    """Write what the block waits for, every ``TELL_SECONDS``."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_tell, pending)
+        yield
+        nursery.cancel_scope.cancel()
+
+
+async def _tell(pending: Callable[[], Iterable[str]]) -> None:
+    while True:
+        await trio.sleep(TELL_SECONDS)
+        for each in pending():
+            note(f"still trying {each}; Ctrl-C ends it")
 
 
 async def stay_joined(
     endpoint: Endpoint, mesh: Mesh, nursery: trio.Nursery, tell: Callable[..., None]
 ) -> None:
     """Listen, and peer for as long as the nursery is open, however late the others come."""
-    for host, port in mesh.listen:
-        bound = await endpoint.listen(host, port)
+    stay_peered(endpoint, mesh, nursery, tell, await listen(endpoint, mesh))
+
+
+async def listen(endpoint: Endpoint, mesh: Mesh) -> list[Address]:
+    """Listen wherever ``--listen`` says; gives the addresses, with the ports that came of it."""
+    return [(host, await endpoint.listen(host, port)) for host, port in mesh.listen]
+
+
+def stay_peered(
+    endpoint: Endpoint,
+    mesh: Mesh,
+    nursery: trio.Nursery,
+    tell: Callable[..., None],
+    listening: list[Address],
+) -> None:
+    """Tell where the endpoint listens, and peer for as long as the nursery is open."""
+    for host, bound in listening:
         text = f"listening on {join_address(host, bound)}"
         tell(text, event="listening", host=host, port=bound)
     if mesh.peers:
@@ -184,9 +210,10 @@ async def _tell_first_failures(status: StatusSubscriber, waiting: set[Address]) 
                 note(f"still trying {where}: {_in_short(event.reason)}; Ctrl-C ends it")
 
 
-def _is_hopeless(event: StatusEvent) -> bool:
-    reason = event.reason.lower()
-    return event.code in _HOPELESS_CODES or any(words in reason for words in _HOPELESS)
+def is_hopeless(code: ErrorCode | None, reason: str) -> bool:
+    """Tell whether the next second will not change why an address cannot be reached."""
+    reason = reason.lower()
+    return code in _HOPELESS_CODES or any(words in reason for words in _HOPELESS)
 
 
 def _in_short(reason: str) -> str:
@@ -237,8 +264,9 @@ _MAKERS: Final = {
 
 async def _expect(what: str, name: str, known: Callable[[], tuple[str, ...]], mesh: Mesh) -> None:
     with trio.move_on_after(NEWS_SECONDS if mesh.waits is None else mesh.waits):
-        while name not in known():  # noqa: ASYNC110 - no event tells of a store
-            await trio.sleep(NEWS_LOOK_SECONDS)
+        async with telling(lambda: [f"{what} {on_a_line(name)}: the mesh has none yet"]):
+            while name not in known():  # noqa: ASYNC110 - no event tells of a store
+                await trio.sleep(NEWS_LOOK_SECONDS)
         return
     names = known()
     shown = ", ".join(map(on_a_line, names[:NAMES_SHOWN_MAX])) or "none"
@@ -253,7 +281,8 @@ async def _expect(what: str, name: str, known: Callable[[], tuple[str, ...]], me
 
 
 async def _meet_master(store: StoreHandle, mesh: Mesh) -> None:
-    idle = await store.await_idle(timeout=mesh.wait)
+    async with telling(lambda: [f"store {on_a_line(store.name())}: its master is silent"]):
+        idle = await store.await_idle(timeout=mesh.wait)
     if not idle:
         raise CommandFailed(
             f"{idle}: does an endpoint of this mesh have its master?", ExitCode.TIMEOUT

@@ -14,7 +14,7 @@ from peermesh.brokers.modules import Failure, Layout, LayoutError, ModuleBroker
 from peermesh.brokers.modules.deployment import Deployment
 from peermesh.brokers.modules.layout import Changes
 from peermesh.cli.arguments import INPUT_FILE
-from peermesh.cli.command import Command
+from peermesh.cli.command import Command, group
 from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -31,7 +31,7 @@ FIRST_WAIT_SECONDS: Final = 2.0
 """After so long the modules begin, with or without peers, which are tried on."""
 
 
-@click.group()
+@group()
 def broker() -> None:
     """Run a broker: a bus of modules, channels for topics, or durable topics over lines."""
 

@@ -13,7 +13,7 @@ import click
 from handshake.issuing import AUTHORITY, Description, KeyKind, OwnAuthority, Validity, describe
 from handshake.private_files import make_directory
 from peermesh.cli.arguments import INPUT_FILE
-from peermesh.cli.command import Option, command
+from peermesh.cli.command import Option, command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.output import Output
 
@@ -54,7 +54,7 @@ def _from_now(days: int) -> Validity:
     return now - CLOCKS_DIFFER, now + timedelta(days=days)
 
 
-@click.group()
+@group()
 def certs() -> None:
     """Be the authority of a mesh: issue certificates whose names its endpoints can believe.
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import copy
+import difflib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import click
 
 from peermesh.cli.output import Output
+from peermesh.cli.values import on_a_line
 
 JSON_HELP: Final = "Write JSON: one object, or one on each line."
 CONNECTION_HELP: Final = "--peer, --context, … (see: peermesh help connection)"
 
 Decorate = Callable[[Callable[..., object]], "Command"]
+DecorateGroup = Callable[[Callable[..., object]], "Group"]
+
+_AS_JSON: Final = "peermesh.as_json"
+"""In the ``meta`` of contexts: ``--json`` was given before the name of the command."""
 
 
 class Option(click.Option):
@@ -74,7 +80,8 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own types
         """Run it."""
-        ctx.params["output"] = Output(as_json=ctx.params.pop("as_json"))
+        _keep_as_json(ctx, None, ctx.params.pop("as_json"))
+        ctx.params["output"] = output_of(ctx)
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -83,6 +90,59 @@ class Command(click.Command):
         if not self.shows_connection and any(isinstance(o, ConnectionOption) for o in self.params):
             formatter.write_paragraph()
             formatter.write_text(f"Connection options: {CONNECTION_HELP}")
+
+
+def _keep_as_json(ctx: click.Context, _: click.Parameter | None, value: bool) -> None:  # noqa: FBT001 - click hands it over
+    ctx.meta[_AS_JSON] = ctx.meta.get(_AS_JSON, False) or value
+
+
+def output_of(ctx: click.Context) -> Output:
+    """Make the output of a command, for which it or a group above it was given ``--json``."""
+    return Output(as_json=ctx.meta.get(_AS_JSON, False))
+
+
+class Group(click.Group):
+    """A group of commands, whose ``--json`` holds for the command after it."""
+
+    def __init__(self, name: str | None = None, **settings: Any) -> None:  # noqa: ANN401 - click's own types
+        """Make a group as click does, with the option ``--json``."""
+        super().__init__(name, **settings)
+        keep = Option(
+            ["--json"], is_flag=True, is_eager=True, expose_value=False, help=JSON_HELP,
+            callback=_keep_as_json,
+        )  # fmt: skip
+        self.params.append(keep)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the options; ``--json`` without a command writes the help."""
+        rest = super().parse_args(ctx, list(args))
+        if all(each.startswith("-") for each in args) and not ctx.resilient_parsing:
+            text = self.get_help(ctx)
+            output_of(ctx).tell(text, help=text)
+            ctx.exit()
+        return rest
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command by its name; an error suggests a similar one."""
+        name = args[0]
+        if self.get_command(ctx, name) is None and not name.startswith("-"):
+            raise click.UsageError(unknown_command(ctx, name), ctx)
+        return super().resolve_command(ctx, args)
+
+
+def unknown_command(ctx: click.Context, name: str) -> str:
+    """Say that a command has none of this name below it, and which one may be meant."""
+    names = ctx.command.list_commands(ctx) if isinstance(ctx.command, click.Group) else []
+    close = difflib.get_close_matches(name, names)
+    meant = f"; did you mean {' or '.join(close)}?" if close else ""
+    return f"there is no command {on_a_line(f'{ctx.command_path} {name}')}{meant}"
+
+
+def group(**settings: Any) -> DecorateGroup:  # noqa: ANN401 - click's own types
+    """Make a group of a function, as ``click.group`` does."""
+    return click.group(cls=Group, **settings)
 
 
 def command(name: str | None = None, **settings: Any) -> Decorate:  # noqa: ANN401 - click's own types

@@ -50,14 +50,14 @@ class Contexts:
     all: Mapping[str, Context] = field(default_factory=dict)
     current: str | None = None
 
-    def find(self, name: str) -> Context:
-        """Give the context of this name; raises ``CommandFailed``."""
+    def find(self, name: str, *, hint: str | None = None) -> Context:
+        """Give the context of this name; raises ``CommandFailed``, with a hint."""
         if name not in self.all:
             known = ", ".join(self.all) or "none"
             raise CommandFailed(
                 f"there is no context {name}; contexts: {known}",
                 ExitCode.USAGE,
-                hint=f"peermesh context add {name} --peer HOST:PORT makes it",
+                hint=hint or f"peermesh context add {name} --peer HOST:PORT makes it",
                 kind="no_such_context",
             )
         return self.all[name]

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from peermesh.cli.command import command
+from peermesh.cli.command import command, group
 from peermesh.cli.completion import complete_contexts
 from peermesh.cli.context_file import (
     FLAG_OPTIONS,
@@ -32,7 +32,7 @@ NAME_LENGTH_MAX: Final = 64
 _NAME: Final = click.argument("name", shell_complete=complete_contexts)
 
 
-@click.group()
+@group()
 def context() -> None:
     """Name meshes, and choose the one that commands are about.
 
@@ -109,7 +109,7 @@ def list_contexts(output: Output) -> None:
 def rm(name: str, output: Output) -> None:
     """Forget the context NAME. Without a current one, commands ask for --peer again."""
     contexts = load(os.environ)
-    found = contexts.find(name)
+    found = contexts.find(name, hint="peermesh context ls lists them: nothing was changed")
     rest = {key: each for key, each in contexts.all.items() if key != name}
     save(os.environ, Contexts(rest, contexts.current if contexts.current != name else None))
     output.tell(f"forgot {name}", name=name, **found.shown())

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -23,6 +23,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import Seconds, Whole
 from peermesh.cli.output import Output
 from peermesh.cli.running import run
+from peermesh.cli.trust import STDIN
 from peermesh.demo.errors import DemoError, InputError, RequirementError
 from peermesh.demo.keys import label
 from peermesh.demo.link import Message
@@ -89,7 +90,8 @@ class _Wishes:
 @command(help=HELP)
 @click.option(
     "--input", "source", metavar="FILE", type=click.Path(path_type=Path),
-    help="The events: a JSON object on each line, plain or gzip. Lines that are none are reported.",
+    help="The events: a JSON object on each line, plain or gzip; - reads stdin. Lines that are"
+    " none are reported.",
 )  # fmt: skip
 @click.option(
     "--key", metavar="FIELD",
@@ -141,11 +143,15 @@ def demo(  # noqa: PLR0913 - one for each option
     output: Output,
 ) -> None:
     """Run the demo."""
-    _check_input(source, key)
-    _check_requirements()
-    _check_picture(picture)
-    wishes = _Wishes(directory, picture, _victims(kill), output.as_json)
-    with _working_directory(directory) as place:
+    with ExitStack() as stack:
+        shown = TEXT_NAME if source is None else str(source)
+        if shown == STDIN:
+            source, shown = stack.enter_context(_copy_of_stdin()), "stdin"
+        _check_input(source, key)
+        _check_requirements()
+        _check_picture(picture)
+        wishes = _Wishes(directory, picture, _victims(kill), output.as_json)
+        place = stack.enter_context(_working_directory(directory))
         what = Input(
             source=str(place / "words.json" if source is None else source.absolute()),
             key=WORD_KEY if key is None else key,
@@ -154,7 +160,7 @@ def demo(  # noqa: PLR0913 - one for each option
             copies=copies,
             pace_seconds=pace_seconds,
         )
-        teller = _Teller(TEXT_NAME if source is None else str(source), what, output)
+        teller = _Teller(shown, what, output)
         try:
             verdict, drawn = run(_perform, what, place, source is None, wishes, teller)
         finally:
@@ -162,6 +168,16 @@ def demo(  # noqa: PLR0913 - one for each option
         teller.conclude(verdict, drawn)
         if not verdict.is_exact:
             raise DemoError("the table on the clone differs from the recount")
+
+
+@contextmanager
+def _copy_of_stdin() -> Iterator[Path]:
+    """Give a file with all of stdin: an input is read several times, by several processes."""
+    with tempfile.NamedTemporaryFile(prefix="peermesh-stdin-") as file:
+        if sys.stdin is not None:  # It was closed before the command was started.
+            shutil.copyfileobj(sys.stdin.buffer, file)
+            file.flush()
+        yield Path(file.name)
 
 
 def _check_input(source: Path | None, key: str | None) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 import trio
 
+from handshake.ticket import JoinTicket
 from peermesh import Value
 from peermesh.brokers.edge import (
     Bridged,
@@ -25,7 +26,7 @@ from peermesh.brokers.edge import (
 from peermesh.brokers.edge.lifecycle import IDLE_SECONDS
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import WRITING_TEXT_OPTION, read_lines, read_value
-from peermesh.cli.arriving import join
+from peermesh.cli.arriving import NEWS_LOOK_SECONDS, is_hopeless, join, telling
 from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -100,6 +101,9 @@ def registry_options(command: Command) -> Command:
     def wrapped(
         addresses: tuple[Address, ...], zookeeper: str | None, mesh: Mesh, **rest: object
     ) -> object:
+        typed = click.get_current_context().params["peers"]
+        if any(not isinstance(peer, JoinTicket) for peer in typed):
+            raise click.UsageError("the registry leads to the broker: give --registry, not --peer")
         return command(place=Place(addresses, zookeeper, mesh), **rest)
 
     option = click.option(
@@ -265,6 +269,36 @@ async def _open_zookeeper(stack: AsyncExitStack, hosts: str) -> Registry:
     return await stack.enter_async_context(ZooKeeperRegistry(hosts))
 
 
+async def _reach(registry: Registry, mesh: Mesh) -> None:
+    """Wait for a registry port; raises ``CommandFailed``, at once if all refuse, as ``join``."""
+    if not isinstance(registry, RemoteRegistry):
+        return
+    with trio.move_on_after(mesh.wait):
+        async with telling(lambda: [f"registry {each}" for each in registry.failures.values()]):
+            while not registry.is_connected():
+                if mesh.waits is None and _is_hopeless(registry):
+                    why = "; ".join(registry.failures.values())
+                    raise CommandFailed(
+                        f"no registry: {why}",
+                        ExitCode.TIMEOUT,
+                        hint="--wait SECONDS waits for it",
+                        kind="peer_unavailable",
+                    )
+                await trio.sleep(NEWS_LOOK_SECONDS)
+        return
+    why = "; ".join(registry.failures.values()) or "no answer yet"
+    raise CommandFailed(f"no registry within {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
+
+
+def _is_hopeless(registry: RemoteRegistry) -> bool:
+    reasons = registry.failures.values()
+    return registry.has_failed_everywhere() and all(is_hopeless(None, each) for each in reasons)
+
+
+def _why_not(client: Publisher | Subscriber) -> str:
+    return f"the broker: {client.last_error or 'none is in the registry'}"
+
+
 @command("edge-pub")
 @click.argument("topic")
 @click.argument("value")
@@ -290,12 +324,14 @@ async def _publish(place: Place, topic: str, values: AsyncIterator[Value]) -> in
         place.open() as registry,
         Publisher(registry, **place.trust()) as publisher,
     ):
+        await _reach(registry, mesh)
         async for each in values:
             await publisher.send(topic, each)
             count += 1
-        if not await publisher.flush(mesh.wait):
-            why = publisher.last_error or "no broker is in the registry"
-            text = f"no broker took it within {mesh.wait:g} s: {why}"
+        async with telling(lambda: [_why_not(publisher)]):
+            is_taken = await publisher.flush(mesh.wait)
+        if not is_taken:
+            text = f"no broker took it within {mesh.wait:g} s: {_why_not(publisher)}"
             raise CommandFailed(text, ExitCode.TIMEOUT)
     return count
 
@@ -320,9 +356,12 @@ async def _subscribe(place: Place, topics: tuple[str, ...], how: Reading) -> Non
         place.open() as registry,
         Subscriber(registry, **place.trust()) as subscriber,
     ):
+        await _reach(registry, mesh)
         for topic in topics:
-            if not await subscriber.subscribe(topic, timeout=mesh.wait):
-                why = subscriber.last_error or "no broker is in the registry"
-                raise CommandFailed(f"no broker within {mesh.wait:g} s: {why}", ExitCode.TIMEOUT)
+            async with telling(lambda: [_why_not(subscriber)]):
+                is_there = await subscriber.subscribe(topic, timeout=mesh.wait)
+            if not is_there:
+                text = f"no broker within {mesh.wait:g} s: {_why_not(subscriber)}"
+                raise CommandFailed(text, ExitCode.TIMEOUT)
         click.echo(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
         await write_messages(subscriber, how)

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from peermesh.cli.command import command
+from peermesh.cli.command import command, unknown_command
 from peermesh.cli.mesh import CONNECTION_OPTIONS
 from peermesh.cli.output import Output
 
@@ -44,7 +44,7 @@ def _help_of(ctx: click.Context, words: tuple[str, ...]) -> str:
     for word in words:
         below = found.get_command(context, word) if isinstance(found, click.Group) else None
         if below is None:
-            raise click.UsageError(f"there is no command {' '.join(words)}: peermesh --help")
+            raise click.UsageError(unknown_command(context, word), context)
         found, context = below, click.Context(below, info_name=word, parent=context)
     return found.get_help(context)
 

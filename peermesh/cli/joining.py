@@ -11,14 +11,15 @@ import click
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
 from peermesh.cli.addresses import Address, AddressType
-from peermesh.cli.command import Command
+from peermesh.cli.command import Command, group
 from peermesh.cli.output import Output
 from peermesh.cli.trust import STDIN, Trust
 from wire.addresses import join_address
 
 _SECRET_FILE: Final = click.option(
     "--secret-file", type=click.Path(path_type=Path), metavar="FILE",
-    help="The cluster secret. Otherwise it is taken from PEERMESH_SECRET.",
+    help="The cluster secret. Otherwise PEERMESH_SECRET_FILE names it, or"
+    " PEERMESH_SECRET holds it.",
 )  # fmt: skip
 
 
@@ -26,7 +27,7 @@ def _secret(file: Path | None) -> ClusterSecret:
     return Trust.of({"secret_file": file}, None, ()).secret()
 
 
-@click.group()
+@group()
 def secret() -> None:
     """Make the secret that lets endpoints into one mesh, or tell which one it is."""
 
@@ -37,7 +38,8 @@ def new_secret(file: Path | None, output: Output) -> None:
     """Make a new secret, and write it to stdout, or to a new FILE that only you can read.
 
     A program that has it is a member of the mesh, with all rights. Hand it to programs as
-    PEERMESH_SECRET or with --secret-file. The fingerprint is no secret: it tells secrets apart.
+    PEERMESH_SECRET, or in a file with --secret-file or PEERMESH_SECRET_FILE. The fingerprint is no
+    secret: it tells secrets apart.
     """
     made = ClusterSecret.generate()
     fingerprint = made.fingerprint()
@@ -57,7 +59,7 @@ def show_secret(secret_file: Path | None, output: Output) -> None:
     output.tell(fingerprint, fingerprint=fingerprint)
 
 
-@click.group()
+@group()
 def ticket() -> None:
     """Make join tickets: where a mesh is and its secret, in one string for --peer."""
 
@@ -69,7 +71,7 @@ def new_ticket(address: Address, secret_file: Path | None, output: Output) -> No
     """Write a ticket that lets its holder join the endpoint at ADDRESS.
 
     It holds the secret itself: keep it as safe. A shell remembers what was typed, and others on the
-    machine see it; for programs there are PEERMESH_SECRET and --secret-file.
+    machine see it; for programs there are --secret-file, PEERMESH_SECRET_FILE and PEERMESH_SECRET.
     """
     text = JoinTicket(*address, _secret(secret_file)).text()
     output.tell(text, ticket=text)

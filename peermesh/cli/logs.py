@@ -13,7 +13,7 @@ from endpoint.log import LogEntry
 from peermesh import Log, Start, Value
 from peermesh.cli.arguments import RAW_OPTION, WRITING_TEXT_OPTION, read_lines, read_value
 from peermesh.cli.arriving import expect_log, join
-from peermesh.cli.command import command
+from peermesh.cli.command import command, group
 from peermesh.cli.completion import LOG_NAME
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.log_keeping import follow, keep, promote
@@ -26,7 +26,7 @@ from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
 
 
-@click.group()
+@group()
 def log() -> None:
     """Keep a replicated log, append to it, and read it.
 

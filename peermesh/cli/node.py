@@ -6,7 +6,7 @@ import click
 import trio
 
 from peermesh import Backend, Endpoint, StatusEvent
-from peermesh.cli.arriving import stay_joined
+from peermesh.cli.arriving import listen, stay_peered
 from peermesh.cli.command import command
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.offering import offer_store
@@ -61,11 +61,14 @@ class _Node:
         """Do all of it, and stay."""
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
-                self._say("node", f"endpoint {endpoint.node_id()}", id=str(endpoint.node_id()))
                 if topics:
                     endpoint.forward(*topics)
                 await self._attach(endpoint, masters, clones)
-                await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
+                ports = await listen(endpoint, self._mesh)
+                # A node that cannot listen, or has no store, writes nothing but its error.
+                self._say("node", f"endpoint {endpoint.node_id()}", id=str(endpoint.node_id()))
+                self._tell_attached(masters, clones)
+                stay_peered(endpoint, self._mesh, nursery, self._output.tell, ports)
                 async for event in status:
                     self._on_status(event)
 
@@ -78,10 +81,16 @@ class _Node:
                 await endpoint.attach_master(name, Backend.SQLite, path=path)
             else:
                 await endpoint.attach_master(name, Backend.Memory)
-            self._say("master", f"master of {on_a_line(name)}", store=name, path=path or None)
         for clone in clones:
             name, _, path = clone.partition(":")
             offer_store(endpoint, name, await endpoint.attach_clone(name), path)
+
+    def _tell_attached(self, masters: tuple[str, ...], clones: tuple[str, ...]) -> None:
+        for master in masters:
+            name, _, path = master.partition(":")
+            self._say("master", f"master of {on_a_line(name)}", store=name, path=path or None)
+        for clone in clones:
+            name = clone.partition(":")[0]
             self._say("clone", f"clone of {on_a_line(name)}", store=name)
 
     def _on_status(self, event: StatusEvent) -> None:

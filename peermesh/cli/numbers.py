@@ -32,9 +32,13 @@ class Seconds(click.FloatRange):
         ctx: click.Context | None,
     ) -> float:
         """Read seconds."""
-        seconds = float(super().convert(value, param, ctx))
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = math.nan
         if math.isnan(seconds):
             self.fail(f"{value!r} is no time: write seconds, as in 2.5", param, ctx)
+        seconds = float(super().convert(seconds, param, ctx))
         if seconds > SECONDS_MAX:
             self.fail(f"{value} s are too long: {SECONDS_MAX:.0f} are as good as ever", param, ctx)
         return seconds
@@ -54,7 +58,11 @@ class Whole(click.IntRange):
         ctx: click.Context | None,
     ) -> int:
         """Read a number."""
-        number = int(super().convert(value, param, ctx))
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value!r} is no whole number: write digits, as in 12", param, ctx)
+        number = int(super().convert(number, param, ctx))
         if number > INTEGER_MAX:
             self.fail(f"it does not fit into 64 bits: {INTEGER_MAX} is the most", param, ctx)
         return number

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from peermesh.cli.addresses import read_peer
+from peermesh.cli.addresses import read_peer, why_no_address
 from peermesh.cli.context_file import Context, Peer, load
 from peermesh.cli.output import note
 from wire.errors import CredentialsError
@@ -64,7 +64,6 @@ def _peers_of(text: str) -> tuple[Peer, ...]:
         except CredentialsError as error:
             raise click.UsageError(f"{PEER_VARIABLE}: {error}") from None
         if peer is None:
-            advice = "write HOST:PORT, as in 127.0.0.1:9999"
-            raise click.UsageError(f"{PEER_VARIABLE}: {each!r} is no address: {advice}")
+            raise click.UsageError(f"{PEER_VARIABLE}: {why_no_address(each)}")
         found.append(peer)
     return tuple(found)

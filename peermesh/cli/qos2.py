@@ -25,7 +25,7 @@ from peermesh.brokers.qos2 import (
 )
 from peermesh.brokers.qos2.limits import CONSUMER_PORT, PUBLISHER_PORT
 from peermesh.cli.arriving import expect_store, join
-from peermesh.cli.command import Option, command
+from peermesh.cli.command import Option, command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
@@ -179,7 +179,7 @@ async def _serve(mesh: Mesh, place: Place, ports: Ports, pace: Pace, teller: _Te
 # Dead letters.
 
 
-@click.group()
+@group()
 def dlq() -> None:
     """Look at dead letters of a QoS-2 broker; replay or purge them.
 

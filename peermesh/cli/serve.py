@@ -13,7 +13,7 @@ from peermesh import Backend, Endpoint, StatusEvent, Store
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.arriving import stay_joined
-from peermesh.cli.command import Command
+from peermesh.cli.command import Command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
@@ -23,7 +23,7 @@ from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
 
 
-@click.group()
+@group()
 def serve() -> None:
     """Serve a store to programs that do not know of the mesh."""
 

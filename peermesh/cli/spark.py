@@ -8,7 +8,7 @@ import click
 
 from peermesh import Missed
 from peermesh.cli.arriving import join, open_clone
-from peermesh.cli.command import Command
+from peermesh.cli.command import Command, group
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
 from peermesh.cli.output import Output
@@ -18,7 +18,7 @@ from peermesh.spark.progress import TOPIC, JobOverview, Overview, Progress, over
 from peermesh.spark.records import RESERVED
 
 
-@click.group()
+@group()
 def spark() -> None:
     """See what jobs of Spark have done, and what they do.
 

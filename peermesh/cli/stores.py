@@ -9,7 +9,7 @@ from peermesh import EndpointId, Entry, Value
 from peermesh.cli.arguments import RAW_OPTION, TEXT_OPTION, read_value
 from peermesh.cli.arriving import open_clone, open_proxy
 from peermesh.cli.asking import ask_for_promotion, promotion_options
-from peermesh.cli.command import command
+from peermesh.cli.command import command, group
 from peermesh.cli.completion import STORE_NAME
 from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed
@@ -24,7 +24,7 @@ from peermesh.cli.values import format_value, on_a_line, to_json
 from stores.digests import ReplicaDigest
 
 
-@click.group()
+@group()
 def store() -> None:
     """Look into a replicated store, and change it.
 

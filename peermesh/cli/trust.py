@@ -16,6 +16,7 @@ from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
 from peermesh import Credentials, Settings
 from peermesh.cli.command import ConnectionOption
+from peermesh.cli.wording import WAYS_IN
 
 STDIN: Final = "-"
 
@@ -26,7 +27,8 @@ _FILE: Final = click.Path(path_type=Path)
 TRUST_OPTIONS: Final = (
     click.option(
         "--secret-file", cls=ConnectionOption, type=_FILE, metavar="FILE",
-        help="The cluster secret, for TLS. Otherwise it is taken from PEERMESH_SECRET.",
+        help="The cluster secret, for TLS. Otherwise PEERMESH_SECRET_FILE names it, or"
+        " PEERMESH_SECRET holds it.",
     ),
     click.option(
         "--certificate", cls=ConnectionOption, type=_FILE, metavar="FILE",
@@ -99,7 +101,7 @@ class Trust:
         is_plain = settings.allow_plain or is_loopback(host)
         found = None if is_plain and not tls else settings.credentials(CERTIFICATE_NAME)
         if tls and found is None:
-            raise click.UsageError("--tls needs --secret-file, --certificate or PEERMESH_SECRET")
+            raise click.UsageError(f"--tls needs {WAYS_IN}")
         return found
 
     def secret(self) -> ClusterSecret:
@@ -108,7 +110,9 @@ class Trust:
         if settings.secret_file is not None:
             return ClusterSecret.from_file(settings.secret_file)
         if settings.secret is None:
-            raise click.UsageError("say which secret: --secret-file FILE, or PEERMESH_SECRET")
+            raise click.UsageError(
+                "say which secret: --secret-file FILE, PEERMESH_SECRET_FILE or PEERMESH_SECRET"
+            )
         if isinstance(settings.secret, str):
             return ClusterSecret.parse(settings.secret)
         return settings.secret

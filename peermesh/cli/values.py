@@ -25,6 +25,8 @@ from typing import Any, Final
 
 from wire.plain import UNITS_NS, write_scalar
 from wire.scalars import (
+    INTEGER_MAX,
+    INTEGER_MIN,
     Count,
     Enum,
     Port,
@@ -110,6 +112,8 @@ def from_json(found: Any) -> Value:  # noqa: ANN401 - JSON in, JSON out
     if isinstance(found, list):
         return tuple(from_json(each) for each in found)
     if not isinstance(found, dict):
+        if isinstance(found, int) and not INTEGER_MIN <= found <= INTEGER_MAX:
+            raise NoValue(f"{found} does not fit into 64 bits: {INTEGER_MAX} is the most")
         value: Value = found
         return value
     if TYPE not in found:

@@ -4,20 +4,52 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import click
 
+from endpoint.settings import SettingsError
 from peermesh.cli.exits import CommandFailed, ExitCode, exit_code_of
 from peermesh.cli.output import json_line
-from wire.errors import AddressInUse, AddressInvalid, MeshError
+from wire.errors import (
+    AddressInUse,
+    AddressInvalid,
+    BackendFailure,
+    CredentialsError,
+    EncodeError,
+    Fenced,
+    InvalidTopic,
+    KeeperUnreachable,
+    LimitExceeded,
+    MasterExists,
+    MeshError,
+    NoSuchKey,
+    NoSuchMaster,
+    NoSuchPartition,
+    NotAllowed,
+    OffsetOutOfRange,
+    PeerIncompatible,
+    PeerNotTrusted,
+    PeerUnavailable,
+    PromotionRefused,
+    RequestTimeout,
+    SequenceUnknown,
+    StaleData,
+    StoreClosed,
+    TypeClash,
+)
+
+WAYS_IN: Final = "--secret-file, --certificate, PEERMESH_SECRET_FILE or PEERMESH_SECRET"
+"""How a command gets credentials."""
 
 WORDS: Final = (
     (
         "credentials (Endpoint(secret=...), credentials=Credentials.from_secret(...) or from_files"
-        "(...); commands take --secret-file, --certificate or PEERMESH_SECRET)",
-        "--secret-file, --certificate or PEERMESH_SECRET",
+        "(...); commands take --secret-file, --certificate, PEERMESH_SECRET_FILE or"
+        " PEERMESH_SECRET)",
+        WAYS_IN,
     ),
     ("allow_plain=True (--allow-plain)", "--allow-plain"),
     (", then Credentials.from_files", ", then --certificate, --certificate-key and --authority"),
@@ -32,8 +64,8 @@ WORDS: Final = (
     ),
     (
         "give one way into the mesh: secret, or secret_file, or certificate, key and authority",
-        "give one way into the mesh: --secret-file or PEERMESH_SECRET, or --certificate,"
-        " --certificate-key and --authority",
+        "give one way into the mesh: --secret-file, PEERMESH_SECRET_FILE or PEERMESH_SECRET, or"
+        " --certificate, --certificate-key and --authority",
     ),
     (
         "certificate, key and authority belong together",
@@ -41,6 +73,42 @@ WORDS: Final = (
     ),
 )
 """What errors of the library say to programmers, and what that is for users of commands."""
+
+
+HINTS: Final[Mapping[type[MeshError], str]] = {
+    AddressInUse: "name another port, or 0 for any that is free",
+    AddressInvalid: "check the host and the port",
+    BackendFailure: "is there room on the disk, and is the file yours? then try again",
+    CredentialsError: "peermesh secret show, or peermesh certs show, says what a file holds",
+    EncodeError: "--text takes it as text",
+    Fenced: "read what is there now, then try again",
+    InvalidTopic: "a topic is text such as news/today",
+    KeeperUnreachable: 'is "peermesh log keep" running in this mesh? --wait SECONDS waits longer',
+    LimitExceeded: "send less at once",
+    MasterExists: "use that store, or choose another name",
+    NoSuchKey: "peermesh store keys NAME lists the keys",
+    NoSuchMaster: 'is "peermesh node --master NAME" running in this mesh?',
+    NoSuchPartition: "peermesh log offsets NAME lists the partitions",
+    NotAllowed: "--roles on the other endpoint says who may do that",
+    OffsetOutOfRange: "peermesh log offsets NAME says where each partition begins",
+    PeerIncompatible: "does another program listen there, or another release of peermesh?",
+    PeerNotTrusted: "peermesh secret show says on both machines whether their secrets are equal",
+    PeerUnavailable: "check the address, and that an endpoint listens there",
+    PromotionRefused: "--force promotes it nevertheless, and may lose entries",
+    RequestTimeout: "--wait SECONDS waits longer",
+    SequenceUnknown: "continue with the number after the last one that was acknowledged",
+    SettingsError: "peermesh help connection lists where settings come from",
+    StaleData: "check that the master's endpoint is reachable",
+    StoreClosed: "run the command again",
+    TypeClash: "peermesh store get NAME KEY shows what is stored",
+}
+"""What to do next where an error does not say it itself. The nearest class of an error counts."""
+
+_ORDER: Final = re.compile(
+    r"(?s)(.+?)[:;] ((?:ask|attach|call|check|choose|copy|get|give|install|join|keep|make|name|"
+    r"open|peer|pip|put|raise|read|remove|repair|run|say|send|set|start|try|use|wait|write)\b.+)"
+)
+"""What happened, and after a colon or semicolon what to do about it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +130,28 @@ class Told:
         return f"peermesh: {self.message}" + ("" if self.hint is None else f"; {self.hint}")
 
 
+def _split(text: str) -> tuple[str, str | None]:
+    """Split the text of an error into what happened, and what to do if it says so."""
+    found = _ORDER.fullmatch(text)
+    return (text, None) if found is None else (found[1], found[2])
+
+
+def _hint_for(error: MeshError) -> str | None:
+    return next((HINTS[each] for each in type(error).__mro__ if each in HINTS), None)
+
+
 def told(error: MeshError | OSError | click.ClickException) -> Told:
     """Say an error in the words of the command line."""
     if isinstance(error, click.ClickException):
         return Told("usage", error.format_message(), _usage_of(error), error.exit_code)
     if isinstance(error, CommandFailed):
-        return Told(error.kind, _in_words(str(error)), error.hint, error.exit_code)
+        message, hint = _in_words(str(error)), error.hint
+        if hint is None:
+            message, hint = _split(message)
+        return Told(error.kind, message, hint, error.exit_code)
     if isinstance(error, MeshError):
-        return Told(_kind_of(error), _in_words(str(error)), None, exit_code_of(error))
+        message, hint = _split(_in_words(str(error)))
+        return Told(_kind_of(error), message, hint or _hint_for(error), exit_code_of(error))
     return Told("system", _what_the_system_says(error), _SYSTEM_HINT, ExitCode.FAILED)
 
 

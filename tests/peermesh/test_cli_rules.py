@@ -105,7 +105,7 @@ def test_the_options_of_the_connection_are_explained_in_one_place(tell: Run) -> 
     assert all(option.opts[0] in out for option in options)
     assert "PEERMESH_PEER" in out
     assert "Usage: peermesh store get" in tell("help", "store", "get")[0]
-    assert "there is no command store sing" in tell("help", "store", "sing", code=2)[1]
+    assert "there is no command peermesh store sing" in tell("help", "store", "sing", code=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,9 @@ async def test_errors_speak_the_words_of_commands() -> None:
         TrioEndpoint(roles={"default": "all", "roles": {"all": {"publish": [""]}}})
     errors.append(roles.value)
     for error in errors:
-        message = told(error).message
+        found = told(error)
+        message = f"{found.message} {found.hint}"
+        assert found.text() != f"peermesh: {error}"
         assert message != str(error)
         assert "=" not in message
         assert "Credentials" not in message

@@ -11,6 +11,7 @@ from typing import Final
 import trio
 
 from endpoint import arguments
+from endpoint.dialer import causes
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.desk import HERE
 from peermesh.brokers.edge.errors import RegistryError
@@ -72,8 +73,8 @@ class RemoteRegistry(Opened):
         self._network = make_network(credentials, allow_plain=allow_plain)
         for host, _ in self._addresses:
             self._network.check(host)
-        self.last_error: str | None = None
-        """Why the last connection could not be made."""
+        self.failures: dict[tuple[str, int], str] = {}
+        """Why each address that was tried since the last connection failed; the newest is last."""
         self._id = uuid.uuid4().bytes
         self._line: Line | None = None
         self._mine: dict[str, str] = {}
@@ -81,6 +82,19 @@ class RemoteRegistry(Opened):
         self._numbers = count(1)
         self._questions: dict[int, _Question] = {}
         self._connected = trio.lowlevel.ParkingLot()
+
+    @property
+    def last_error(self) -> str | None:
+        """Why the last connection could not be made; ``None`` while there is one."""
+        return next(reversed(self.failures.values()), None)
+
+    def is_connected(self) -> bool:
+        """Tell whether a registry answers now."""
+        return self._line is not None
+
+    def has_failed_everywhere(self) -> bool:
+        """Tell whether every address was tried in vain since the last connection."""
+        return len(self.failures) == len(set(self._addresses))
 
     async def _live(self) -> AsyncIterator[None]:
         """Begin to look for a registry. Close the connection; our ephemeral nodes go with it."""
@@ -96,7 +110,8 @@ class RemoteRegistry(Opened):
             try:
                 line = Line(await self._network.connect(host, port))
             except (OSError, MeshError, trio.BrokenResourceError) as error:
-                self.last_error = f"{join_address(host, port)}: {error}"
+                self.failures.pop((host, port), None)  # The last one is the last of them.
+                self.failures[host, port] = f"{join_address(host, port)}: {causes(error)}"
                 await trio.sleep(AGAIN_SECONDS)
                 continue
             line.tell(Hello(self._id, HERE))
@@ -126,6 +141,7 @@ class RemoteRegistry(Opened):
     def _restore(self, line: Line) -> None:
         """Connected again: say what is ours, and what we follow."""
         self._line = line
+        self.failures.clear()
         for path, data in self._mine.items():
             line.tell(Ask(0, "register", path, data))
         for path in self._watchers.paths():

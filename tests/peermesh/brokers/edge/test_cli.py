@@ -47,7 +47,7 @@ def test_clients_say_that_there_is_no_broker(free_port):
     for command in (("edge-pub", "a", "1"), ("edge-sub", "a")):
         found = run(*command, "-r", f"127.0.0.1:{free_port}", "--wait", "0.1")
         assert found.returncode == 4
-        assert "no broker is in the registry" in found.stderr
+        assert "no registry within 0.1 s" in found.stderr
 
 
 @pytest.mark.parametrize("hosts", ["", "here:port"])
