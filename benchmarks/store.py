@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
+
+import trio
 
 import peermesh
 from benchmarks.harness import Benchmark, Facts, Figures, Goal, Variant, alone, rate, round_trip
@@ -118,6 +121,53 @@ async def fill(task: Task) -> None:
             await task.dismissed_async()
 
 
+class _Steps(trio.abc.Instrument):
+    """Takes the time of the longest step: from one wait of the loop for others to the next."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self.longest_ns = 0
+        self._began_ns = time.monotonic_ns()
+
+    def after_io_wait(self, timeout: float) -> None:
+        """Note that a step begins."""
+        self._began_ns = time.monotonic_ns()
+
+    def before_io_wait(self, timeout: float) -> None:
+        """Note that it ends."""
+        self.longest_ns = max(self.longest_ns, time.monotonic_ns() - self._began_ns)
+
+
+async def read_all(task: Task) -> None:
+    """Compare, fill, list and sort a full store, and look how long the loop stood still."""
+    async with peermesh.Endpoint() as left, peermesh.Endpoint() as right:
+        assert await right.peer("127.0.0.1", await left.listen())
+        async with left.attach_master(NAME) as master, right.attach_clone(NAME) as clone:
+            for number in range(task.count):
+                await master.put(f"key{number}", payloads(task.size)[0])
+            assert await clone.await_idle(timeout=IDLE_SECONDS)
+            task.introduce()
+            gc.collect()
+            trio.lowlevel.add_instrument(steps := _Steps())
+            async with trio.open_nursery() as nursery:
+                for _ in range(20):
+                    nursery.start_soon(clone.verify, IDLE_SECONDS)
+            assert len(await clone.items()) == task.count
+            assert len(await clone.scan()) == 1_000
+            async with peermesh.Endpoint() as third:
+                assert await third.peer("127.0.0.1", await left.listen())
+                async with third.attach_proxy(NAME) as proxy:
+                    assert len(await proxy.keys()) == task.count
+            trio.lowlevel.remove_instrument(steps)
+            task.report(longest_ns=steps.longest_ns)
+            await task.dismissed_async()
+
+
+def _longest(facts: Facts) -> Figures:
+    """Time of the longest step, in ms."""
+    return {"longest": facts["longest_ns"] / 1e6}
+
+
 def _seconds(facts: Facts) -> Figures:
     """Time of the whole, in seconds."""
     return {"seconds": (facts["ended_ns"] - facts["began_ns"]) / 1e9}
@@ -164,6 +214,14 @@ BENCHMARK: Final = Benchmark(
         Variant(
             "first fill", (MASTER, "benchmarks.store:fill"), _seconds, "s", 100_000, 100, FILLED
         ),
+        Variant(
+            "longest step of reading all",
+            ("benchmarks.store:read_all",),
+            _longest,
+            "ms",
+            100_000,
+            100,
+        ),
     ),
     (
         Goal("put, memory", at_least=250_000),
@@ -175,5 +233,6 @@ BENCHMARK: Final = Benchmark(
         Goal("get at a clone", at_least=500_000),
         Goal("get, encrypted", "get at a clone", at_least=0.9),
         Goal("first fill", at_most=0.3),
+        Goal("longest step of reading all", at_most=50),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -16,6 +16,7 @@ from stores import scanning
 from stores.operations import look_up
 from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
 from stores.table import Entry as Stored
+from stores.work import SLICE_COUNT
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchKey, StaleData
@@ -133,17 +134,21 @@ class Reader:
         return self.runner.core.get(encode(key)) is not None
 
     async def keys(self) -> list[Value]:
-        """Give all keys, in no order."""
+        """Give all keys, as of one moment, in no order."""
         await self._freshness()
         keys = self.runner.core.keys()
-        return [decode(key) for key in keys]
+        return [decode(key) async for _, part in _slices(keys) for key in part]
 
     async def items(self) -> list[tuple[Value, Value]]:
         """Give all keys with their values, as of one moment, in no order."""
         await self._freshness()
-        keys = self.runner.core.keys()
-        pairs = [(key, self.runner.core.get(key)) for key in keys]
-        return [(decode(key), decode(value)) for key, value in pairs if value is not None]
+        values = self.runner.core.snapshot().values
+        keys, found = list(values), list(values.values())
+        pairs: list[tuple[Value, Value]] = []
+        async for start, part in _slices(keys):
+            part_found = found[start : start + len(part)]
+            pairs += zip(map(decode, part), map(decode, part_found), strict=True)
+        return pairs
 
     async def scan(
         self,
@@ -164,6 +169,7 @@ class Reader:
         span = page_span(start, stop, prefix, after)
         limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
         await self._freshness()
+        await self.runner.prepare_scan()
         return decode_page(self.runner.core.scan(span, limit))
 
     async def entries(
@@ -229,6 +235,13 @@ class Reader:
             f"store {runner.name}: its master did not say within {READ_SECONDS:g} s how far it is; "
             f"{runner.core.explain_idle()}"
         )
+
+
+async def _slices(keys: Sequence[bytes]) -> AsyncIterator[tuple[int, Sequence[bytes]]]:
+    """Cut a long list, with the place of each part, so that others have their turn in between."""
+    for start in range(0, len(keys), SLICE_COUNT):
+        yield start, keys[start : start + SLICE_COUNT]
+        await trio.lowlevel.checkpoint()
 
 
 def decode_page(page: scanning.Page) -> Page:

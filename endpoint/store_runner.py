@@ -51,6 +51,7 @@ from stores.requests import Requests
 from stores.scanning import Page, Span
 from stores.statistics import LogStatistics, StoreStatistics
 from stores.table import Columns, Entry
+from stores.work import SLICE_COUNT
 from wire.errors import (
     BackendFailure,
     DecodeError,
@@ -91,6 +92,9 @@ class StoreCore(Protocol):
     def scan(self, span: Span, limit: int) -> Page:
         """Give the first entries of a span in the order of keys."""
 
+    def prepare_scan(self, count: int) -> int:
+        """Put so many keys in order, at most; says how many."""
+
     def snapshot(self) -> Columns:
         """Copy what readers see."""
 
@@ -130,6 +134,13 @@ class StoreCore(Protocol):
 
     def observe(self, *, is_observed: bool) -> None:
         """Give ``Changed`` effects from now on, or no longer."""
+
+    @property
+    def has_work(self) -> bool:
+        """True if ``work`` has something to do."""
+
+    def work(self, now_ns: int) -> list[Effect]:
+        """Take a step of what is too long for one."""
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
         """An endpoint is gone."""
@@ -299,12 +310,22 @@ class StoreRunner:
             self.settle()
 
     async def flush_forever(self) -> None:
-        """Send what gathers while the tasks of one turn run."""
+        """Send what gathers while the tasks of one turn run, and do a step of longer work."""
         while self.error is None:
-            if not self._is_urged:
+            if not self._is_urged and not self.core.has_work:
                 await self._work.park()
+            else:
+                await trio.lowlevel.checkpoint()  # Others have their turn between two steps.
             self._is_urged = False
+            if self.error is None and self.core.has_work:
+                self._work_on()
             self.settle()
+
+    def _work_on(self) -> None:
+        try:
+            self.carry_out(self.core.work(self.now_ns()))
+        except DecodeError as error:
+            logger.warning("store %s: %s", self.name, error)
 
     def discovered(self, endpoint: EndpointId) -> None:
         """There is a path to an endpoint, and maybe to a master or a clone there."""
@@ -440,6 +461,11 @@ class StoreRunner:
         """Wait until the store is idle (seed 7.6.1)."""
         await self._await(self.core.begin_idle)
 
+    async def prepare_scan(self) -> None:
+        """Have the keys put in order, a slice at a time, before they are read in it."""
+        while self.core.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
+            await trio.lowlevel.checkpoint()
+
     def recall(self, after: int) -> None:
         """Have a clone ask its master for the mutations after a revision."""
         self.carry_out(self.core.begin_recall(after))  # type: ignore[attr-defined]  # only clones lack any
@@ -507,6 +533,8 @@ class StoreRunner:
                     self.start_task(self._commit, self.core, self._backend, effect)
                 case _:
                     self._tell(effect)
+        if self.core.has_work:
+            self._work.unpark_all()
         self.moved.ring()
 
     def _tell(self, effect: _Told) -> None:

@@ -241,13 +241,17 @@ class RefusalCommand:
 
 @dataclass(frozen=True, slots=True)
 class DigestCommand:
-    """Has every clone look whether it has what the master has, here. Raises no revision."""
+    """Has every clone look whether it has what the master has, here. Raises no revision.
+
+    It comes twice: at the moment that is compared, and with the sum, once the master knows it.
+    """
 
     number: int
     """Of the comparison."""
     revision: int
     entry_count: int
-    total: int
+    total: int | None
+    """The sum of the entries' checksums; ``None`` at the moment that is compared."""
 
 
 Action = (

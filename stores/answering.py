@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from typing import Final, Protocol
 
 from stores.commands import (
@@ -16,7 +17,8 @@ from stores.effects import ToProxy
 from stores.encoding import encode_command
 from stores.order import order_of
 from stores.scanning import Page, Span
-from stores.table import Entry
+from stores.table import Entry, Table
+from stores.work import SLICE_COUNT, Job
 from wire.errors import DecodeError, InvalidData
 from wire.identifiers import EntityId
 from wire.limits import KIB
@@ -42,8 +44,13 @@ class Replica(Protocol):
         """Give the first entries of a span in the order of keys."""
 
 
-def answer(replica: Replica, epoch: int, command: InternalCommand) -> ToProxy:
-    """Answer a question of a proxy with the state that this ``epoch``'s master made."""
+def answer(
+    replica: Replica, epoch: int, command: InternalCommand, limit: int = SLICE_COUNT
+) -> ToProxy:
+    """Answer a question of a proxy with the state that this ``epoch``'s master made.
+
+    A page has no more than ``limit`` entries.
+    """
     question, revision = command.content, replica.revision
     assert isinstance(question, Question), command
     seen = (command.epoch, command.sequence)
@@ -52,8 +59,16 @@ def answer(replica: Replica, epoch: int, command: InternalCommand) -> ToProxy:
     if isinstance(question, LookUpCommand):
         found = _look_up(replica, question)
     else:
-        found = _scan(replica, question)
+        found = _scan(replica, question, limit)
     return _reply(replica, command, epoch, found)
+
+
+def in_steps(table: Table, reply: Callable[[int], None]) -> Job:
+    """Put the keys in order, a slice at a time; then ``reply`` with what is left of a slice."""
+    count = SLICE_COUNT // 2
+    while (handled := table.catch_up(count)) == count:
+        yield
+    reply(SLICE_COUNT - handled)
 
 
 def refuse(replica: Replica, command: InternalCommand, reason: str, *, is_stale: bool) -> ToProxy:
@@ -61,6 +76,17 @@ def refuse(replica: Replica, command: InternalCommand, reason: str, *, is_stale:
     assert isinstance(command.content, Question), command
     refused = ReadRefusedCommand(command.content.number, is_stale, reason)
     return _reply(replica, command, 0, refused)
+
+
+def refuse_busy(replica: Replica, command: InternalCommand) -> ToProxy:
+    """Send a proxy to another replica: too many questions of its endpoint wait here."""
+    return refuse(replica, command, "it is busy with earlier questions", is_stale=False)
+
+
+def name_of(command: InternalCommand) -> Hashable:
+    """Name a question: it is asked again under the same name."""
+    assert isinstance(command.content, Question), command
+    return command.sender, command.content.number
 
 
 def _reply(
@@ -79,10 +105,10 @@ def _look_up(replica: Replica, question: LookUpCommand) -> ReadAnswerCommand:
     return ReadAnswerCommand(question.number, rows, None)
 
 
-def _scan(replica: Replica, question: Question) -> ReadAnswerCommand:
+def _scan(replica: Replica, question: Question, limit: int) -> ReadAnswerCommand:
     assert not isinstance(question, LookUpCommand), question
     try:
-        page = replica.scan(Span(question.start, question.stop), question.limit)
+        page = replica.scan(Span(question.start, question.stop), min(question.limit, limit))
     except InvalidData as error:
         raise DecodeError(f"a proxy asks for what there is not: {error}") from None
     rows: list[Row] = []

@@ -42,6 +42,7 @@ from stores.limits import (
 )
 from stores.outcomes import Outcome
 from stores.snapshots import Chunk, SnapshotSource
+from stores.work import Job
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -185,19 +186,20 @@ class Broadcaster:
         if (sequence := self._producer.acknowledged(clone)) is not None:
             self._on_acknowledged(clone.entity, sequence)
 
-    def send_chunks(self, clone: CloneId, indexes: Sequence[int]) -> None:
-        """Send parts of the snapshot that a clone is loading."""
+    def chunk_jobs(self, clone: CloneId, indexes: Sequence[int]) -> Iterator[tuple[int, Job]]:
+        """Give the work of sending parts of the snapshot that a clone is loading."""
         if clone not in self._clones:
             self.refuse(clone)
-            return
-        welcome = self._clones[clone]
-        if welcome is None:
-            return  # it has loaded everything: a late request
-        source = welcome.source
-        for index in indexes:
-            if (chunk := source.chunk(index)) is not None:
-                content = SnapshotChunkCommand(chunk)
-                self._send(clone, source.sequence, content)
+        elif (welcome := self._clones[clone]) is not None:
+            # Otherwise it has loaded everything: a late request.
+            for index in indexes:
+                yield index, self._send_chunk(clone, welcome.source, index)
+
+    def _send_chunk(self, clone: CloneId, source: SnapshotSource, index: int) -> Job:
+        while source.cut(index):
+            yield
+        if clone in self._clones and (chunk := source.chunk(index)) is not None:
+            self._send(clone, source.sequence, SnapshotChunkCommand(chunk))
 
     def tell(self, clone: CloneId, content: Content) -> None:
         """Send a command of the master's own to one clone, with the latest sequence number."""

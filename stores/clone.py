@@ -8,7 +8,7 @@ from typing import Final
 from stores import answering, commands
 from stores.actions import Action, DigestCommand, ExpireCommand, PutCommand, WriterId
 from stores.commands import AckCloneCommand, InternalCommand
-from stores.digests import Digest, digest
+from stores.digests import Digest, DigestWalk
 from stores.effects import Changed, Closed, Effect, IdleReached, ToProxy, Verified
 from stores.encoding import decode_action, decode_command
 from stores.following import Following, Phase
@@ -24,6 +24,8 @@ from stores.stages import size_of
 from stores.statistics import StoreStatistics
 from stores.succession import Assessment, Inheritance
 from stores.table import ChangeKind, Columns, Entry, Table
+from stores.verification import Comparison
+from stores.work import SLICE_COUNT, Job, WorkQueue
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
@@ -93,6 +95,8 @@ class Clone:
         self._state_epoch = 0  # of the master that made what readers see
         self._barrier = 0
         self._recall: Recall | None = None
+        self._comparison: Comparison | None = None
+        self._work = WorkQueue()
         self._waiters: list[_Waiter] = []
         self._is_closed = False
         self._is_paused = False
@@ -150,6 +154,10 @@ class Clone:
         table = self._table
         return scan(table.index(), table.columns, table.revision, span, limit)
 
+    def prepare_scan(self, count: int) -> int:
+        """Put so many keys in order, at most, before a scan; says how many it were."""
+        return self._table.catch_up(count)
+
     def snapshot(self) -> Columns:
         """Copy what readers see."""
         return self._table.columns.copy()
@@ -191,7 +199,7 @@ class Clone:
         if isinstance(command.content, commands.NotAllowedCommand):
             self._on_not_allowed(command.content)
         elif isinstance(command.content, commands.Question):
-            self._effects.append(self._answer_proxy(command, now_ns))
+            self._on_question(command, now_ns)
         elif (answer := commands.consumer_message(command)) is not None:
             self._writing.receive(command.sender, answer)
         elif self._following.receive(command, now_ns):
@@ -222,8 +230,20 @@ class Clone:
                 self._writing.give_up(self._buffer_ticks)
         return self._take_effects()
 
+    @property
+    def has_work(self) -> bool:
+        """True if ``work`` has something to do: call it once for each turn of the loop."""
+        return bool(self._work) and not self._is_closed and not self._is_paused
+
+    def work(self, now_ns: int) -> list[Effect]:
+        """Take a step of what is too long for one; raises ``DecodeError`` if the state is bad."""
+        if self.has_work:
+            self._work.step()
+        return self._take_effects()
+
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
         """Take note that there is no path to an endpoint any more."""
+        self._work.discard(endpoint)
         if not self._is_paused:
             self._following.endpoint_unreachable(endpoint)
         return self._take_effects()
@@ -361,6 +381,7 @@ class Clone:
         content = welcome.content
         assert isinstance(content, AckCloneCommand), welcome
         self.has_data = True
+        self._comparison = None
         self._recall = None  # the history begins elsewhere now, and the master may be another one
         self._unique = None
         assert welcome.epoch is not None, welcome
@@ -391,7 +412,7 @@ class Clone:
         if isinstance(action, ExpireCommand):
             return
         if isinstance(action, DigestCommand):
-            self._compare(action)
+            self._on_digest(action)
             return
         outcome = outcome_of(action, self._table.revision)
         if outcome is None:
@@ -423,13 +444,26 @@ class Clone:
         elif not self._following.is_in_touch:
             self._end(ErrorCode.NOT_AUTHORIZED, refusal.text)
 
-    def _answer_proxy(self, command: InternalCommand, now_ns: int) -> ToProxy:
+    def _on_question(self, command: InternalCommand, now_ns: int) -> None:
+        """Answer a proxy: about one key at once, with a page in its turn."""
+        if isinstance(command.content, commands.LookUpCommand):
+            self._effects.append(self._answer_proxy(command, now_ns, 1))
+            return
+
+        def reply(limit: int) -> None:
+            self._effects.append(self._answer_proxy(command, now_ns, limit))
+
+        job = answering.in_steps(self._table, reply)
+        if not self._work.add(command.sender.endpoint, answering.name_of(command), job):
+            self._effects.append(answering.refuse_busy(self, command))
+
+    def _answer_proxy(self, command: InternalCommand, now_ns: int, limit: int) -> ToProxy:
         if not self.has_data:
             return answering.refuse(self, command, "it has no data yet", is_stale=False)
         if self.is_stale(now_ns):
             reason = "its master has been out of touch for longer than its stale interval"
             return answering.refuse(self, command, reason, is_stale=True)
-        return answering.answer(self, self._state_epoch, command)
+        return answering.answer(self, self._state_epoch, command, limit)
 
     def _begin(self, token: int, request: int) -> list[Effect]:
         self._barrier += 1
@@ -438,12 +472,29 @@ class Clone:
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
         return self._take_effects()
 
-    def _compare(self, theirs: DigestCommand) -> None:
-        """Tell the master what is here; raises ``DecodeError`` if it is not what is there."""
-        own = digest(self._table.columns, self._table.revision)
-        self._following.send_to_master(commands.DigestAnswerCommand(theirs.number, own))
-        if own != Digest(theirs.revision, theirs.entry_count, theirs.total):
-            raise DecodeError(f"the state here ({own}) is not the master's: it is loaded anew")
+    def _on_digest(self, theirs: DigestCommand) -> None:
+        """Start to compare; at the second one, raise ``DecodeError`` if the states differ."""
+        if theirs.total is None:
+            comparison = self._comparison = Comparison(theirs.number)
+            walk = self._table.walk = DigestWalk(self._table.columns, self._table.revision)
+            self._work.add(None, "digest", self._walk(comparison, walk))
+        elif self._comparison is not None and self._comparison.number == theirs.number:
+            self._comparison.theirs = Digest(theirs.revision, theirs.entry_count, theirs.total)
+            self._comparison.check()
+
+    def _walk(self, comparison: Comparison, walk: DigestWalk) -> Job:
+        while (own := walk.step(SLICE_COUNT)) is None:
+            yield
+        if self._table.walk is walk:
+            self._table.walk = None
+        if self._comparison is not comparison:
+            return
+        comparison.own = own
+        self._following.send_to_master(commands.DigestAnswerCommand(comparison.number, own))
+        try:
+            comparison.check()
+        except DecodeError as error:
+            self._following.reject(error)
 
     def _answer(self, sequence: int, answer: Answer) -> None:
         if self._replicas:

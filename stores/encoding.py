@@ -75,7 +75,7 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
     ),
     66: (
         actions.DigestCommand,
-        (fields.count, fields.count, fields.count, fields.count),
+        (fields.count, fields.count, fields.count, fields.optional_count),
     ),
 }
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Final
 
+from stores.work import SLICE_COUNT
+
 SLACK_COUNT: Final = 1_024
 """Outdated appointments that are tolerated on top of as many as there are valid ones."""
 
@@ -27,10 +29,12 @@ class ExpiryQueue:
         if len(self._heap) > 2 * len(expiries) + SLACK_COUNT:
             self._rebuild(expiries)
 
-    def take_due(self, now_ns: int, expiries: dict[bytes, int]) -> list[bytes]:
-        """Give the keys whose time has come, each once, earliest first."""
+    def take_due(
+        self, now_ns: int, expiries: dict[bytes, int], count: int = SLICE_COUNT
+    ) -> list[bytes]:
+        """Give the keys whose time has come, each once, earliest first; so many at most."""
         due: dict[bytes, None] = {}
-        while self._heap and self._heap[0][0] <= now_ns:
+        while self._heap and self._heap[0][0] <= now_ns and len(due) < count:
             expires_at_ns, key = heappop(self._heap)
             if expiries.get(key) == expires_at_ns:
                 due[key] = None

@@ -186,6 +186,12 @@ class Following:
         """Follow again."""
         self._attach("it was let go")
 
+    def reject(self, error: DecodeError) -> None:
+        """Load everything anew, as what the stream made is wrong; raises the error."""
+        self._error = error
+        self._consumer.stop()
+        self._attach_if_broken()
+
     def send_to_master(self, content: Content, sequence: int = 0) -> None:
         """Send a command in this session."""
         assert self.master is not None, f"{self.phase}: there has been no master yet"

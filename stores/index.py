@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from stores.order import order_of
@@ -24,12 +25,13 @@ class KeyIndex:
     """Sorted places in blocks of some hundreds, and the key of each place."""
 
     def __init__(self, keys: Iterable[bytes]) -> None:
-        """Sort the encoded keys."""
-        self._keys = {order_of(key): key for key in keys}
-        places = sorted(self._keys)
-        step = BLOCK_COUNT
-        self._blocks = [places[at : at + step] for at in range(0, len(places), step)]
-        self._firsts = [block[0] for block in self._blocks]
+        """Note the encoded keys: ``catch_up`` puts them in their places."""
+        self._keys: dict[bytes, bytes] = {}
+        self._blocks: list[list[bytes]] = []
+        self._firsts: list[bytes] = []
+        coming = list(keys)
+        self._expected_count = len(coming)
+        self._coming = iter(coming)
         self._noted: dict[bytes, None] = {}
 
     def __len__(self) -> int:
@@ -39,22 +41,27 @@ class KeyIndex:
     @property
     def is_outdated(self) -> bool:
         """True when sorting anew is cheaper than catching up."""
-        return len(self._noted) > len(self._keys) // 2 + SLACK_COUNT
+        return len(self._noted) > max(len(self._keys), self._expected_count) // 2 + SLACK_COUNT
 
     def note(self, keys: Iterable[bytes]) -> None:
         """Take note of keys that may have come or gone."""
         self._noted.update(dict.fromkeys(keys))
 
-    def catch_up(self, present: Mapping[bytes, object]) -> None:
-        """Put what was noted in its place, or take it out; ``present`` holds the keys there are."""
-        for key in self._noted:
-            place = order_of(key)
-            is_known = place in self._keys
-            if key in present and not is_known:
-                self._insert(place, key)
-            elif is_known and key not in present:
-                self._remove(place)
-        self._noted.clear()
+    def catch_up(self, present: Mapping[bytes, object], count: int | None = None) -> int:
+        """Put what was noted in its place, or take it out; ``present`` holds the keys there are.
+
+        Does so for ``count`` keys at most, and says for how many. ``None`` means all of them.
+        """
+        noted = self._noted
+        if count is None and not self._keys:
+            self._sort(key for key in {*self._coming, *noted} if key in present)
+            return len(present)
+        fresh = list(islice(self._coming, count))
+        fresh += islice(noted, None if count is None else count - len(fresh))
+        for key in fresh:
+            noted.pop(key, None)
+            self._place(key, is_present=key in present)
+        return len(fresh)
 
     def places(self, start: bytes, stop: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Go through places and keys from ``start`` on, up to ``stop`` without it."""
@@ -70,6 +77,22 @@ class KeyIndex:
             at = 0
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _sort(self, keys: Iterable[bytes]) -> None:
+        """Put everything in its place at once: half the work of one after the other."""
+        self._keys = {order_of(key): key for key in keys}
+        places, step = sorted(self._keys), BLOCK_COUNT
+        self._blocks = [places[at : at + step] for at in range(0, len(places), step)]
+        self._firsts = [block[0] for block in self._blocks]
+        self._noted.clear()
+
+    def _place(self, key: bytes, *, is_present: bool) -> None:
+        place = order_of(key)
+        is_known = place in self._keys
+        if is_present and not is_known:
+            self._insert(place, key)
+        elif is_known and not is_present:
+            self._remove(place)
 
     def _find(self, place: bytes) -> int:
         """Say in which block a place is, or would be."""

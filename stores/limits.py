@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from stores.work import SLICE_COUNT
 from wire.limits import KIB, MIB, PAYLOAD_SIZE_MAX
 
 KEY_SIZE_MAX: Final = 64 * KIB
@@ -65,8 +66,8 @@ dropped and begins anew with a snapshot, so that it holds up no other."""
 CHUNK_SIZE_MAX: Final = 256 * KIB
 """Bytes after which a chunk of a snapshot takes no more entries: other messages pass in between."""
 
-CHUNK_COUNT_MAX: Final = 4_096
-"""Entries in a chunk: of tiny ones, a few milliseconds' work for both sides."""
+CHUNK_COUNT_MAX: Final = SLICE_COUNT
+"""Entries in a chunk, of tiny ones: one step's work for both sides."""
 
 SNAPSHOT_WINDOW_CHUNKS: Final = 8
 """Chunks that a clone asks for ahead: 2 MiB under way fill any link that is not in space."""

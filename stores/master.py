@@ -21,7 +21,7 @@ from stores.actions import (
 from stores.broadcasting import Broadcaster, CloneId, Welcome
 from stores.commands import InternalCommand
 from stores.commits import GroupCommit
-from stores.digests import digest
+from stores.digests import DigestWalk
 from stores.effects import (
     Changed,
     Closed,
@@ -59,6 +59,7 @@ from stores.statistics import StoreStatistics, replicas_of
 from stores.succession import Inheritance, Rivals
 from stores.table import ChangeKind, Entry, Table
 from stores.verification import Verifier
+from stores.work import SLICE_COUNT, Job, WorkQueue
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
@@ -114,6 +115,8 @@ class Master(CommittedReads):
         self._rivals = Rivals(entity, loaded.epoch, self._effects)
         self._gate: ReplicaGate[Outcome] = ReplicaGate(replicas)
         self._verifier = Verifier(entity)
+        self._work = WorkQueue()
+        self._has_frozen = False  # since the last flush
         answers = self._ledger, self._gate
         self._proxies = Proxies(entity, loaded.epoch, self._effects, answers)
         self._inputs = Inputs(entity, self._effects, self._on_action, self._proxies)
@@ -170,6 +173,7 @@ class Master(CommittedReads):
     def flush(self, now_ns: int) -> list[Effect]:
         """Tell, or commit, what was asked since the last flush: once per turn of the loop."""
         self._now_ns = now_ns
+        self._has_frozen = False
         if not self._is_closed:
             self.requests.seal()
             self._proceed()
@@ -187,10 +191,22 @@ class Master(CommittedReads):
             self._repeat_replicated()
             self._verifier.tick()
             self._tell_verified()
-            self._expire()
+            self._expire_due()
             if self._waiters:
                 self._clones.ask_for_acknowledgements()
             self._check_idle()
+        return self._take_effects()
+
+    @property
+    def has_work(self) -> bool:
+        """True if ``work`` has something to do: call it once for each turn of the loop."""
+        return bool(self._work) and not self._is_closed
+
+    def work(self, now_ns: int) -> list[Effect]:
+        """Take a step of what is too long for one; needs a flush afterwards."""
+        self._now_ns = now_ns
+        if not self._is_closed:
+            self._work.step()
         return self._take_effects()
 
     def persisted(self, token: int) -> list[Effect]:
@@ -226,6 +242,7 @@ class Master(CommittedReads):
         self._clones.detach_endpoint(endpoint)
         self._inputs.discard_endpoint(endpoint)
         self._proxies.discard_endpoint(endpoint)
+        self._work.discard(endpoint)
         self._check_idle()
         return self._take_effects()
 
@@ -317,7 +334,7 @@ class Master(CommittedReads):
             assert command.epoch is not None, command
             self._depose(sender, command.epoch)
         elif command.session is None and isinstance(command.content, commands.Question):
-            self._effects.append(answering.answer(self, self.epoch, command))
+            self._answer(command)
         elif command.session is None:
             if self._proxies.receive(sender, command.content, self._clones.sequence):
                 self._inputs.discard(sender)
@@ -334,7 +351,8 @@ class Master(CommittedReads):
             case commands.HandshakeRequestCommand(writer, resolved_request):
                 self._on_handshake_request(clone, writer, resolved_request)
             case commands.SnapshotRequestCommand(indexes):
-                self._clones.send_chunks(clone, indexes)
+                for index, job in self._clones.chunk_jobs(clone, indexes):
+                    self._work.add(clone.entity.endpoint, ("chunk", clone, index), job)
             case commands.BarrierRequestCommand(number):
                 self._on_barrier_request(clone, number)
             case commands.HistoryRequestCommand(after, until):
@@ -345,6 +363,7 @@ class Master(CommittedReads):
                 self._verifier.answer(clone, number, found)
                 self._tell_verified()
             case commands.DetachCommand():
+                self._work.cancel(clone.entity.endpoint, ("attach", clone.entity))
                 self._clones.detach(clone)
                 self._inputs.discard(clone.entity)
             case _:
@@ -359,6 +378,19 @@ class Master(CommittedReads):
         self._introduce(clone.entity, writer)
         if self._clones.remind(clone):
             return
+        # Freezing a table takes its time: one does not wait, others do so, each asker in its turn.
+        job = self._admit(clone, writer, resolved_request)
+        if self._has_frozen:
+            self._work.add(clone.entity.endpoint, ("attach", clone.entity), job)
+        else:
+            next(job, None)
+
+    def _admit(self, clone: CloneId, writer: WriterId, resolved_request: int) -> Job:
+        """Take a clone in, with a snapshot of this moment."""
+        yield from ()
+        if self._clones.remind(clone):
+            return
+        self._has_frozen = True
         # A snapshot in memory has all that was applied, so all of it has to be told before.
         self.requests.seal()
         self._proceed()
@@ -377,13 +409,43 @@ class Master(CommittedReads):
             welcome.outcomes = record.published(after=resolved_request)
         self._clones.admit(clone, welcome)
 
+    def _answer(self, command: InternalCommand) -> None:
+        """Answer a proxy: about one key at once, with a page in its turn."""
+        if isinstance(command.content, commands.LookUpCommand):
+            self._effects.append(answering.answer(self, self.epoch, command))
+            return
+
+        def reply(limit: int) -> None:
+            self._effects.append(answering.answer(self, self.epoch, command, limit))
+
+        job = answering.in_steps(self._table, reply)
+        if not self._work.add(command.sender.endpoint, answering.name_of(command), job):
+            self._effects.append(answering.refuse_busy(self, command))
+
     def _verify(self, asker: CloneId | None, token: int) -> None:
+        self._verifier.ask(asker, token)
+        self._compare()
+
+    def _compare(self) -> None:
+        """Start a comparison if one is wanted and none is under way."""
+        if not self._verifier.is_due:
+            return
         self.requests.seal()
-        own = digest(self._table.columns, self._table.revision)
-        number = self._verifier.begin(asker, token, own, self._clones.loaded())
+        number = self._verifier.begin(self._clones.loaded())
+        walk = self._table.walk = DigestWalk(self._table.columns, self._table.revision)
+        self._apply(DigestCommand(number, walk.revision, walk.entry_count, None), None, None)
+        self._proceed()
+        self._work.add(None, "digest", self._walk(number, walk))
+
+    def _walk(self, number: int, walk: DigestWalk) -> Job:
+        while (own := walk.step(SLICE_COUNT)) is None:
+            yield
+        if self._table.walk is walk:
+            self._table.walk = None
         action = DigestCommand(number, own.revision, own.entry_count, own.total)
         self._apply(action, None, None)
         self._proceed()
+        self._verifier.conclude(number, own)
         self._tell_verified()
 
     def _tell_verified(self) -> None:
@@ -393,6 +455,7 @@ class Master(CommittedReads):
             elif finished.asker in self._clones:
                 answer = commands.VerifyAnswerCommand(finished.token, finished.rows)
                 self._clones.tell(finished.asker, answer)
+        self._compare()
 
     def _on_barrier_request(self, clone: CloneId, number: int) -> None:
         """Answer when everything that is under way now has been told."""
@@ -409,9 +472,13 @@ class Master(CommittedReads):
         if clone not in self._clones:
             self._clones.refuse(clone)
             return
+        self._work.add(clone.entity.endpoint, ("history", clone), self._recall(clone, after, until))
+
+    def _recall(self, clone: CloneId, after: int, until: int) -> Job:
         # The revision first: asking for it may add to the history.
         known = min(until, self.revision)
         self._clones.tell(clone, recalled(self.history, after, known))
+        yield from ()
 
     def _answer_barriers(self) -> None:
         for clone, barrier in list(self._barriers.items()):
@@ -522,10 +589,21 @@ class Master(CommittedReads):
         outcome = outcome_of(action, self._table.revision)
         self._stage.add(action, payload, size, outcome, record)
 
-    def _expire(self) -> None:
-        due = self._expiries.take_due(self._now_ns, self._table.columns.expiries)
-        for start in range(0, len(due), RUN_COUNT_MAX):
-            self._apply(ExpireCommand(due[start : start + RUN_COUNT_MAX]), None, None)
+    def _expire_due(self) -> None:
+        job = self._expire()
+        if next(job, job) is not job:
+            self._work.add(None, "expiry", job)
+
+    def _expire(self) -> Job:
+        """Remove what is due, a slice at a time."""
+        while True:
+            expiries = self._table.columns.expiries
+            due = self._expiries.take_due(self._now_ns, expiries, SLICE_COUNT)
+            for start in range(0, len(due), RUN_COUNT_MAX):
+                self._apply(ExpireCommand(due[start : start + RUN_COUNT_MAX]), None, None)
+            if len(due) < SLICE_COUNT:
+                return
+            yield
 
     # -- steps: telling --------------------------------------------------------------------------
 

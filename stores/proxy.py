@@ -35,6 +35,7 @@ from stores.following import RIVALS_MAX, SEARCH_INTERVAL_TICKS, SILENCE_TICKS, M
 from stores.outcomes import Applied, Outcome
 from stores.requests import Requests
 from stores.statistics import StoreStatistics
+from stores.work import WithoutWork
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
@@ -53,7 +54,7 @@ class _Waiter:
     """The master has to have answered this greeting, or a later one."""
 
 
-class Proxy:
+class Proxy(WithoutWork):
     """Asks, and waits for answers. The rules of effects are those of ``Clone``.
 
     What it reads never goes back: each question names the state that was seen last, and a replica

@@ -40,6 +40,10 @@ class CommittedReads:
         hidden = commits.hidden_keys()
         return scan(table.index(), commits, commits.revision, span, limit, hidden)
 
+    def prepare_scan(self, count: int) -> int:
+        """Put so many keys in order, at most, before a scan; says how many it were."""
+        return self._table.catch_up(count)
+
     def snapshot(self) -> Columns:
         """Copy what readers see."""
         self.requests.seal()

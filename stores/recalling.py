@@ -34,10 +34,11 @@ def recalled(history: History, after: int, until: int) -> HistoryAnswerCommand:
     if after < history.floor:
         return HistoryAnswerCommand(after, after, b"")
     commits: list[Value] = []
-    size, reached = 0, after
+    size, entry_count, reached = 0, 0, after
     for commit in history.commits(after, until):
         size += sum(map(_size_of, commit.changes))
-        if commits and (size > CHUNK_SIZE_MAX or len(commits) == CHUNK_COUNT_MAX):
+        entry_count += len(commit.changes)
+        if commits and (size > CHUNK_SIZE_MAX or entry_count > CHUNK_COUNT_MAX):
             return HistoryAnswerCommand(after, reached, encode(tuple(commits)))
         if size > VALUE_SIZE_MAX or sum(map(_count_of, commit.changes)) > _ENTRIES_MAX:
             break  # the removal of very many keys at once: it does not fit in a message

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from stores.index import KeyIndex
 from stores.order import order_of, prefix_range
+from stores.work import SLICE_COUNT
 from wire.errors import InvalidData
 
 if TYPE_CHECKING:
     from stores.table import Entry
 
-PAGE_COUNT_MAX: Final = 4_096
-"""Entries in a page: some milliseconds' work, so that no other caller waits for longer."""
+PAGE_COUNT_MAX: Final = SLICE_COUNT
+"""Entries in a page: one step's work, so that no other caller waits for longer."""
 
 PAGE_COUNT: Final = 1_000
 """Entries in a page unless the caller wants another number: what a page costs of its own is lost

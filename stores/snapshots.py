@@ -71,10 +71,17 @@ class SnapshotSource:
         self._starts = [0]
         self._ledger = list(_in_parts(writers))
 
+    def cut(self, index: int) -> bool:
+        """Find where one more chunk ends; false if all up to this one are known, or there are."""
+        if len(self._starts) > index + 1 or self._starts[-1] >= len(self._keys):
+            return False
+        self._starts.append(self._cut(self._starts[-1]))
+        return True
+
     def chunk(self, index: int) -> Chunk | None:
         """Build a chunk; ``None`` if there are not so many."""
-        while len(self._starts) <= index + 1 and self._starts[-1] < len(self._keys):
-            self._starts.append(self._cut(self._starts[-1]))
+        while self.cut(index):
+            pass
         if index < len(self._starts) - 1:
             return self._build(index)
         position = index - (len(self._starts) - 1)

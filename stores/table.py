@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from stores.actions import (
     Action,
@@ -127,6 +128,13 @@ Observer = Callable[
 """Gets the kind, the key, the entry before and after, who did it, and by which revision."""
 
 
+class Walk(Protocol):
+    """Something that reads the table as it was at one moment, a little at a time."""
+
+    def remember(self, keys: Iterable[bytes]) -> None:
+        """Take note of what stands under keys that are about to change."""
+
+
 class Table:
     """The entries of a store and the number of mutations that made them.
 
@@ -140,6 +148,8 @@ class Table:
         self.revision = revision
         self.before: Callable[[Iterable[bytes]], None] | None = None
         """Called with keys that are about to change, if somebody needs to remember them."""
+        self.walk: Walk | None = None
+        """What goes through the entries of one moment: it is told of keys before they change."""
         self.observer: Observer | None = None
         self._index: KeyIndex | None = None
 
@@ -153,10 +163,13 @@ class Table:
 
     def index(self) -> KeyIndex:
         """Give the keys in their order; until it is given up, the table keeps it up to date."""
-        if self._index is None:
-            self._index = KeyIndex(self.columns.values)
-        self._index.catch_up(self.columns.values)
-        return self._index
+        index = self._known_index()
+        index.catch_up(self.columns.values)
+        return index
+
+    def catch_up(self, count: int) -> int:
+        """Put so many keys in order, at most, so that ``index`` has less to do; says how many."""
+        return self._known_index().catch_up(self.columns.values, count)
 
     def apply(self, action: Action) -> bool:
         """Carry out what a master broadcast; false if it is an answer, and changes nothing."""
@@ -181,6 +194,8 @@ class Table:
         keys, values = pairs[::2], pairs[1::2]
         if self.before is not None:
             self.before(keys)
+        if self.walk is not None:
+            self.walk.remember(keys)
         if self._index is not None:
             known = self.columns.values
             self._note([key for key in keys if key not in known])
@@ -204,6 +219,8 @@ class Table:
         """Remove keys, one mutation each, missing or not."""
         if self.before is not None:
             self.before(keys)
+        if self.walk is not None:
+            self.walk.remember(keys)
         if self._index is not None:
             self._note(keys)
         for key in keys:
@@ -216,6 +233,7 @@ class Table:
             self.before(self.columns.values)
         self.revision += 1
         old, self.columns, self._index = self.columns, Columns(), None
+        self.walk = None  # It has the old columns to itself, and goes on.
         if self.observer is not None:
             for key in old:
                 self.observer(ChangeKind.CLEAR, key, old.entry(key), None, writer, self.revision)
@@ -224,6 +242,8 @@ class Table:
         """Do what a batch did, as one mutation."""
         if self.before is not None:
             self.before([change.key for change in result.changes])
+        if self.walk is not None:
+            self.walk.remember([change.key for change in result.changes])
         if self._index is not None:
             self._note([change.key for change in result.changes])
         self.revision += 1
@@ -236,7 +256,7 @@ class Table:
     def load(self, columns: Columns, revision: int) -> None:
         """Replace everything by a snapshot; an observer hears of the differences."""
         old, self.columns, self.revision = self.columns, columns, revision
-        self._index = None
+        self._index = self.walk = None
         if self.observer is None:
             return
         for key in old:
@@ -247,6 +267,11 @@ class Table:
             if before != after:
                 kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
                 self.observer(kind, key, before, after, None, revision)
+
+    def _known_index(self) -> KeyIndex:
+        if self._index is None:
+            self._index = KeyIndex(self.columns.values)
+        return self._index
 
     def _note(self, keys: Sequence[bytes]) -> None:
         assert self._index is not None, "there is an index to note it"

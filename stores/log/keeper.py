@@ -57,6 +57,7 @@ from stores.outcomes import Outcome, Refused, WriterRecord, outcomes_between
 from stores.replication import ReplicaGate
 from stores.statistics import LogStatistics, lags_of, replicas_of
 from stores.succession import Rivals
+from stores.work import WithoutWork
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 
@@ -77,7 +78,7 @@ class _Answers:
 _FENCED: Final = Refused(ErrorCode.FENCED, "the log has another keeper since a promotion")
 
 
-class Keeper:
+class Keeper(WithoutWork):
     """The one that decides. Calls, messages and ticks in; effects out; no clock, no disk.
 
     Every method that gives effects has to have them carried out, in order, before the next call.

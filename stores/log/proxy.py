@@ -16,6 +16,7 @@ from stores.log.messages import Answer, LogMessage, Query
 from stores.log.questions import Questions
 from stores.log.requests import LogRequests
 from stores.statistics import LogStatistics
+from stores.work import WithoutWork
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -30,7 +31,7 @@ class Waiter:
     """The welcome to this hello, or a later one, says how far the keeper was."""
 
 
-class Proxy:
+class Proxy(WithoutWork):
     """Asks, and waits for answers. The rules of effects are those of ``Keeper``."""
 
     def __init__(

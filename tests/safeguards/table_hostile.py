@@ -9,9 +9,68 @@ EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
 ACCEPTOR = "tests/net/test_acceptor.py"
 PROOFS = "tests/net/test_proofs.py::test_one_that_has_proven_itself_outlives_newcomers"
 ARRIVALS = "tests/net/test_arrivals.py"
+WORK = "tests/stores/test_work.py"
+SLICES = "tests/endpoint/test_slices.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
 HOSTILE = [
+    Safeguard(
+        "a comparison goes in slices",
+        "a reader stops the master by having replicas compared",
+        "stores/master.py",
+        "        while (own := walk.step(SLICE_COUNT)) is None:\n",
+        "        while (own := walk.step(2**60)) is None:\n",
+        (SLICES + "::test_a_hundred_comparisons_leave_the_loop_to_others", WORK),
+    ),
+    Safeguard(
+        "comparisons are shared",
+        "each of a hundred questions costs a look at every entry",
+        "stores/verification.py",
+        "        self._asks = {}\n        return self._number\n",
+        "        self._asks = {asker: tokens[1:] for asker, tokens in self._asks.items() if tokens[1:]}\n"
+        "        return self._number\n",
+        (WORK,),
+    ),
+    Safeguard(
+        "what changes under a comparison is remembered",
+        "replicas that are equal are called different, and begin anew",
+        "stores/digests.py",
+        "        past.update(zip(known, self._checksums(known), strict=True))\n",
+        "        pass\n",
+        (WORK, "tests/stores/test_verification.py"),
+    ),
+    Safeguard(
+        "askers take turns",
+        "one endpoint with many questions has all others wait",
+        "stores/work.py",
+        "            del self._askers[asker]\n            if jobs:\n",
+        "            if not jobs:\n                del self._askers[asker]\n            else:\n",
+        (WORK,),
+    ),
+    Safeguard(
+        "questions that wait are counted",
+        "one endpoint fills a replica's memory with questions",
+        "stores/work.py",
+        "        if len(jobs) >= JOBS_MAX and name not in jobs:\n",
+        "        if False:\n",
+        (WORK,),
+    ),
+    Safeguard(
+        "one snapshot is frozen in a turn",
+        "a clone of many sessions has the master copy its table for each",
+        "stores/master.py",
+        "        if self._has_frozen:\n",
+        "        if False:\n",
+        (WORK,),
+    ),
+    Safeguard(
+        "keys are sorted in slices",
+        "the first scan of a large store stops the endpoint",
+        "stores/answering.py",
+        "    while (handled := table.catch_up(count)) == count:\n",
+        "    while (handled := min(table.catch_up(2**60), 0)) == count:\n",
+        (WORK,),
+    ),
     Safeguard(
         "entries of a value",
         "sixteen megabytes from a peer make two gigabytes of memory",

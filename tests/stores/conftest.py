@@ -205,6 +205,11 @@ class Node:
         self.run(self.core.tick(self.world.now_ns))
         self.flush()
 
+    def work(self) -> None:
+        """Take a step of longer work."""
+        self.run(self.core.work(self.world.now_ns))
+        self.flush()
+
     def commit(self) -> None:
         """Let the disk finish what it was given."""
         assert self.backend is not None
@@ -335,9 +340,14 @@ class World:
         """Deliver and commit until nothing is on its way; no time passes."""
         for node in self.nodes:
             node.flush()
-        while self.packets or any(node.commits for node in self.nodes):
+        while self.packets or any(node.commits or node.core.has_work for node in self.nodes):
             if self.packets:
                 self.deliver(self.packets.pop(0))
+                continue
+            if (
+                busy := next((each for each in self.nodes if each.core.has_work), None)
+            ) is not None:
+                busy.work()
                 continue
             next(node for node in self.nodes if node.commits).commit()
 

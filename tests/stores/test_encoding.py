@@ -99,6 +99,7 @@ ACTIONS = {
         f"851823{WRITER_HEX}050b626e6f",
     ),
     "digest": (actions.DigestCommand(2, 7, 3, 5), "85184202070305"),
+    "moment of a digest": (actions.DigestCommand(2, 7, 3, None), "851842020703f6"),
 }
 
 ROW = WriterRow(WRITER, 4, (Outcome(4, 4, Applied(9)),))

@@ -106,6 +106,8 @@ def test_chunks_that_get_lost_are_asked_for_again(world, monkeypatch):
         for packet in packets:
             if chance.random() < 0.5:
                 world.deliver(packet)
+        while master.core.has_work:
+            master.work()
         clone.tick()
         master.tick()
     assert clone.contents() == master.contents()

@@ -80,6 +80,7 @@ def test_many_keys_come_and_go_in_any_order():
 
 def test_a_stretch_begins_and_ends_where_it_should():
     index = KeyIndex(KEYS)
+    index.catch_up(dict.fromkeys(KEYS))
     places = [order_of(key) for key in KEYS]
     assert listed(index, places[3], places[7]) == KEYS[3:7]
     assert listed(index, places[3] + b"\0", places[7] + b"\0") == KEYS[4:8]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, strategies as st
 
 from stores import effects as fx
-from stores.digests import digest
+from stores.digests import DigestWalk, digest
 from stores.table import Columns, Entry
 from stores.verification import ANSWER_TICKS
 from wire.errors import DecodeError
@@ -36,6 +37,29 @@ def test_the_order_in_which_entries_came_does_not_count():
 )
 def test_whatever_differs_makes_another_digest(other):
     assert digest(columns_of(a=(b"1", 1)), 2) != digest(other, 2)
+
+
+_KEYS = st.binary(min_size=1, max_size=1)
+
+
+@given(
+    st.dictionaries(_KEYS, st.binary(max_size=2), min_size=1),
+    st.lists(st.tuples(_KEYS, st.none() | st.binary(max_size=2), st.none() | st.just(7))),
+    st.data(),
+)
+def test_a_digest_taken_in_slices_is_that_of_its_moment(entries, writes, data):
+    columns = Columns()
+    for revision, (key, value) in enumerate(entries.items()):
+        columns.set(key, Entry(value, revision, revision if revision % 3 == 0 else None))
+    expected, walk = digest(columns, 9), DigestWalk(columns, 9)
+    for revision, (key, value, expires_at_ns) in enumerate(writes, start=100):
+        walk.remember([key, key])
+        columns.set(key, None if value is None else Entry(value, revision, expires_at_ns))
+        if (found := walk.step(data.draw(st.integers(0, 3)))) is not None:
+            break
+    else:
+        found = walk.step(1_000)
+    assert found == expected
 
 
 @pytest.mark.parametrize("asks", ["master", "clone"])
@@ -83,6 +107,7 @@ def test_a_silent_clone_is_not_waited_for_for_ever(pair, world):
     world.cut_off.add(clone.id)
     master.run(master.core.begin_verify(1))
     master.flush()
+    world.settle()
     world.tick(ANSWER_TICKS)
     (verified,) = master.said(fx.Verified)
     assert [row.digest is None for row in verified.rows] == [False, True]

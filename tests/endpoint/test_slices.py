@@ -1,0 +1,124 @@
+"""A reader of a large store holds up no other: what is handled between two turns is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import trio
+
+from endpoint import Endpoint, reading
+from endpoint.attaching import Backend
+from endpoint.store import Store
+from peermesh.testing.time_limits import limit
+from stores import digests, index
+from tests.endpoint.rows import line
+
+COUNT = 50_000
+
+VERIFY_COUNT = 100
+
+SLICE_COUNT = 2_000
+
+
+class Turns(trio.abc.Instrument):
+    """Counts what is handled between two turns of trio's loop."""
+
+    def __init__(self) -> None:
+        self.count = self.longest = self.total = 0
+
+    def add(self, count: int) -> None:
+        self.count += count
+        self.total += count
+        self.longest = max(self.longest, self.count)
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.count = 0
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
+    """Count the entries whose checksum is taken."""
+    found = Turns()
+    checksums = digests.checksums
+
+    def counted(*arguments: Any) -> Sequence[int]:
+        sums = checksums(*arguments)
+        found.add(len(sums))
+        return sums
+
+    monkeypatch.setattr("stores.digests.checksums", counted)
+    return found
+
+
+async def fill(endpoint: Endpoint) -> Store:
+    """Attach a master with the entries."""
+    master = await endpoint.attach_master("s", Backend.Memory)
+    for number in range(COUNT):
+        receipt = await master.put(number, "v")
+    await receipt.applied()
+    return master
+
+
+async def test_a_hundred_comparisons_leave_the_loop_to_others(turns: Turns) -> None:
+    with trio.fail_after(limit()):
+        async with line(2) as (left, right):
+            await fill(left)
+            async with right.attach_clone("s") as clone:
+                assert await clone.await_idle(timeout=limit())
+                trio.lowlevel.add_instrument(turns)
+                results = []
+
+                async def verify() -> None:
+                    results.append(await clone.verify(timeout=limit()))
+
+                async with trio.open_nursery() as nursery:
+                    for _ in range(VERIFY_COUNT):
+                        nursery.start_soon(verify)
+                trio.lowlevel.remove_instrument(turns)
+    assert len(results) == VERIFY_COUNT
+    assert all(results)
+    # The master and the clone are in one loop here, and either takes a step in each turn.
+    assert turns.longest <= 2 * SLICE_COUNT
+    assert turns.total <= VERIFY_COUNT * COUNT // 10
+
+
+async def test_keys_and_items_are_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    decode = reading.decode
+
+    def counted(encoded: bytes) -> Any:
+        turns.add(1)
+        return decode(encoded)
+
+    with trio.fail_after(limit()):
+        async with Endpoint() as endpoint:
+            master = await fill(endpoint)
+            monkeypatch.setattr(reading, "decode", counted)
+            trio.lowlevel.add_instrument(turns)
+            assert len(await master.keys()) == COUNT
+            assert turns.longest <= SLICE_COUNT
+            assert dict(await master.items()) == dict.fromkeys(range(COUNT), "v")
+            trio.lowlevel.remove_instrument(turns)
+    assert turns.longest <= 2 * SLICE_COUNT  # a key and its value each
+
+
+async def test_the_first_scan_sorts_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns()
+    order_of = index.order_of
+
+    def counted(key: bytes) -> bytes:
+        turns.add(1)
+        return order_of(key)
+
+    with trio.fail_after(limit()):
+        async with Endpoint() as endpoint:
+            master = await fill(endpoint)
+            monkeypatch.setattr(index, "order_of", counted)
+            trio.lowlevel.add_instrument(turns)
+            page = await master.scan(limit=SLICE_COUNT)
+            trio.lowlevel.remove_instrument(turns)
+    assert [entry.key for entry in page] == list(range(SLICE_COUNT))
+    assert turns.total == COUNT
+    assert turns.longest <= SLICE_COUNT
