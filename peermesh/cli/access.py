@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from handshake.accounts import NO_ACCOUNTS, TOKEN, TOKEN_SIZE, Accounts
-from peermesh.cli.command import command
+from peermesh.cli.command import command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import counted
 from peermesh.cli.output import Output
@@ -25,7 +25,7 @@ def _load(file: Path) -> Accounts:
     return Accounts.load(file) if file.exists() else NO_ACCOUNTS
 
 
-@click.group()
+@group()
 def access() -> None:
     """Make tokens and users for gateways; what they may do is in the roles, by their names.
 

@@ -103,7 +103,7 @@ def test_a_node_without_clones_says_so_to_a_request_for_promotion(tell: Run) -> 
             assert [each["event"] for each in events] == ["node", "listening"]
             at = f"127.0.0.1:{events[1]['port']}"
             _, err = tell("store", "promote", "cities", "--peer", at, code=ExitCode.FAILED)
-            assert "has no copy of cities" in err
+            assert "offers no copy of the store cities" in err
         finally:
             node.kill()
 
