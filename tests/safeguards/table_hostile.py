@@ -288,7 +288,7 @@ HOSTILE = [
         "a request that is allowed is a proof",
         "strangers push out clients of a plain port that are being served",
         "peermesh/gateways/webhdfs/serving.py",
-        "            arrival.prove()\n",
+        "            client.arrival.prove()\n",
         "",
         (PROOFS + "[webhdfs]",),
     ),

@@ -57,8 +57,8 @@ RIGHTS = [
         "accounts are their owner's alone",
         "everybody on the machine tries passwords against the hashes",
         "handshake/accounts.py",
-        "    if others and not (found.st_uid == 0 and others == stat.S_IRGRP):\n",
-        "    if False:\n",
+        'read_secret(path, "accounts")',
+        "open(path, 'rb').read()",
         ("tests/handshake/test_accounts.py",),
     ),
     Safeguard(
