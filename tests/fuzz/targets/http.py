@@ -7,12 +7,14 @@ from types import SimpleNamespace
 
 import trio
 
+from endpoint.port_access import PortAccess
 from handshake.exposure import Protection
+from handshake.rules import Rules
 from net.acceptor import Arrival
 from net.network import Network
 from peermesh.gateways.http import Reply
 from peermesh.gateways.webhdfs import serving
-from peermesh.gateways.webhdfs.access import TOKEN_PATH, Access
+from peermesh.gateways.webhdfs.access import PORT, TOKEN_PATH, Access
 from peermesh.gateways.webhdfs.errors import NotFound
 from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, Create, Open, Request
 from peermesh.testing.scripted import ScriptedStream
@@ -75,9 +77,11 @@ def check(data: bytes) -> None:
 
 
 async def _converse(stream: ScriptedStream, token: str | None, files: NoFiles) -> None:
-    store = SimpleNamespace(runner=None)
+    store = SimpleNamespace(runner=None, name=lambda: "files")
     access = Access("127.0.0.1", token, Protection.PLAIN)
-    gateway = serving.WebHDFSGateway(store, access, Network(None, allow_plain=False))  # type: ignore[arg-type]  # nothing is stored
+    guard = PortAccess(PORT, Rules(), None)
+    network = Network(None, allow_plain=False)
+    gateway = serving.WebHDFSGateway(store, access, network, guard)  # type: ignore[arg-type]  # nothing is stored
     gateway._service = files  # type: ignore[assignment]  # as good as a store's
     arrival = Arrival(gateway._acceptor, stream, None)  # type: ignore[arg-type]  # as good as a socket's
     gateway._acceptor.arrivals.arrive(arrival, "")
