@@ -23,6 +23,7 @@ from typing import Final
 import channels
 import endpoint
 import handshake
+import net
 import peermesh
 import stores
 import wire
@@ -30,10 +31,10 @@ import wire
 OURS: Final = sorted(
     {
         module.__name__.partition(".")[0]
-        for module in (wire, handshake, channels, stores, endpoint, peermesh)
+        for module in (wire, handshake, net, channels, stores, endpoint, peermesh)
     }
 )
-"""Six packages in a checkout; the wheel has but one, which holds the other five."""
+"""Seven packages in a checkout; the wheel has but one, which holds the other six."""
 
 PACKAGES: Final = (
     *OURS,
