@@ -6,11 +6,14 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -106,11 +109,15 @@ def running(folder: Path, *parts: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
+        # Reading a line of a program that writes nothing would have no end.
+        net = threading.Timer(limit(60), process.kill)
+        net.start()
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "stuck\n"
             yield process
         finally:
+            net.cancel()
             process.kill()
 
 
