@@ -87,7 +87,7 @@ def test_a_master_that_lets_everybody_win_is_found(monkeypatch):
 
 
 def test_a_master_that_forgets_to_expire_is_found(monkeypatch):
-    monkeypatch.setattr(Master, "_expire", lambda self: None)
+    monkeypatch.setattr(Master, "_expire_due", lambda self: None)
     assert "has 'brief/" in first_failure(range(SEEDS))
 
 
@@ -106,7 +106,7 @@ def test_what_expires_is_asked_for_though_a_clock_was_wrong(monkeypatch, seconds
     plan = next(plan for plan in map(plan_of, range(100)) if plan.master is not None)
     wrong = replace(plan, faults=(Fault(0.2, 2.0, ClockSkew(plan.master, seconds)),))
     assert not run_plan(wrong).failure
-    monkeypatch.setattr(Master, "_expire", lambda self: None)
+    monkeypatch.setattr(Master, "_expire_due", lambda self: None)
     assert "has 'brief/" in run_plan(wrong).failure
 
 
