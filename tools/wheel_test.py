@@ -39,7 +39,7 @@ OF_THE_CHECKOUT: Final = (
     *("tests/test_docs.py", "tests/test_generated_docs.py", "tests/test_imports.py"),
     *("tests/test_shape.py", "tests/style", "tests/tools", "tests/peermesh/test_stranger.py"),
     *("tests/peermesh/testing/test_fault_table.py", "tests/endpoint/test_shielding.py"),
-    *("tests/net/test_lockout.py", "tests/net/test_proofs.py"),
+    *("tests/net/test_lockout.py", "tests/net/test_proofs.py", "tests/test_private_writers.py"),
 )
 """Tests that read files of the repository, or use its benchmarks: they stay with it."""
 
