@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from os import PathLike, fspath
+from os.path import getsize
 from typing import Final, Literal, get_args
 
 import cbor2
@@ -22,7 +23,7 @@ from stores import fields
 from stores.actions import WriterId
 from stores.backends import marks
 from stores.backends.sqlite_file import check_there, place_of
-from stores.backends.wal import LogWitness, read_witness
+from stores.backends.wal import LogWitness, opened_log, read_witness
 from stores.digests import checksum, checksums
 from stores.epochs import next_epoch
 from stores.outcomes import WriterRow
@@ -137,10 +138,14 @@ class SQLiteBackend:
 
     def _open(self, epoch_min: int) -> Loaded:
         exposed = make_private_database(self._path)
-        witness = read_witness(self._path)
         self._place = place_of(self._path)
-        self._connection = connection = self._connect()
-        self._configure(connection)
+        with opened_log(self._path) as log:
+            is_empty = log is not None and not getsize(self._path)
+            self._connection = connection = self._connect()
+            self._configure(connection)
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            # Of an empty database SQLite says the size that it would give it.
+            witness = read_witness(log, None if is_empty else page_size)
         self._check_log(connection, witness)
         with transaction(connection):
             self._prepare_schema(connection)
@@ -347,7 +352,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 def _explain(error: sqlite3.Error) -> str:
     match getattr(error, "sqlite_errorname", ""):
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            advice = "another process has it; a store's file belongs to one master at a time"
+            advice = "another master has it; a store's file belongs to one master at a time"
         case "SQLITE_NOTADB":
             advice = f"this is no SQLite file, or a damaged one: {REMEDY}"
         case "SQLITE_CORRUPT":

@@ -144,7 +144,7 @@ def check_there(path: str) -> None:
 def _explain(error: sqlite3.Error) -> str:
     match getattr(error, "sqlite_errorname", ""):
         case "SQLITE_BUSY" | "SQLITE_LOCKED":
-            advice = "somebody has it; such a file belongs to one owner at a time"
+            advice = "another owner has it; such a file belongs to one owner at a time"
         case "SQLITE_NOTADB":
             advice = "this is no SQLite file, or a damaged one; restore a copy, or use another path"
         case "SQLITE_CORRUPT":

@@ -8,14 +8,17 @@ silently be missing.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _HEADER_SIZE: Final = 32
 _FRAME_HEAD_SIZE: Final = 24
-_PAGE_SIZE_AT: Final = 16
+_PAGE_SIZE_AT: Final = 8
 _FRAME: Final = struct.Struct(">II8s8s")
 """Page number, size of the database after a commit or zero, salts, checksums."""
 
@@ -32,31 +35,36 @@ class LogWitness:
         return sum(number > frame_count for number in self.commits)
 
 
-def read_witness(path: str) -> LogWitness:
-    """Look at the log of a database, before SQLite opens it; there need not be one."""
+@contextlib.contextmanager
+def opened_log(path: str) -> Iterator[BinaryIO | None]:
+    """Open the log of a database before SQLite does, which may remove it; there need not be one.
+
+    The database itself is never opened here: closing any descriptor of a file takes the locks of
+    this process off it, and another master of this process may have its lock there.
+    """
     log_path = Path(f"{path}-wal")
     if not log_path.exists() or not Path(path).exists():
+        yield None
+        return
+    with log_path.open("rb") as log:
+        yield log
+
+
+def read_witness(log: BinaryIO | None, page_size: int | None) -> LogWitness:
+    """Look at a log. Without the size of the database's pages, the log's own header gives it."""
+    if log is None:
         return LogWitness()
     commits: dict[bytes, list[int]] = {}
     number, first_salts = 0, b""
-    with log_path.open("rb") as log:
-        header = log.read(_HEADER_SIZE)
-        page_size = _page_size(path) or int.from_bytes(header[8:12], "big")
-        while len(head := log.read(_FRAME_HEAD_SIZE)) == _FRAME_HEAD_SIZE:
-            number += 1
-            _, size_after_commit, salts, _ = _FRAME.unpack(head)
-            first_salts = first_salts or salts
-            if size_after_commit:
-                commits.setdefault(salts, []).append(number)
-            log.seek(page_size, 1)
+    header = log.read(_HEADER_SIZE)
+    page_size = page_size or int.from_bytes(header[_PAGE_SIZE_AT : _PAGE_SIZE_AT + 4], "big")
+    while len(head := log.read(_FRAME_HEAD_SIZE)) == _FRAME_HEAD_SIZE:
+        number += 1
+        _, size_after_commit, salts, _ = _FRAME.unpack(head)
+        first_salts = first_salts or salts
+        if size_after_commit:
+            commits.setdefault(salts, []).append(number)
+        log.seek(page_size, os.SEEK_CUR)
     # The header, or the first frame, may be what is damaged: either names this life of the log.
     ours = commits.get(header[16:24], []) or commits.get(first_salts, [])
     return LogWitness(tuple(ours))
-
-
-def _page_size(path: str) -> int:
-    """Read the size of the database's pages; zero if it is empty."""
-    with Path(path).open("rb") as file:
-        head = file.read(_PAGE_SIZE_AT + 2)
-    size = int.from_bytes(head[_PAGE_SIZE_AT:], "big")
-    return 65_536 if size == 1 else size

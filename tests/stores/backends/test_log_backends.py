@@ -229,7 +229,7 @@ def test_other_files_are_refused(path, reopen):
 def test_a_file_in_use_is_refused(path, reopen):
     reopen().load_keeper(1, 1)
     other = SQLiteLogBackend(path)
-    with pytest.raises(BackendFailure, match="somebody has it"):
+    with pytest.raises(BackendFailure, match="another owner has it"):
         other.load_keeper(1, 1)
     other.close()
 

@@ -1,0 +1,52 @@
+"""A file has one owner: a second one is refused, and takes nothing from the first."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wire.errors import BackendFailure
+
+ASK = """
+import sqlite3, sys
+try:
+    sqlite3.connect(sys.argv[1], timeout=0).execute("SELECT * FROM sqlite_schema").fetchall()
+except sqlite3.OperationalError as error:
+    print(error.sqlite_errorname)
+else:
+    print("READ")
+"""
+"""The program of another process. The owner keeps even readers out."""
+
+
+def another_process_finds(path: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, path], capture_output=True, check=True, text=True
+    )
+    return done.stdout.strip()
+
+
+def test_a_second_master_of_a_process_takes_no_lock_off_the_first(make_backend, tmp_path):
+    path = tmp_path / "store.db"
+    first = make_backend(path)
+    first.load(1)
+    assert another_process_finds(path) == "SQLITE_BUSY"
+    with pytest.raises(BackendFailure, match="one master at a time"):
+        make_backend(path).load(1)
+    assert another_process_finds(path) == "SQLITE_BUSY"
+    first.close()
+    assert another_process_finds(path) == "READ"
+
+
+def test_a_second_keeper_of_a_process_takes_no_lock_off_the_first(make_log, tmp_path):
+    path = tmp_path / "log.db"
+    first = make_log(path)
+    first.load_keeper(1, 1)
+    with pytest.raises(BackendFailure, match="one owner at a time"):
+        make_log(path).load_keeper(1, 1)
+    assert another_process_finds(path) == "SQLITE_BUSY"
+    first.close()
+    assert another_process_finds(path) == "READ"
