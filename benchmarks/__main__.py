@@ -13,6 +13,7 @@ from benchmarks.report import json_line, readable, write
 
 NAMES: Final = (
     "pubsub",
+    "mixes",
     "latency",
     "relay",
     "store",
@@ -30,6 +31,7 @@ ROUNDS_WRITTEN: Final = 5
 EPILOGUE: Final = """\
 benchmarks:
   pubsub     messages a second from one process to another, small, large and structured
+  mixes      the same where each message may have another topic: 1 to 1,000, in turn, at random
   latency    the time of a request and its reply
   relay      messages a second through a third endpoint, beside the direct way
   store      puts, gets and the first fill of a clone

@@ -22,17 +22,18 @@ from benchmarks.workload import MARKS, TOPIC, Disorder, messages
 TOPIC_BYTES = TOPIC.encode()
 
 
-def _bind(task: Task, kind: int) -> zmq.Socket[bytes]:
-    """Listen with a socket of this kind, and say where."""
+def bind(task: Task, kind: int, topic: str = TOPIC) -> zmq.Socket[bytes]:
+    """Listen with a socket of this kind, and say where; a subscriber wants this topic."""
     sock = zmq.Context.instance().socket(kind)
     if kind == zmq.SUB:
-        sock.setsockopt(zmq.SUBSCRIBE, TOPIC_BYTES)
+        sock.setsockopt(zmq.SUBSCRIBE, topic.encode())
     port = sock.bind_to_random_port("tcp://127.0.0.1")
     task.introduce(port=port)
     return sock
 
 
-def _connect(task: Task, kind: int) -> zmq.Socket[bytes]:
+def connect(task: Task, kind: int) -> zmq.Socket[bytes]:
+    """Connect a socket of this kind; a publisher waits for a subscription."""
     sock = zmq.Context.instance().socket(kind)
     if kind == zmq.XPUB:
         sock.setsockopt(zmq.XPUB_NODROP, 1)
@@ -49,7 +50,7 @@ def _connect(task: Task, kind: int) -> zmq.Socket[bytes]:
 
 def push(task: Task) -> None:
     """Send all messages to one puller."""
-    with closing(_connect(task, zmq.PUSH)) as sock:
+    with closing(connect(task, zmq.PUSH)) as sock:
         began = time.monotonic_ns()
         for payload in messages(task.count, task.size):
             sock.send(payload)
@@ -59,7 +60,7 @@ def push(task: Task) -> None:
 
 def pull(task: Task) -> None:
     """Take all messages from one pusher."""
-    with closing(_bind(task, zmq.PULL)) as sock:
+    with closing(bind(task, zmq.PULL)) as sock:
         size = task.size
         for taken in range(task.count):
             data = sock.recv()
@@ -71,7 +72,7 @@ def pull(task: Task) -> None:
 
 def publish_one_frame(task: Task) -> None:
     """Publish with the topic in front of each message."""
-    with closing(_connect(task, zmq.XPUB)) as sock:
+    with closing(connect(task, zmq.XPUB)) as sock:
         began = time.monotonic_ns()
         for payload in messages(task.count, task.size):
             sock.send(TOPIC_BYTES + payload)
@@ -81,7 +82,7 @@ def publish_one_frame(task: Task) -> None:
 
 def subscribe_one_frame(task: Task) -> None:
     """Take the messages, and the topic off them."""
-    with closing(_bind(task, zmq.SUB)) as sock:
+    with closing(bind(task, zmq.SUB)) as sock:
         size, prefix = task.size, len(TOPIC_BYTES)
         for taken in range(task.count):
             data = sock.recv()[prefix:]
@@ -93,7 +94,7 @@ def subscribe_one_frame(task: Task) -> None:
 
 def publish_two_frames(task: Task) -> None:
     """Publish in the usual form: a frame with the topic, and one with the message."""
-    with closing(_connect(task, zmq.XPUB)) as sock:
+    with closing(connect(task, zmq.XPUB)) as sock:
         began = time.monotonic_ns()
         for payload in messages(task.count, task.size):
             sock.send_multipart((TOPIC_BYTES, payload))
@@ -103,7 +104,7 @@ def publish_two_frames(task: Task) -> None:
 
 def subscribe_two_frames(task: Task) -> None:
     """Take the messages with their topics."""
-    with closing(_bind(task, zmq.SUB)) as sock:
+    with closing(bind(task, zmq.SUB)) as sock:
         size = task.size
         for taken in range(task.count):
             _, data = sock.recv_multipart()
@@ -115,7 +116,7 @@ def subscribe_two_frames(task: Task) -> None:
 
 def reply_zmq(task: Task) -> None:
     """Answer each request with itself."""
-    with closing(_bind(task, zmq.REP)) as sock:
+    with closing(bind(task, zmq.REP)) as sock:
         for _ in range(task.count):
             sock.send(sock.recv())
         task.report()
@@ -124,7 +125,7 @@ def reply_zmq(task: Task) -> None:
 
 def request_zmq(task: Task) -> None:
     """Time each round trip."""
-    with closing(_connect(task, zmq.REQ)) as sock:
+    with closing(connect(task, zmq.REQ)) as sock:
         trips = []
         for payload in messages(task.count, task.size):
             began = time.monotonic_ns()
@@ -140,7 +141,8 @@ def request_zmq(task: Task) -> None:
 # Zenoh, peer to peer.
 
 
-def _open_zenoh(**settings: Any) -> zenoh.Session:
+def open_zenoh(**settings: Any) -> zenoh.Session:
+    """Open a peer that listens or connects where ``listen=`` or ``connect=`` says, only."""
     config = zenoh.Config()
     config.insert_json5("mode", '"peer"')
     config.insert_json5("scouting/multicast/enabled", "false")
@@ -149,13 +151,14 @@ def _open_zenoh(**settings: Any) -> zenoh.Session:
     return zenoh.open(config)
 
 
-def _listen_zenoh() -> tuple[zenoh.Session, int]:
+def listen_zenoh() -> tuple[zenoh.Session, int]:
+    """Open a peer that listens; gives its port, too."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-    return _open_zenoh(listen=f"tcp/127.0.0.1:{port}"), port
+    return open_zenoh(listen=f"tcp/127.0.0.1:{port}"), port
 
 
-def _declare(session: zenoh.Session, topic: str) -> zenoh.Publisher:
+def declare(session: zenoh.Session, topic: str) -> zenoh.Publisher:
     """Give a publisher that has a subscriber already."""
     publisher = session.declare_publisher(
         topic,
@@ -169,8 +172,8 @@ def _declare(session: zenoh.Session, topic: str) -> zenoh.Publisher:
 
 def publish_zenoh(task: Task) -> None:
     """Publish all messages."""
-    with _open_zenoh(connect=f"tcp/127.0.0.1:{task.last_met['port']}") as session:
-        publisher = _declare(session, TOPIC)
+    with open_zenoh(connect=f"tcp/127.0.0.1:{task.last_met['port']}") as session:
+        publisher = declare(session, TOPIC)
         task.introduce()
         began = time.monotonic_ns()
         for payload in messages(task.count, task.size):
@@ -181,7 +184,7 @@ def publish_zenoh(task: Task) -> None:
 
 def subscribe_zenoh(task: Task) -> None:
     """Take all messages, in a callback: that is its fastest form."""
-    session, port = _listen_zenoh()
+    session, port = listen_zenoh()
     with session:
         size, taken, done = task.size, 0, threading.Event()
         wrong: list[Disorder] = []
@@ -208,11 +211,11 @@ def subscribe_zenoh(task: Task) -> None:
 
 def reply_zenoh(task: Task) -> None:
     """Answer each request with itself."""
-    session, port = _listen_zenoh()
+    session, port = listen_zenoh()
     with session:
         requests = session.declare_subscriber(f"{TOPIC}/request")
         task.introduce(port=port)
-        replies = _declare(session, f"{TOPIC}/reply")
+        replies = declare(session, f"{TOPIC}/reply")
         for _ in range(task.count):
             replies.put(requests.recv().payload)
         task.report()
@@ -221,9 +224,9 @@ def reply_zenoh(task: Task) -> None:
 
 def request_zenoh(task: Task) -> None:
     """Time each round trip."""
-    with _open_zenoh(connect=f"tcp/127.0.0.1:{task.last_met['port']}") as session:
+    with open_zenoh(connect=f"tcp/127.0.0.1:{task.last_met['port']}") as session:
         replies = session.declare_subscriber(f"{TOPIC}/reply")
-        requests = _declare(session, f"{TOPIC}/request")
+        requests = declare(session, f"{TOPIC}/request")
         task.introduce()
         trips = []
         for payload in messages(task.count, task.size):

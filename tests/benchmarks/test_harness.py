@@ -14,7 +14,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     ("name", "variant"),
-    [("pubsub", "publish 100 B"), ("latency", "peermesh, any core"), ("store", "put, memory")],
+    [
+        ("pubsub", "publish 100 B"),
+        ("mixes", "two subscribers"),
+        ("latency", "peermesh, any core"),
+        ("store", "put, memory"),
+    ],
 )
 def test_a_quick_run_gives_a_line_of_json(name: str, variant: str) -> None:
     command = [sys.executable, "-m", "benchmarks", name, "--quick", "--json", "--match", variant]
