@@ -50,7 +50,7 @@ SCATTERED_SIZE_MIN: Final = 64 * limits.KIB
 """Bytes of a frame from which on it may stay in several chunks: half of what is read at once."""
 
 _TTL_OFFSET: Final = 5
-_TLS_RECORDS: Final = (b"\x15", b"\x16")
+TLS_RECORDS: Final = (b"\x15", b"\x16")
 """How TLS begins: with an alert, or with a handshake."""
 
 _LENGTHS: Final = tuple(Struct(f"!{count}I") for count in range(limits.GROUP_COUNT + 1))
@@ -321,7 +321,7 @@ class FrameDecoder:
         """Read the preamble; other protocols are told apart by their very first byte."""
         self._merge()
         if self._buffer[:4] != MAGIC[: len(self._buffer)]:
-            is_tls = self._buffer[:1] in _TLS_RECORDS
+            is_tls = self._buffer[:1] in TLS_RECORDS
             hint = (
                 "it speaks TLS: give this endpoint credentials too" if is_tls else "check the port"
             )

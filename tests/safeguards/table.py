@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_control import CONTROL
 from tests.safeguards.table_doors import DOORS
+from tests.safeguards.table_foreign import FOREIGN
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_logs import LOG_SUCCESSION
@@ -724,4 +725,5 @@ SAFEGUARDS = [
     *RIGHTS,
     *CONTROL,
     *HOSTILE,
+    *FOREIGN,
 ]

@@ -28,6 +28,7 @@ from peermesh.brokers.qos2.limits import (
     CONSUMER_PORT,
     PUBLISHER_PORT,
     STAKES,
+    UNFINISHED_SIZE_MAX,
     Pace,
 )
 from peermesh.brokers.qos2.publisher_session import PublisherSession
@@ -42,6 +43,7 @@ from peermesh.brokers.qos2.steps import (
     Store,
 )
 from peermesh.brokers.qos2.supervision import supervise
+from peermesh.brokers.unfinished import Unfinished
 from wire.errors import MeshError, PeerNotTrusted, PeerUnavailable
 
 logger = logging.getLogger(__name__)
@@ -83,6 +85,7 @@ class QoS2Broker:
         self.consumer_port = 0
         self._pace = pace
         self._consumers: dict[str, Conversation] = {}
+        self._unfinished = Unfinished[Conversation](UNFINISHED_SIZE_MAX)
 
     def statistics(self) -> dict[str, int]:
         """Give what was counted, by name; see ``Counters``."""
@@ -95,7 +98,9 @@ class QoS2Broker:
         self.counters.publishers += 1
         try:
             work = partial(self._store, session, arrival)
-            await self._talk(Conversation(stream, session, work, self._pace.send_seconds), arrival)
+            seconds = self._pace.send_seconds
+            conversation = Conversation(stream, session, work, seconds, self._unfinished)
+            await self._talk(conversation, arrival)
         finally:
             self.counters.publishers -= 1
 
@@ -120,7 +125,7 @@ class QoS2Broker:
 
         visit = _Visit(self.shelf, self.counters, ConsumerSession(self._pace), admit)
         visit.conversation = Conversation(
-            stream, visit.session, visit.perform, self._pace.send_seconds
+            stream, visit.session, visit.perform, self._pace.send_seconds, self._unfinished
         )
         self.counters.consumers += 1
         try:

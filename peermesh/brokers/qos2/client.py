@@ -28,6 +28,7 @@ from peermesh.brokers.qos2.limits import (
     RECEIVE_SIZE,
     STAKES,
     TOPICS_OF_MESSAGE_MAX,
+    UNFINISHED,
 )
 from peermesh.brokers.qos2.lines import LineDecoder
 from peermesh.brokers.qos2.receiver import (
@@ -50,7 +51,7 @@ RETRY_SECONDS: Final = 0.2
 RETRY_SECONDS_MAX: Final = 5.0
 """The longest pause."""
 
-TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT")
+TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT", UNFINISHED)
 """How refusals begin that another try may change."""
 
 

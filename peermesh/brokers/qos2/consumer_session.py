@@ -2,6 +2,9 @@
 
 One message is in flight at a time. A valid ``PUBREC`` is made durable before ``PUBREL`` is said:
 after it the consumer will never get that message again, whoever crashes.
+
+Until a consumer has logged in, its first mistake ends the connection; afterwards a person may
+mistype.
 """
 
 from __future__ import annotations
@@ -23,9 +26,12 @@ from peermesh.brokers.qos2.commands import (
     parse_consumer_line,
 )
 from peermesh.brokers.qos2.errors import DialogueError
+from peermesh.brokers.qos2.foreign import is_http_request
 from peermesh.brokers.qos2.limits import MISTAKES_MAX, TOPICS_OF_CONSUMER_MAX, Pace
 from peermesh.brokers.qos2.lines import can_be_plain, digest, lines_of, plain_digests, stuff
 from peermesh.brokers.qos2.steps import (
+    HTTP_REFUSED,
+    STRANGER_REFUSED,
     Bury,
     Close,
     Commit,
@@ -83,6 +89,14 @@ class ConsumerSession:
         """Consumers send lines only."""
         return None
 
+    @property
+    def held_size(self) -> int:
+        """Consumers send no bodies."""
+        return 0
+
+    def abandon(self) -> None:
+        """Nothing of a consumer is unfinished but its line."""
+
     def start(self) -> Steps:
         """Begin to wait for a line."""
         return [Wait(self._pace.silence_seconds)]
@@ -94,11 +108,14 @@ class ConsumerSession:
         assert not self.is_busy
         if not line.strip():
             return []  # The transcript has empty lines between its parts.
+        if is_http_request(line):
+            return [*HTTP_REFUSED]
         try:
             command = parse_consumer_line(line, has_ids=self._has(IDS))
             steps = self._on_command(command)
         except DialogueError as error:
-            return self._wrong(str(error))
+            steps = self._wrong(str(error))
+            return steps if self._login is not None else [*steps, STRANGER_REFUSED]
         self._mistakes = 0
         return [*steps, *self._await_line()]
 

@@ -9,7 +9,8 @@ from typing import Protocol
 import trio
 
 from peermesh.brokers.qos2.errors import DialogueError
-from peermesh.brokers.qos2.limits import RECEIVE_SIZE
+from peermesh.brokers.qos2.foreign import is_tls
+from peermesh.brokers.qos2.limits import LINES_AT_ONCE, RECEIVE_SIZE, UNFINISHED
 from peermesh.brokers.qos2.lines import LineDecoder
 from peermesh.brokers.qos2.steps import (
     Bury,
@@ -23,6 +24,7 @@ from peermesh.brokers.qos2.steps import (
     Store,
     Wait,
 )
+from peermesh.brokers.unfinished import Unfinished
 
 Work = Store | Enter | Open | Fetch | Commit | Bury
 """Steps that take time; each ends with what the session is told."""
@@ -36,6 +38,11 @@ class Session(Protocol):
 
     @property
     def body_size(self) -> int | None: ...
+
+    @property
+    def held_size(self) -> int: ...
+
+    def abandon(self) -> None: ...
 
     def start(self) -> Steps: ...
 
@@ -53,13 +60,19 @@ class Conversation:
         session: Session,
         perform: Callable[[Work], Awaitable[Callable[[], Steps]]],
         send_seconds: float,
+        unfinished: Unfinished[Conversation],
     ) -> None:
-        """Prepare; ``perform`` does a step and gives what to tell the session."""
+        """Prepare; ``perform`` does a step and gives what to tell the session.
+
+        What has come and is not finished counts as ``unfinished``, together with that of others.
+        """
         self._stream = stream
         self._session = session
         self._perform = perform
         self._send_seconds = send_seconds
+        self._unfinished = unfinished
         self._decoder = LineDecoder()
+        self._is_new = True
         self._outbox = bytearray()
         self._changed = trio.lowlevel.ParkingLot()
         self._alarm = trio.CancelScope()
@@ -71,20 +84,28 @@ class Conversation:
 
     async def run(self) -> None:
         """Talk until one of both ends it."""
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._write)
-            nursery.start_soon(self._keep_time)
-            self._carry_out(self._session.start())
-            nursery.start_soon(self._read)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._write)
+                nursery.start_soon(self._keep_time)
+                self._carry_out(self._session.start())
+                nursery.start_soon(self._read)
+        finally:
+            self._unfinished.forget(self)
 
     def end(self, reason: str) -> None:
         """End it from outside, telling the client."""
         self._carry_out([Send(f"ERROR {reason}\n".encode()), Close(reason)])
+        # The client may take long to hear of it, and holds no memory meanwhile.
+        self._decoder = LineDecoder()
+        self._session.abandon()
 
     async def _read(self) -> None:
+        count = 0
         while self.closed_because is None:
             if self._session.is_busy or self._outbox:
+                self._weigh()
                 await self._changed.park()
                 continue
             try:
@@ -94,18 +115,34 @@ class Conversation:
                 return
             if data is not None:
                 self._carry_out(self._session.receive(data))
+                count += 1
+                if not count % LINES_AT_ONCE:
+                    await trio.lowlevel.checkpoint()
             elif not await self._receive():
                 assert self._nursery is not None
                 self._nursery.cancel_scope.cancel()
                 return
 
     async def _receive(self) -> bool:
+        self._weigh()
         try:
             data = await self._stream.receive_some(RECEIVE_SIZE)
         except trio.BrokenResourceError:
             return False
+        if self._is_new and is_tls(bytes(data[:1])):
+            self._carry_out([Close("it spoke TLS, and this port is plain")])
+            return True
+        self._is_new = False
         self._decoder.feed(bytes(data))
+        self._weigh()
         return bool(data)
+
+    def _weigh(self) -> None:
+        """Count what is unfinished here; cut the connection that holds most, if it is too much."""
+        size = len(self._decoder) + self._session.held_size
+        largest = self._unfinished.note(self, size)
+        if largest is not None:
+            largest.end(UNFINISHED)
 
     async def _write(self) -> None:
         assert self._nursery is not None
@@ -142,7 +179,7 @@ class Conversation:
     def _carry_out(self, steps: Steps) -> None:
         for step in steps:
             if self.closed_because is not None:
-                return
+                break
             match step:
                 case Send(data):
                     self._outbox += data

@@ -22,6 +22,15 @@ LINE_SIZE_MAX: Final = 64 * KIB
 MESSAGE_SIZE_MAX: Final = MIB
 """Bytes of a payload: a connection holds two of them at most."""
 
+UNFINISHED_SIZE_MAX: Final = 64 * MIB
+"""Bytes of all messages that were begun and not released, and of all lines without an end:
+sixty-four of the largest messages. A thousand connections at their own limits would hold gigabytes.
+Beyond, the connection that holds most is cut, and its publisher sends the message again."""
+
+LINES_AT_ONCE: Final = 256
+"""Lines of one connection that are dealt with before others have their turn: a millisecond or two.
+What is received at once may be thirty thousand lines."""
+
 NAME_SIZE_MAX: Final = 78
 """Bytes of a topic's or client's name. A topic's is the name of a file, with three letters for each
 byte that is none of a plain letter; files' names end at 255, and SQLite appends to them."""
@@ -45,6 +54,9 @@ ID_MAX: Final = (1 << 63) - 1
 MISTAKES_MAX: Final = 100
 """Errors in a row after which a connection is closed: who is answered by nothing but errors does
 not read them."""
+
+UNFINISHED: Final = "TOO MUCH IS UNFINISHED"
+"""What a publisher is told whose unfinished message made room for others. Trying again helps."""
 
 REASON_SIZE_MAX: Final = 200
 """Characters of a reason that are kept with a dead letter."""

@@ -3,6 +3,9 @@
 ``PUBREC`` says that the whole message has come, ``PUBCOMP`` that it is durable on every topic. What
 is between may be lost with the connection; then the publisher repeats it, and with a name and ids
 the repetition is recognised.
+
+A publisher is known once it has logged in, or a message of its own is durable. Until then its first
+mistake ends the connection; afterwards a person may mistype.
 """
 
 from __future__ import annotations
@@ -19,9 +22,18 @@ from peermesh.brokers.qos2.commands import (
     parse_publisher_line,
 )
 from peermesh.brokers.qos2.errors import DialogueError
+from peermesh.brokers.qos2.foreign import is_http_request
 from peermesh.brokers.qos2.limits import MESSAGE_SIZE_MAX, MISTAKES_MAX, Pace
 from peermesh.brokers.qos2.lines import is_end, unstuff
-from peermesh.brokers.qos2.steps import Close, Send, Steps, Store, Wait
+from peermesh.brokers.qos2.steps import (
+    HTTP_REFUSED,
+    STRANGER_REFUSED,
+    Close,
+    Send,
+    Steps,
+    Store,
+    Wait,
+)
 
 
 class Phase(Enum):
@@ -43,8 +55,9 @@ class PublisherSession:
         self._login: Login | None = None
         self._phase = Phase.IDLE
         self._begin: Begin | None = None
-        self._body: list[bytes] = []
-        self._body_size = 0
+        self._body = bytearray()
+        self._is_whole = False
+        self._is_known = False
         self._mistakes = 0
 
     @property
@@ -61,6 +74,15 @@ class PublisherSession:
         assert self._begin.length is not None
         return self._begin.length + 1  # and its line feed
 
+    @property
+    def held_size(self) -> int:
+        """How many bytes of an unfinished message are kept."""
+        return len(self._body)
+
+    def abandon(self) -> None:
+        """Free the memory of an unfinished message: the connection is being cut."""
+        self._body = bytearray()
+
     def start(self) -> Steps:
         """Begin to wait for a line."""
         return [Wait(self._pace.silence_seconds)]
@@ -71,7 +93,7 @@ class PublisherSession:
         try:
             steps = self._receive(data)
         except DialogueError as error:
-            return self._wrong(str(error))
+            return self._mistaken(str(error))
         return [*steps, Wait(None if self.is_busy else self._pace.silence_seconds)]
 
     def _receive(self, data: bytes) -> Steps:
@@ -86,6 +108,9 @@ class PublisherSession:
     def _on_line(self, data: bytes) -> Steps:
         if not data.strip():
             return []  # The transcript has empty lines between its parts.
+        if is_http_request(data):
+            self._drop()
+            return [*HTTP_REFUSED]
         command = parse_publisher_line(data, has_ids=self._login is not None)
         if self._phase is Phase.RECEIVED:
             return self._on_release(command)
@@ -99,6 +124,7 @@ class PublisherSession:
                 if self._login is not None:
                     raise DialogueError("LOGGED IN ALREADY")
                 self._login = command
+                self._is_known = True
                 self._mistakes = 0
                 return [Send(f"OK {' '.join(command.options)}\n".encode())]
             case PubRel():
@@ -109,7 +135,8 @@ class PublisherSession:
         if (begin.length is not None) and LENGTHS not in options:
             raise DialogueError("LOGIN WITH lengths FIRST")
         self._begin = begin
-        self._body, self._body_size = [], 0
+        self._body = bytearray()
+        self._is_whole = False
         self._phase = Phase.BODY if begin.length is None else Phase.BYTES
         return []
 
@@ -118,11 +145,11 @@ class PublisherSession:
             return self._complete()
         if self._login is not None and STUFFED in self._login.options:
             line = unstuff(line)
-        self._body_size += len(line)
-        if self._body_size > MESSAGE_SIZE_MAX:
+        # Behind as many bytes as BEGIN said, END is all that may come.
+        if self._is_whole or len(self._body) + len(line) > MESSAGE_SIZE_MAX:
             self._drop()
             return [*self._wrong("MESSAGE TOO LARGE"), Close("a message was too large")]
-        self._body.append(line)
+        self._body += line
         return []
 
     def _on_bytes(self, data: bytes) -> Steps:
@@ -131,9 +158,8 @@ class PublisherSession:
             return [*self._wrong("length DIFFERS"), Close("the length of a body was wrong")]
         assert self._begin is not None
         self._begin = Begin(self._begin.topics, self._begin.id)
-        self._body = [data[:-1]]
-        # What is left of the message is its END: a line of the body would be one too many.
-        self._body_size = MESSAGE_SIZE_MAX
+        self._body += memoryview(data)[:-1]
+        self._is_whole = True
         self._phase = Phase.BODY
         return []
 
@@ -148,7 +174,8 @@ class PublisherSession:
         if not isinstance(command, PubRel) or command.id != wanted:
             raise DialogueError(f"PUBREL{self._suffix} EXPECTED")
         self._phase = Phase.STORING
-        payload = b"".join(self._body)
+        payload = bytes(self._body)
+        self._body = bytearray()
         name = None if self._login is None else self._login.name
         return [Store(name, begin.id, begin.topics, payload)]
 
@@ -157,6 +184,7 @@ class PublisherSession:
         assert self._phase is Phase.STORING
         answer = Send(f"PUBCOMP{self._suffix}\n".encode())
         self._drop()
+        self._is_known = True
         self._mistakes = 0
         return [answer, Wait(self._pace.silence_seconds)]
 
@@ -168,6 +196,11 @@ class PublisherSession:
     def timer_elapsed(self) -> Steps:
         """Cut somebody who says nothing, or never ends his line."""
         return [*self._wrong("SILENT FOR TOO LONG"), Close("it was silent")]
+
+    def _mistaken(self, reason: str) -> Steps:
+        """Answer a mistake of the client's own."""
+        steps = self._wrong(reason)
+        return steps if self._is_known else [*steps, STRANGER_REFUSED]
 
     def _wrong(self, reason: str) -> Steps:
         """Drop the message, and say so. The seed's publishers are told nothing but ``ERROR``."""
@@ -181,7 +214,7 @@ class PublisherSession:
 
     def _drop(self) -> None:
         self._begin = None
-        self._body = []
+        self._body = bytearray()
         self._phase = Phase.IDLE
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from peermesh.brokers.qos2.commands import Login
 
@@ -99,3 +100,10 @@ class Bury:
 
 Step = Send | Close | Wait | Store | Enter | Open | Fetch | Commit | Bury
 Steps = list[Step]
+
+HTTP_REFUSED: Final = (Send(b"ERROR NO HTTP HERE\n"), Close("it spoke HTTP"))
+"""How every session answers HTTP, whenever it comes: a web page may be behind it."""
+
+STRANGER_REFUSED: Final = Close("it made a mistake before it was known")
+"""How a session ends at the first mistake of a client that has not shown that it knows the
+dialogue: whatever follows could be of another protocol, obeyed by accident."""

@@ -1,0 +1,92 @@
+"""The safeguards against web pages and other clients that speak another protocol."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+QOS2 = "tests/peermesh/brokers/qos2/test_foreign.py"
+QOS2_CROWDS = "tests/peermesh/brokers/qos2/test_hostile.py"
+
+FOREIGN = [
+    Safeguard(
+        "a publisher's first mistake ends its connection",
+        "the body of a web page's request is published",
+        "peermesh/brokers/qos2/publisher_session.py",
+        "        return steps if self._is_known else [*steps, STRANGER_REFUSED]\n",
+        "        return steps\n",
+        (QOS2 + "::test_the_first_mistake_of_a_stranger_ends_its_connection",),
+    ),
+    Safeguard(
+        "a consumer's first mistake ends its connection",
+        "the body of a web page's request takes a consumer's messages away",
+        "peermesh/brokers/qos2/consumer_session.py",
+        "            return steps if self._login is not None else [*steps, STRANGER_REFUSED]\n",
+        "            return steps\n",
+        (QOS2 + "::test_the_first_mistake_of_a_stranger_ends_its_connection",),
+    ),
+    Safeguard(
+        "publishers never speak HTTP",
+        "a web page that chooses the method of its request publishes",
+        "peermesh/brokers/qos2/publisher_session.py",
+        "        if is_http_request(data):\n",
+        "        if False:\n",
+        (QOS2,),
+    ),
+    Safeguard(
+        "consumers never speak HTTP",
+        "a web page that chooses the method of its request goes on as a consumer",
+        "peermesh/brokers/qos2/consumer_session.py",
+        "        if is_http_request(line):\n",
+        "        if False:\n",
+        (QOS2,),
+    ),
+    Safeguard(
+        "TLS at a plain port ends at once",
+        "a client that should not speak TLS waits for minutes",
+        "peermesh/brokers/qos2/conversation.py",
+        "        if self._is_new and is_tls(bytes(data[:1])):\n",
+        "        if False:\n",
+        (QOS2 + "::test_tls_at_a_plain_port_ends_at_its_first_byte_without_an_answer",),
+    ),
+    Safeguard(
+        "a session that closes says so at once",
+        "a connection that was refused stays open",
+        "peermesh/brokers/qos2/conversation.py",
+        "            if self.closed_because is not None:\n                break\n",
+        "            if self.closed_because is not None:\n                return\n",
+        (QOS2 + "::test_a_web_page_publishes_nothing_and_takes_no_messages_away",),
+    ),
+    Safeguard(
+        "an unfinished message is one buffer",
+        "a body of two-byte lines takes thirty times its size",
+        "peermesh/brokers/qos2/publisher_session.py",
+        "        self._body += line\n        return []\n",
+        '        self._body += line\n        self.__dict__.setdefault("_lines", []).append(line)\n'
+        "        return []\n",
+        (QOS2_CROWDS + "::test_a_body_of_tiny_lines_takes_no_more_memory_than_its_bytes",),
+    ),
+    Safeguard(
+        "unfinished messages share a budget",
+        "a thousand connections that never end their messages fill the memory",
+        "peermesh/brokers/unfinished.py",
+        "        if self._total <= self._size_max:\n",
+        "        if True:\n",
+        (QOS2_CROWDS, "tests/peermesh/brokers/test_unfinished.py"),
+    ),
+    Safeguard(
+        "a connection that is cut keeps no memory",
+        "clients that do not read keep more than the budget",
+        "peermesh/brokers/qos2/conversation.py",
+        "        self._session.abandon()\n",
+        "",
+        (QOS2_CROWDS + "::test_who_is_cut_frees_its_memory_though_it_does_not_hear_of_it",),
+    ),
+    Safeguard(
+        "thousands of lines leave turns to others",
+        "twenty connections of two-byte lines silence the broker for a minute",
+        "peermesh/brokers/qos2/conversation.py",
+        "                if not count % LINES_AT_ONCE:\n",
+        "                if False:\n",
+        (QOS2_CROWDS + "::test_thousands_of_lines_at_once_leave_turns_to_others",),
+    ),
+]
