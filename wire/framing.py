@@ -258,7 +258,15 @@ class FrameDecoder:
     the last message of the handshake are still inside when the peering takes over.
     """
 
-    __slots__ = ("_buffer", "_chunks", "_missing", "_offset", "_opened", "size_max")
+    __slots__ = (
+        "_buffer",
+        "_chunks",
+        "_chunks_size",
+        "_missing",
+        "_offset",
+        "_opened",
+        "size_max",
+    )
 
     def __init__(self, size_max: int = limits.HANDSHAKE_FRAME_SIZE_MAX) -> None:
         """Expect a preamble first; refuse frames of more than ``size_max`` bytes (settable)."""
@@ -266,8 +274,14 @@ class FrameDecoder:
         self._buffer = b""
         self._offset = 0
         self._chunks: list[bytes] = []
+        self._chunks_size = 0
         self._missing = 0
         self._opened = False
+
+    @property
+    def held_size(self) -> int:
+        """How many bytes are kept that are not given out yet."""
+        return len(self._buffer) - self._offset + self._chunks_size
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes in, as they came."""
@@ -275,6 +289,7 @@ class FrameDecoder:
             self._buffer, self._offset, self._missing = chunk, 0, 0
         else:
             self._missing -= len(chunk)
+            self._chunks_size += len(chunk)
             if self._chunks and len(self._chunks[-1]) < CHUNK_SIZE_MIN:
                 self._chunks[-1] += chunk
             else:
@@ -300,7 +315,7 @@ class FrameDecoder:
             )
         end = start + FRONT_SIZE + size
         if end > len(buffer):
-            self._missing = end - len(buffer) - sum(map(len, self._chunks))
+            self._missing = end - len(buffer) - self._chunks_size
             if self._missing > 0:
                 return None
             return self._gathered(front, end)
@@ -351,6 +366,7 @@ class FrameDecoder:
         self._buffer, self._offset = chunks[used], size
         pieces: tuple[bytes | memoryview, ...]
         pieces = (*chunks[:used], memoryview(self._buffer)[:size])
+        self._chunks_size -= sum(map(len, chunks[: used + 1]))
         del chunks[: used + 1]
         return pieces
 
@@ -358,4 +374,5 @@ class FrameDecoder:
         if self._chunks:
             rest = memoryview(self._buffer)[self._offset :]
             self._buffer, self._offset = b"".join((rest, *self._chunks)), 0
+            self._chunks_size = 0
             self._chunks.clear()

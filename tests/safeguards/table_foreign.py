@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 QOS2 = "tests/peermesh/brokers/qos2/test_foreign.py"
+EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
 QOS2_CROWDS = "tests/peermesh/brokers/qos2/test_hostile.py"
 
 FOREIGN = [
@@ -88,5 +89,29 @@ FOREIGN = [
         "                if not count % LINES_AT_ONCE:\n",
         "                if False:\n",
         (QOS2_CROWDS + "::test_thousands_of_lines_at_once_leave_turns_to_others",),
+    ),
+    Safeguard(
+        "unfinished frames share a budget",
+        "clients of an edge broker that never end their frames fill the memory",
+        "peermesh/brokers/edge/line.py",
+        "        if largest is not None:\n",
+        "        if False:\n",
+        (EDGE + "::test_unfinished_frames_share_a_budget_and_the_largest_makes_room",),
+    ),
+    Safeguard(
+        "requests that wait at the registry share a budget",
+        "a thousand clients of the registry fill the memory with requests",
+        "peermesh/brokers/edge/desk.py",
+        "        self._send.send_nowait(ask)\n        self._line.note_waiting(self._asks_size)\n",
+        "        self._send.send_nowait(ask)\n",
+        (EDGE + "::test_requests_that_wait_at_the_registry_share_the_budget",),
+    ),
+    Safeguard(
+        "thousands of frames leave turns to others",
+        "some connections of small frames silence an edge broker",
+        "peermesh/brokers/edge/line.py",
+        "                    if not frames % FRAMES_AT_ONCE:\n",
+        "                    if False:\n",
+        (EDGE + "::test_thousands_of_frames_at_once_leave_turns_to_others",),
     ),
 ]

@@ -56,6 +56,8 @@ def decode(chunks: list[bytes], *, eagerly: bool = True) -> list[Shown]:
         decoder.feed(chunk)
         while eagerly and (frame := decoder.next_frame()) is not None:
             shown.append(show(frame))
+        kept = len(decoder._buffer) - decoder._offset + sum(map(len, decoder._chunks))
+        assert decoder.held_size == kept
     while (frame := decoder.next_frame()) is not None:
         shown.append(show(frame))
     return shown

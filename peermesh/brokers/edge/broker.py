@@ -31,7 +31,7 @@ from peermesh.brokers.edge.lifecycle import (
     State,
     Topic,
 )
-from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, make_network, open_budget
 from peermesh.brokers.edge.messages import ControlMessage
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.ports import ANY_PORT, PortList
@@ -93,6 +93,7 @@ class EdgeBroker(Opened):
         idle_seconds = arguments.seconds("idle_seconds", idle_seconds)
         self._network = network or make_network()
         self._acceptor = Acceptor(self._network, members_max=CONNECTIONS_MAX)
+        self._unfinished = open_budget()
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
         self._sinks: dict[int, Sink] = {}
         self._guests: dict[int, Guest] = {}
@@ -247,7 +248,8 @@ class EdgeBroker(Opened):
             return
         seen = arrival.address
         try:
-            line = Line(await arrival.transport(), is_stranger=True)
+            transport = await arrival.transport()
+            line = Line(transport, is_stranger=True, unfinished=self._unfinished)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client at %s was refused: %s", seen, error)
             return

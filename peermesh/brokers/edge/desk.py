@@ -14,7 +14,7 @@ from net.acceptor import Acceptor, Arrival
 from net.network import Network
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
-from peermesh.brokers.edge.line import SILENCE_SECONDS, Line
+from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, open_budget
 from peermesh.brokers.edge.messages import (
     Answer,
     Ask,
@@ -71,10 +71,11 @@ async def serve_registry(
 ) -> None:
     """Serve the tree until cancelled; starts with the port."""
     listeners = await network.listen(address, port)
+    unfinished = open_budget()
 
     async def handle(arrival: Arrival) -> None:
         try:
-            line = Line(await arrival.transport(), is_stranger=True)
+            line = Line(await arrival.transport(), is_stranger=True, unfinished=unfinished)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client of the registry was refused: %s", error)
             return
@@ -131,10 +132,14 @@ class Desk:
         if is_full or self._asks_size > ASKS_SIZE_MAX:
             raise RemoteProtocolError("too much was asked at once: wait for answers")
         self._send.send_nowait(ask)
+        self._line.note_waiting(self._asks_size)
 
     async def _work(self, nursery: trio.Nursery) -> None:
         async for ask in self._asks:
             self._asks_size -= _size(ask)
+            if self._line.is_ending:
+                continue  # There is no one to answer to, and memory to be freed.
+            self._line.note_waiting(self._asks_size)
             try:
                 await self._check(ask)
                 self._line.tell(Answer(ask.number, "", await self._do(ask, nursery)))

@@ -15,6 +15,7 @@ from net.network import Network
 from net.transport import Transport
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
+from peermesh.brokers.unfinished import Unfinished
 from wire.errors import MeshError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX, KIB, MIB
@@ -39,6 +40,18 @@ QUEUE_SIZE_MAX: Final = 256 * MIB
 """Bytes that may wait for a guest to read them: the windows of sixty topics that are all full.
 Beyond, it asks without reading the answers, and its connection ends."""
 
+UNFINISHED_SIZE_MAX: Final = 256 * MIB
+"""Bytes of all frames that have not come wholly, and of requests that wait at the registry: sixteen
+of the largest frames. Thousands of connections with one each would hold gigabytes. Beyond, the
+connection that holds most is ended, and its client sends the frame again at the next one."""
+
+FRAMES_AT_ONCE: Final = 256
+"""Frames of one connection that are dealt with before others have their turn: some milliseconds.
+What is received at once may be five thousand frames."""
+
+UNFINISHED: Final = "too much has begun at this broker and not ended, most of it here: try again"
+"""What a client is told that made room for others."""
+
 Handler = Callable[[NodeFrame | ControlMessage], None]
 
 _numbers = count(1)
@@ -61,13 +74,25 @@ def next_number() -> int:
     return next(_numbers)
 
 
+def open_budget() -> Unfinished[Line]:
+    """Give the budget of one broker, or of one port of the registry."""
+    return Unfinished(UNFINISHED_SIZE_MAX)
+
+
 class Line:
     """One connection. ``serve`` runs it; ``send`` may be called at any time, and never waits."""
 
-    def __init__(self, transport: Transport, *, is_stranger: bool = False) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        is_stranger: bool = False,
+        unfinished: Unfinished[Line] | None = None,
+    ) -> None:
         """Own the transport from now on.
 
-        A stranger is short of time, of words and of room until ``welcome``; of room even then.
+        A stranger is short of time, of words and of room until ``welcome``; of room even then. The
+        lines of one broker have a budget together for what is ``unfinished``.
         """
         self.number: Final = next_number()
         """What the cores know it by."""
@@ -79,6 +104,8 @@ class Line:
         self._is_stranger = is_stranger
         self._greeted_by = math.inf
         self._decoder = FrameDecoder(GREETING_SIZE_MAX if is_stranger else FRAME_SIZE_MAX)
+        self._unfinished = unfinished or open_budget()
+        self._waiting_size = 0
         self._queue_size = 0
         self._queue_size_max = QUEUE_SIZE_MAX if is_stranger else math.inf
         self._pieces: list[bytes | memoryview] = [
@@ -121,6 +148,28 @@ class Line:
         self.tell(Refused(reason))
         self._is_ending = True
 
+    @property
+    def is_ending(self) -> bool:
+        """Tell whether nothing more is taken in."""
+        return self._is_ending
+
+    def note_waiting(self, size: int) -> None:
+        """Count so many bytes of requests, which wait to be dealt with, as unfinished."""
+        self._waiting_size = size
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Count what is unfinished here; end the line that holds most, if it is too much."""
+        size = 0 if self._is_ending else self._decoder.held_size + self._waiting_size
+        largest = self._unfinished.note(self, size)
+        if largest is not None:
+            largest.abandon(UNFINISHED)
+
+    def abandon(self, reason: str) -> None:
+        """Do as ``refuse``, and free what has come: the client may take long to hear of it."""
+        self.refuse(reason)
+        self._decoder = FrameDecoder()
+
     async def drain(self) -> None:
         """Wait until the system has what was sent, or the connection is lost."""
         while self._pieces or not self._is_idle:
@@ -143,11 +192,13 @@ class Line:
             # One connection must never be the end of all others.
             logger.exception("a connection failed; this is a bug")
         finally:
+            self._unfinished.forget(self)
             self.error = self.error or "the connection was closed here"
             self._flushed.unpark_all()
             self._transport.close()
 
     async def _read(self, handle: Handler) -> None:
+        frames = 0
         try:
             while True:
                 chunk = b""
@@ -160,6 +211,10 @@ class Line:
                 while not self._is_ending and (frame := self._decoder.next_frame()) is not None:
                     if not isinstance(frame, Preamble):
                         handle(frame if isinstance(frame, NodeFrame) else messages.read(frame))
+                    frames += 1
+                    if not frames % FRAMES_AT_ONCE:
+                        await trio.lowlevel.checkpoint()
+                self._weigh()
                 if self._is_ending:
                     return None
         except trio.BrokenResourceError as error:

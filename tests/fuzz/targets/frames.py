@@ -51,6 +51,7 @@ def _read(pieces: Sequence[bytes], *, is_late: bool = False) -> tuple[list[Told]
             # A wrong beginning is noticed, and quoted, as soon as its first byte is there.
             return told, str(error).partition(", its first")[0]
         kept = len(decoder._buffer) - decoder._offset + sum(map(len, decoder._chunks))
+        assert decoder.held_size == kept
         assert kept <= SIZE_MAX + 20, "at most one frame that is not whole is kept"
     return told, ""
 

@@ -11,7 +11,13 @@ import trio
 from peermesh.brokers.edge import desk, embedded, line as line_module, messages
 from peermesh.brokers.edge.channel import SOURCES_MAX, WAITING_BYTES_MAX, Channel
 from peermesh.brokers.edge.embedded import Session
-from peermesh.brokers.edge.line import GREETING_SECONDS, GREETING_SIZE_MAX, Line
+from peermesh.brokers.edge.line import (
+    FRAMES_AT_ONCE,
+    GREETING_SECONDS,
+    GREETING_SIZE_MAX,
+    UNFINISHED,
+    Line,
+)
 from peermesh.brokers.edge.messages import (
     TTL,
     Answer,
@@ -183,6 +189,45 @@ async def test_who_asks_without_reading_the_answers_is_cut_off(kit, monkeypatch)
         await world.check()
 
 
+async def test_unfinished_frames_share_a_budget_and_the_largest_makes_room(
+    kit, monkeypatch
+) -> None:
+    monkeypatch.setattr(line_module, "UNFINISHED_SIZE_MAX", 2**20)
+    async with besieged(kit) as world:
+        ports = (
+            (world.ports.receiver.port, ""),
+            (world.ports.sender.port, ""),
+            (world.host.registry_address[1], desk.HERE),
+        )
+        for port, here in ports:
+            async with intruder(port, here) as large, intruder(port, here) as small:
+                await large.send(ENDLESS, bytes(600_000))
+                await small.send(ENDLESS, bytes(500_000))
+                assert (await large.hear(Refused)).reason == UNFINISHED
+                assert await small.hear(Beat) is not None  # and stays
+        await world.check()
+
+
+async def test_requests_that_wait_at_the_registry_share_the_budget(kit, monkeypatch) -> None:
+    monkeypatch.setattr(line_module, "UNFINISHED_SIZE_MAX", 2**20)
+    async with besieged(kit) as world:
+
+        async def wait(_session: Session, _path: str) -> str:
+            await trio.sleep_forever()
+
+        ask = messages.write(Ask(1, "read", "/x", "x" * desk.NODE_SIZE_MAX))
+        async with (
+            intruder(world.host.registry_address[1], desk.HERE) as large,
+            intruder(world.host.registry_address[1], desk.HERE) as small,
+        ):
+            with monkeypatch.context() as slow:
+                slow.setattr(Session, "read", wait)
+                await large.send(ask * 40)
+                await small.send(ask * 30)
+                assert (await large.hear(Refused)).reason == UNFINISHED
+        await world.check()
+
+
 async def test_many_requests_at_once_to_the_registry_are_refused(kit, monkeypatch) -> None:
     monkeypatch.setattr(desk, "ASKS_SIZE_MAX", 100_000)
     async with besieged(kit) as world:
@@ -295,6 +340,32 @@ async def test_who_was_welcomed_may_stay(autojump_clock) -> None:
     with trio.move_on_after(20 * GREETING_SECONDS) as scope:
         await line.serve(lambda _message: line.welcome())
     assert scope.cancelled_caught
+
+
+class Turns(trio.abc.Instrument):
+    """Counts what is dealt with between two looks at the network."""
+
+    def __init__(self) -> None:
+        self.frames = self.most = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.most, self.frames = max(self.most, self.frames), 0
+
+
+async def test_thousands_of_frames_at_once_leave_turns_to_others(autojump_clock) -> None:
+    count, total, turns = 5_000, 0, Turns()
+
+    def handle(_message: object) -> None:
+        nonlocal total
+        turns.frames += 1
+        total += 1
+
+    trio.lowlevel.add_instrument(turns)
+    line = Line(ScriptedTransport([PREAMBLE + messages.write(Beat()) * count]), is_stranger=True)
+    await line.serve(handle)
+    trio.lowlevel.remove_instrument(turns)
+    assert total == count
+    assert turns.most <= FRAMES_AT_ONCE
 
 
 async def test_a_mistake_of_ours_ends_one_connection_only(autojump_clock, caplog) -> None:
