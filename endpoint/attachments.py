@@ -30,6 +30,7 @@ from stores.limits import CLONES_MAX
 from stores.master import Master
 from stores.persistence import StoreBackend
 from stores.proxy import Proxy
+from stores.quota import BYTES_DEFAULT, ENTRIES_DEFAULT, Meter, Quota
 from wire.errors import (
     BackendFailure,
     EndpointClosed,
@@ -90,6 +91,16 @@ def check_options(
     for name in options:
         if name not in known:
             raise BackendFailure(f"{what} has no option {name!r}; there are {', '.join(known)}")
+
+
+STORE_QUOTA: Final = Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)
+
+
+def take_quota(options: dict[str, object], default: Quota) -> Quota:
+    """Take the options about the quota; raises ``InvalidData``."""
+    entries = options.pop("max_entries", default.max_entries)
+    size = options.pop("max_bytes", default.max_bytes)
+    return Quota(cast("int | None", entries), cast("int | None", size))  # it looks at them
 
 
 def check_open(loop: EndpointLoop) -> None:
@@ -157,7 +168,9 @@ class Attachments:
         hears, speaks = store_topics(name)
         self._guarding(name).check("lead")
         self._check(name, hears, speaks)
-        keeper = make_backend(backend, name, dict(options), self._around.open_file)
+        options = dict(options)
+        quota = take_quota(options, STORE_QUOTA)
+        keeper = make_backend(backend, name, options, self._around.open_file)
         epoch_min = started_at(self._around.now_ns())
         async with reading(partial(keeper.load, epoch_min), keeper.close) as load:
             loaded = await load()
@@ -166,6 +179,7 @@ class Attachments:
             core = Master(
                 self._entity(), loaded, is_durable=durable, replicas=replicas, now_ns=now_ns
             )
+            core.meter = Meter(f"store {name}", quota)
             store = self._run(core, name, keeper, CloneOptions())
             store.runner.tell_exposed(loaded.exposed)
             return store

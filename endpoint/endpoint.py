@@ -632,9 +632,11 @@ class Endpoint:
         """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
 
         ``Backend.SQLite`` needs ``path``, and takes ``synchronous``, and ``key_file`` or ``keys``
-        for a file that is encrypted. A receipt is given when so many ``replicas`` have the
-        mutation, besides this master. Raises ``MasterExists`` if a master of that name is known,
-        ``BackendFailure``, and ``CredentialsError`` for a key.
+        for a file that is encrypted. Beyond ``max_entries`` (10 million) or ``max_bytes`` of keys
+        and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit. A
+        receipt is given when so many ``replicas`` have the mutation, besides this master. Raises
+        ``MasterExists`` if a master of that name is known, ``BackendFailure``, ``InvalidData``, and
+        ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
         backend = backend_of(backend)

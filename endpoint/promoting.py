@@ -13,6 +13,7 @@ from stores.effects import Deposed
 from stores.epochs import promoted, started_at, term_of
 from stores.master import Master
 from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
+from stores.quota import Meter, Quota
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
 from wire.public import public
 
@@ -37,7 +38,7 @@ class Promotion:
 
 
 async def promote(
-    runner: StoreRunner, make_backend: MakeBackend, replicas: int, *, force: bool
+    runner: StoreRunner, make_backend: MakeBackend, replicas: int, quota: Quota, *, force: bool
 ) -> Promotion:
     """Make a clone the master of its store; raises ``PromotionRefused``, ``BackendFailure``."""
     clone = runner.core
@@ -67,6 +68,7 @@ async def promote(
         runner.is_changing_role = False
     durable, now_ns = keeper.is_durable, runner.now_ns()
     master = Master(clone.entity, legacy, is_durable=durable, replicas=replicas, now_ns=now_ns)
+    master.meter = Meter(f"store {runner.name}", quota)
     unanswered = clone.unanswered()
     runner.swap(master, keeper)
     runner.tell_exposed(legacy.exposed)

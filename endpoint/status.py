@@ -49,6 +49,12 @@ class StatusCode(StrEnum):
     STORE_FAILED = "store_failed"
     """A store or log of this endpoint has ended without being closed: its disk failed, or it met
     an error that nothing expects, or its role is taken or not allowed. All others go on."""
+    QUOTA_NEAR = "quota_near"
+    """A store or log that is led here uses 80 % of its quota: at the limit, it refuses to grow."""
+    QUOTA_EXCEEDED = "quota_exceeded"
+    """It uses all of its quota, or has refused to grow: deletes and expiry go on."""
+    QUOTA_RELIEVED = "quota_relieved"
+    """It uses less than 75 % of its quota again, or has a larger one."""
     FILE_EXPOSED = "file_exposed"
     """Others could read or write a file of a store or log: now its mode keeps them from it, or the
     reason says why that cannot be."""

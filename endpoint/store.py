@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final
+from typing import Final, Unpack, cast
 
 from endpoint import arguments
 from endpoint.attaching import Backend, backend_of
@@ -17,6 +17,8 @@ from endpoint.store_handle import StoreHandle
 from endpoint.store_runner import StoreRunner
 from endpoint.verifying import Verification
 from endpoint.watching import Watch, selection_of
+from stores.quota import QuotaLimits
+from stores.statistics import StoreStatistics
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.public import public
@@ -93,18 +95,32 @@ class Store(StoreHandle, Reader):
         """Make this clone the master of its store; the handle stays as it is.
 
         The last master is fenced: when it returns it becomes a clone. ``backend``, ``replicas`` and
-        ``options`` are those of ``attach_master``; a file has to be a new one. Raises
+        ``options`` are those of ``attach_master``; a file has to be a new one, and the quota of the
+        last master is not known here. Raises
         ``PromotionRefused`` if the master is alive or something of it is known to be missing here:
         with ``force`` that is lost. Raises ``MasterExists`` at a master, and ``BackendFailure``.
         """
-        from endpoint.attachments import check_replicas, make_backend
+        from endpoint.attachments import STORE_QUOTA, check_replicas, make_backend, take_quota
 
         backend = backend_of(backend)
         check_replicas(arguments.count("replicas", replicas, least=0))
-        make = partial(
-            make_backend, backend, self.runner.name, dict(options), self.runner.open_file
-        )
-        return await promote(self.runner, make, replicas, force=force)
+        quota = take_quota(options, STORE_QUOTA)
+        make = partial(make_backend, backend, self.runner.name, options, self.runner.open_file)
+        return await promote(self.runner, make, replicas, quota, force=force)
+
+    # The quota.
+
+    def statistics(self) -> StoreStatistics:
+        """Count what this replica has; at the master, the quota is among it."""
+        return cast("StoreStatistics", self.runner.core.statistics())
+
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both, at once; ``None`` sets no limit.
+
+        What is there stays, even if it is more. It holds until the master ends: give
+        ``attach_master`` the same. Raises ``NoSuchMaster`` at a clone, and ``InvalidData``.
+        """
+        self.runner.set_quota(**limits)
 
     async def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
         """Compare what all replicas hold at one moment of the master's stream.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol, TypeVar, assert_never, cast
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar, Unpack, assert_never, cast
 
 import trio
 
@@ -33,6 +34,7 @@ from stores.effects import (
     MasterLost,
     Multicast,
     Persist,
+    QuotaCrossed,
     ReadAnswered,
     Resolve,
     SecondMaster,
@@ -47,6 +49,7 @@ from stores.history import History
 from stores.master import Master
 from stores.outcomes import Outcome as Outcomes
 from stores.persistence import StoreBackend
+from stores.quota import QuotaLevel, QuotaLimits
 from stores.requests import Requests
 from stores.scanning import Page, Span
 from stores.statistics import LogStatistics, StoreStatistics
@@ -58,6 +61,7 @@ from wire.errors import (
     ErrorCode,
     ForkedEndpoint,
     MasterExists,
+    NoSuchMaster,
     RequestTimeout,
     StaleData,
     StoreClosed,
@@ -72,6 +76,15 @@ Result = TypeVar("Result")
 
 YIELD_COUNT: Final = 256
 """Mutations after which their author lets other tasks run, as publishers do."""
+
+
+_QUOTA_CODES: Final = {
+    QuotaLevel.RELIEVED: StatusCode.QUOTA_RELIEVED,
+    QuotaLevel.NEAR: StatusCode.QUOTA_NEAR,
+    QuotaLevel.EXCEEDED: StatusCode.QUOTA_EXCEEDED,
+}
+
+_GOOD_NEWS: Final = frozenset({StatusCode.STORE_MASTER_FOUND, StatusCode.QUOTA_RELIEVED})
 
 
 class StoreCore(Protocol):
@@ -201,6 +214,7 @@ _Told = (
     | Deposed
     | Verified
     | ReadAnswered
+    | QuotaCrossed
     | Closed
 )
 
@@ -543,9 +557,7 @@ class StoreRunner:
                 for observer in list(self._observers):
                     observer.push(effect)
             case IdleReached(token):
-                event = self._idle.get(token)
-                if event is not None:
-                    event.set()
+                self._on_idle(token)
             case MasterFound() | MasterLost() | SecondMaster():
                 self._on_master(effect)
             case Deposed():
@@ -554,10 +566,17 @@ class StoreRunner:
                 self._on_verified(effect)
             case ReadAnswered():
                 self._on_read(effect)
+            case QuotaCrossed():
+                self._on_quota(effect)
             case Closed(code, text):
                 self._on_closed(store_error(code, text))
             case _:
                 assert_never(effect)
+
+    def _on_idle(self, token: int) -> None:
+        event = self._idle.get(token)
+        if event is not None:
+            event.set()
 
     def _on_verified(self, effect: Verified) -> None:
         if effect.token in self._verifying:
@@ -590,11 +609,26 @@ class StoreRunner:
             self._emit(StatusCode.STORE_SECOND_MASTER, where, f"{where} is a second master")
         self.changed.unpark_all()
 
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Have what leads here go by another quota; see ``Store.set_quota``."""
+        if self.error is not None:
+            raise self.error
+        if not self.is_master:
+            raise NoSuchMaster(
+                f"{self.kind} {self.name} is led elsewhere: set its quota there, or promote this"
+            )
+        core: Any = self.core  # a master or a keeper
+        self.carry_out(core.set_quota(replace(core.meter.quota, **limits)))
+
+    def _on_quota(self, effect: QuotaCrossed) -> None:
+        entity: EntityId = cast("Any", self.core).entity
+        self._emit(_QUOTA_CODES[effect.level], entity, f"{effect.text} of its quota are used")
+
     def _emit(self, status: StatusCode, where: EntityId, reason: str) -> None:
-        level = logging.INFO if status is StatusCode.STORE_MASTER_FOUND else logging.WARNING
-        logger.log(level, "store %s: %s", self.name, reason)
-        self._host.note("store", f"{self.name}: {reason}", where.endpoint)
-        text = f"store {self.name}: {reason}"
+        level = logging.INFO if status in _GOOD_NEWS else logging.WARNING
+        logger.log(level, "%s %s: %s", self.kind, self.name, reason)
+        self._host.note(self.kind, f"{self.name}: {reason}", where.endpoint)
+        text = f"{self.kind} {self.name}: {reason}"
         self._host.emit(StatusEvent(status, where.endpoint, None, ErrorCode.NONE, text, self.name))
 
     def tell_exposed(self, exposed: Iterable[str]) -> None:

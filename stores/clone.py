@@ -133,6 +133,7 @@ class Clone:
             is_in_touch=self._following.is_in_touch,
             unanswered=self._writing.pending_count,
             replicas=self._replicas,
+            bytes=self._table.columns.size,
         )
 
     # -- reads -----------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from stores.commands import ReadAnswerCommand, ReadRefusedCommand
 from stores.digests import ReplicaDigest
 from stores.outcomes import Outcome
 from stores.persistence import Changes
+from stores.quota import QuotaLevel
 from stores.table import ChangeKind, Entry
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -156,6 +157,15 @@ class ReadAnswered:
 
 
 @dataclass(frozen=True, slots=True)
+class QuotaCrossed:
+    """The store or log came close to its quota, or to it, or is well below it again."""
+
+    level: QuotaLevel
+    text: str
+    """What is used, of what."""
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The store is of no more use; every request without an outcome was refused before."""
 
@@ -179,5 +189,6 @@ Effect = (
     | Deposed
     | Verified
     | ReadAnswered
+    | QuotaCrossed
     | Closed
 )

@@ -32,10 +32,11 @@ from stores.actions import (
     WriterId,
 )
 from stores.limits import BATCH_SIZE_MAX, ERROR_TEXT_SIZE_MAX, EXPIRY_END_NS, VALUE_SIZE_MAX
+from stores.quota import UNLIMITED, Meter, Room
 from stores.table import Table
 from wire.decoding import check, is_canonical
-from wire.errors import DecodeError, GuardFailed, InvalidData, StoreError
-from wire.limits import VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
+from wire.errors import DecodeError, GuardFailed, InvalidData, QuotaExceeded, StoreError
+from wire.limits import PAYLOAD_SIZE_MAX, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.shape import check_shape
 
 Request = (
@@ -51,6 +52,8 @@ Request = (
 
 
 REQUESTS: Final = get_args(Request)
+
+_UNLIMITED: Final = Meter("", UNLIMITED)
 
 
 def vet(request: Request, table: Table) -> None:
@@ -80,28 +83,53 @@ def vet(request: Request, table: Table) -> None:
             raise DecodeError("a key is not the deterministic encoding of a value")
 
 
-def judge(request: Request, table: Table, now_ns: int) -> Sequence[Action]:
+def judge(
+    request: Request, table: Table, now_ns: int, meter: Meter = _UNLIMITED
+) -> Sequence[Action]:
     """Give the actions that carry out a request, or refuse it; nothing is applied yet.
 
-    The very object comes back where it is to be broadcast as it is.
+    The very object comes back where it is to be broadcast as it is. What would grow beyond the
+    quota of ``meter`` is refused, each pair of a run for itself and a batch as a whole.
     """
     match request:
-        case PutCommand(expiry_ns=None) | EraseCommand() | ClearCommand():
+        case EraseCommand() | ClearCommand():
+            return (request,)
+        case PutCommand() if not _fits(request.pairs, table, meter):
+            return _judge_operations(request, table, now_ns, _room(table, meter))
+        case PutCommand(expiry_ns=None):
             return (request,)
         case PutCommand(writer, number, expiry_ns, pairs):
             return (PutCommand(writer, number, _deadline(expiry_ns, now_ns), pairs),)
         case PutUniqueCommand():
-            return _judge_put_unique(request, table, now_ns)
+            return _judge_put_unique(request, table, now_ns, _room(table, meter))
         case BatchCommand():
-            return (_judge_batch(request, table, now_ns),)
+            return (_judge_batch(request, table, now_ns, _room(table, meter)),)
         case AddCommand() | SubtractCommand():
-            return _judge_operations(request, table, now_ns)
+            return _judge_operations(request, table, now_ns, _room(table, meter))
 
 
-def _judge_put_unique(request: PutUniqueCommand, table: Table, now_ns: int) -> Sequence[Action]:
+def _fits(pairs: Sequence[bytes], table: Table, meter: Meter) -> bool:
+    """Tell whether puts are within the quota, even if all keys are new."""
+    entries, size = len(table) + len(pairs) // 2, table.columns.size
+    if meter.holds(entries, size + PAYLOAD_SIZE_MAX):  # No run is larger: there is nothing to add.
+        return True
+    return meter.holds(entries, size + sum(map(len, pairs)))
+
+
+def _room(table: Table, meter: Meter) -> Room:
+    return meter.room(len(table), table.columns.size)
+
+
+def _judge_put_unique(
+    request: PutUniqueCommand, table: Table, now_ns: int, room: Room
+) -> Sequence[Action]:
     writer, key = request.writer, request.key
     if table.get(key) is not None:
         return (PutUniqueResultCommand(writer, request.request, is_inserted=False),)
+    try:
+        room.replace(key, None, request.value)
+    except QuotaExceeded as error:
+        return (_refusal(writer, request.request, error),)
     return (
         PutCommand(writer, None, _deadline(request.expiry_ns, now_ns), (key, request.value)),
         PutUniqueResultCommand(writer, request.request, is_inserted=True),
@@ -109,11 +137,13 @@ def _judge_put_unique(request: PutUniqueCommand, table: Table, now_ns: int) -> S
 
 
 def _judge_operations(
-    request: AddCommand | SubtractCommand, table: Table, now_ns: int
+    request: PutCommand | AddCommand | SubtractCommand, table: Table, now_ns: int, room: Room
 ) -> Sequence[Action]:
     """Join what succeeds into as few puts as possible; each sees the values that went before."""
     writer, expires_at_ns = request.writer, _deadline(request.expiry_ns, now_ns)
     initial = request.initial if isinstance(request, AddCommand) else None
+    is_put = isinstance(request, PutCommand)
+    assert request.request is not None, "a writer numbers what it asks for"
     answers: list[Action] = []
     draft: dict[bytes, bytes] = {}
     pairs: list[bytes] = []
@@ -121,7 +151,8 @@ def _judge_operations(
     for number, key, operand in zip(count(request.request), keys, operands):
         stored = draft[key] if key in draft else table.get(key)
         try:
-            value = _operate(stored, operand, initial)
+            value = operand if is_put else _operate(stored, operand, initial)
+            room.replace(key, stored, value)
         except StoreError as error:
             answers.append(_refusal(writer, number, error))
             pairs = []
@@ -134,12 +165,13 @@ def _judge_operations(
 
 
 def _judge_batch(
-    request: BatchCommand, table: Table, now_ns: int
+    request: BatchCommand, table: Table, now_ns: int, room: Room
 ) -> BatchResultCommand | RefusalCommand:
     try:
         has_held = _have_held(request, table)
         steps = request.steps if has_held else request.otherwise or ()
         changes = _draft(steps, table, now_ns)
+        _take_room(changes, table, room)
     except StoreError as error:
         return _refusal(request.writer, request.request, error)
     return BatchResultCommand(request.writer, request.request, has_held, changes)
@@ -184,6 +216,17 @@ def _draft(steps: Sequence[Step], table: Table, now_ns: int) -> tuple[Change, ..
     if size > BATCH_SIZE_MAX:
         raise InvalidData(f"the batch would change {size} bytes: {BATCH_SIZE_MAX} are possible")
     return tuple(draft.values())
+
+
+def _take_room(changes: Sequence[Change], table: Table, room: Room) -> None:
+    """Refuse what a batch adds as a whole beyond the quota: it may put less than it erases."""
+    entries = size = 0
+    for change in changes:
+        before = table.get(change.key)
+        more = (change.value is not None) - (before is not None)
+        entries += more
+        size += more * len(change.key) + len(change.value or b"") - len(before or b"")
+    room.take(entries, size)
 
 
 def _take(step: Step, stored: bytes | None) -> bytes | None:

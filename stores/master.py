@@ -29,6 +29,7 @@ from stores.effects import (
     Effect,
     IdleReached,
     Persist,
+    QuotaCrossed,
     Resolve,
     SecondMaster,
     Verified,
@@ -49,6 +50,7 @@ from stores.outcomes import (
 )
 from stores.persistence import Loaded
 from stores.proxies import Proxies
+from stores.quota import UNLIMITED, Meter, Quota
 from stores.reading import CommittedReads
 from stores.recalling import recalled
 from stores.replication import ReplicaGate
@@ -99,6 +101,8 @@ class Master(CommittedReads):
         """The latest mutations, for watches; those that are not durable yet included."""
         self._ledger = Ledger(loaded.writers)
         self._expiries = ExpiryQueue(loaded.columns.expiries)
+        self.meter = Meter("the store", UNLIMITED)
+        """The quota; its driver puts another one in this place before anything is asked."""
         self._now_ns = now_ns
         self._stage = Stage()
         self._in_flight: Stage | None = None
@@ -144,6 +148,9 @@ class Master(CommittedReads):
             unacknowledged=channel.unacknowledged,
             replicas=self._gate.replicas,
             clones=replicas_of(channel.consumers),
+            bytes=self._table.columns.size,
+            max_entries=self.meter.quota.max_entries,
+            max_bytes=self.meter.quota.max_bytes,
         )
 
     # -- reads, besides those of what is committed -----------------------------------------------
@@ -192,6 +199,7 @@ class Master(CommittedReads):
             self._verifier.tick()
             self._tell_verified()
             self._expire_due()
+            self._look_at_quota()  # for what was loaded, before anything is asked
             if self._waiters:
                 self._clones.ask_for_acknowledgements()
             self._check_idle()
@@ -286,6 +294,12 @@ class Master(CommittedReads):
     def begin_verify(self, token: int) -> list[Effect]:
         """Compare all replicas as they are now in the stream; ``Verified`` tells."""
         self._verify(None, token)
+        return self._take_effects()
+
+    def set_quota(self, quota: Quota) -> list[Effect]:
+        """Judge by another quota from now on; what is there already stays."""
+        self.meter.replace(quota)
+        self._look_at_quota()
         return self._take_effects()
 
     # -- idleness --------------------------------------------------------------------------------
@@ -565,7 +579,7 @@ class Master(CommittedReads):
     def _perform(
         self, request: Request, payload: bytes | None, record: WriterRecord | None
     ) -> None:
-        for action in judge(request, self._table, self._now_ns):
+        for action in judge(request, self._table, self._now_ns, self.meter):
             self._apply(action, payload if action is request else None, record)
 
     def _apply(self, action: Action, payload: bytes | None, record: WriterRecord | None) -> None:
@@ -611,6 +625,7 @@ class Master(CommittedReads):
         """Tell what was applied; or begin to commit it, if no other commit is under way."""
         if not self._stage.actions or self._in_flight is not None:
             return
+        self._look_at_quota()
         stage, self._stage = self._stage, Stage()
         if self._commits is None:
             self._publish(stage)
@@ -619,6 +634,12 @@ class Master(CommittedReads):
         self._token += 1
         changes = self._commits.start(self._ledger.take_touched(), self._ledger.take_forgotten())
         self._effects.append(Persist(self._token, changes))
+
+    def _look_at_quota(self) -> None:
+        entries, size = len(self._table), self._table.columns.size
+        level = self.meter.look(entries, size)
+        if level is not None:
+            self._effects.append(QuotaCrossed(level, self.meter.describe(entries, size)))
 
     def _publish(self, stage: Stage) -> None:
         if self._clones:

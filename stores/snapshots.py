@@ -248,6 +248,7 @@ class SnapshotSink:
         columns.values.update(zip(keys, values, strict=True))
         if len(columns.values) != size:
             raise DecodeError("a snapshot has a key twice: it would never end")
+        columns.size += chunk.size
         columns.revisions.update(zip(keys, chunk.revisions, strict=True))
         for position, expires_at_ns in zip(chunk.expiries[::2], chunk.expiries[1::2], strict=True):
             if position >= len(keys):

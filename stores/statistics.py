@@ -43,6 +43,11 @@ class StoreStatistics:
     replicas: int = 0
     """Clones that a receipt waits for."""
     clones: tuple[ReplicaStatistics, ...] = ()
+    bytes: int = 0
+    """Of all keys and values, encoded."""
+    max_entries: int | None = None
+    """The quota of a master; ``None`` sets no limit."""
+    max_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

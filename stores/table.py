@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import compress
 from typing import Protocol
 
 from stores.actions import (
@@ -43,7 +44,7 @@ class Columns:
     nothing; and a run of puts enters at the speed of ``dict.update``.
     """
 
-    __slots__ = ("expiries", "revisions", "values")
+    __slots__ = ("expiries", "revisions", "size", "values")
 
     def __init__(self) -> None:
         """Hold nothing."""
@@ -51,6 +52,9 @@ class Columns:
         self.revisions: dict[bytes, int] = {}
         self.expiries: dict[bytes, int] = {}
         """Only of keys that expire."""
+        self.size = 0
+        """Bytes of all keys and values, encoded. Code that fills the dicts itself calls
+        ``measure`` afterwards."""
 
     def __len__(self) -> int:
         """Count the entries."""
@@ -84,9 +88,33 @@ class Columns:
         if entry is None:
             self.discard(key)
             return
+        before = self.values.get(key)
+        self.size += len(entry.value) + (len(key) if before is None else -len(before))
         self.values[key] = entry.value
         self.revisions[key] = entry.revision
         self.expire(key, entry.expires_at_ns)
+
+    def put(self, keys: Sequence[bytes], values: Sequence[bytes], first_revision: int) -> None:
+        """Set values, each with the next revision; expiries stay as they are."""
+        known = self.values
+        if len(keys) == 1:  # One waits for its answer, as a rule: what serves runs costs more.
+            key, value = keys[0], values[0]
+            before = known.get(key)
+            self.size += len(value) + (len(key) if before is None else -len(before))
+            known[key] = value
+            self.revisions[key] = first_revision
+            return
+        count = len(known)
+        replaced = list(map(known.get, keys))
+        known.update(zip(keys, values, strict=True))
+        last_revision = first_revision + len(keys)
+        self.revisions.update(zip(keys, range(first_revision, last_revision), strict=True))
+        if len(known) - count == len(keys):  # all are new
+            self.size += sum(map(len, keys)) + sum(map(len, values))
+        elif all(replaced) and len(set(keys)) == len(keys):  # none is: a value is never empty
+            self.size += sum(map(len, values)) - sum(map(len, filter(None, replaced)))
+        else:
+            self.size += _growth(keys, values, replaced)
 
     def expire(self, key: bytes, expires_at_ns: int | None) -> None:
         """Set or remove the expiry of a key that is there."""
@@ -97,9 +125,15 @@ class Columns:
 
     def discard(self, key: bytes) -> None:
         """Remove a key, or do nothing if it is missing."""
-        if self.values.pop(key, None) is not None:
+        before = self.values.pop(key, None)
+        if before is not None:
+            self.size -= len(key) + len(before)
             del self.revisions[key]
             self.expiries.pop(key, None)
+
+    def measure(self) -> None:
+        """Count the bytes anew, after the dicts were filled directly."""
+        self.size = sum(map(len, self.values)) + sum(map(len, self.values.values()))
 
     def copy(self) -> Columns:
         """Copy the references: a millisecond for 100,000 entries."""
@@ -107,7 +141,19 @@ class Columns:
         columns.values = self.values.copy()
         columns.revisions = self.revisions.copy()
         columns.expiries = self.expiries.copy()
+        columns.size = self.size
         return columns
+
+
+def _growth(
+    keys: Sequence[bytes], values: Sequence[bytes], replaced: Sequence[bytes | None]
+) -> int:
+    """Give the bytes that a run adds to what was there: a key may be in it more than once."""
+    before = dict(zip(keys, replaced, strict=True))
+    after = dict(zip(keys, values, strict=True))
+    known = sum(map(len, compress(before, before.values())))
+    gone = sum(map(len, filter(None, before.values())))
+    return sum(map(len, after)) - known + sum(map(len, after.values())) - gone
 
 
 @public
@@ -202,15 +248,9 @@ class Table:
         if self.observer is not None:
             self._put_observed(keys, values, expires_at_ns, writer)
             return
-        first = self.revision + 1
-        self.revision += len(keys)
         columns = self.columns
-        if len(keys) == 1:  # One waits for its answer, as a rule: what serves runs costs more.
-            columns.values[keys[0]] = values[0]
-            columns.revisions[keys[0]] = first
-        else:
-            columns.values.update(zip(keys, values, strict=True))
-            columns.revisions.update(zip(keys, range(first, first + len(keys)), strict=True))
+        columns.put(keys, values, self.revision + 1)
+        self.revision += len(keys)
         if expires_at_ns is not None or columns.expiries:
             for key in keys:
                 columns.expire(key, expires_at_ns)

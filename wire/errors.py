@@ -48,6 +48,7 @@ class ErrorCode(IntEnum):
     SELF_PEERING = 69
     FENCED = 80
     PROMOTION_REFUSED = 81
+    QUOTA_EXCEEDED = 82
     NO_SUCH_PARTITION = 90
     OFFSET_OUT_OF_RANGE = 91
     SEQUENCE_UNKNOWN = 92
@@ -261,6 +262,17 @@ class GuardFailed(StoreError):
     """A guard of an atomic batch did not hold, and nothing of the batch was applied."""
 
     code = ErrorCode.GUARD_FAILED
+
+
+@public
+class QuotaExceeded(StoreError):
+    """It would make a store or log larger than its ``max_entries`` or ``max_bytes`` allow.
+
+    Nothing of it was done. The text names the limit and what is used. Deletes, expiry and whatever
+    makes a store no larger go on.
+    """
+
+    code = ErrorCode.QUOTA_EXCEEDED
 
 
 @public

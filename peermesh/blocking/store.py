@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from typing import Unpack
 
 from endpoint.attaching import Backend
 from endpoint.barriers import Seconds
@@ -17,6 +18,8 @@ from peermesh.blocking.living import Passage
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
 from peermesh.blocking.watching import Events, Watch
+from stores.quota import QuotaLimits
+from stores.statistics import StoreStatistics
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.values import Value
@@ -101,6 +104,16 @@ class Store(StoreHandle):
     def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
         """Compare what all replicas hold; see ``peermesh.Store.verify``."""
         return self._passage.call(self._core.verify, timeout)
+
+    # The quota.
+
+    def statistics(self) -> StoreStatistics:
+        """Count what this replica has; see ``peermesh.Store.statistics``."""
+        return self._passage.call_sync(self._core.statistics)
+
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Change how much the store may hold; see ``peermesh.Store.set_quota``."""
+        self._passage.call_sync(partial(self._core.set_quota, **limits))
 
     # Events and watches.
 

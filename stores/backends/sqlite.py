@@ -244,6 +244,7 @@ class SQLiteBackend:
             columns.revisions[key] = revision
             if expiry is not None:
                 columns.expiries[key] = expiry
+        columns.measure()
         self._count(columns, meta)
         return Loaded(epoch, meta.get("revision", 0), columns, self._read_writers(connection))
 

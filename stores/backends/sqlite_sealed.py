@@ -81,6 +81,7 @@ class SealedSQLiteBackend(SQLiteBackend):
             columns.revisions[key] = revision
             if is_expiring:
                 columns.expiries[key] = expires_at_ns
+        columns.measure()
         self._head.check("entries")
         writers = self._read_writers(connection)
         self._head.check("writers")

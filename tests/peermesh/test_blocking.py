@@ -14,6 +14,7 @@ from wire.errors import (
     GuardFailed,
     MasterExists,
     NoSuchMaster,
+    QuotaExceeded,
     RequestTimeout,
     StoreClosed,
     TypeClash,
@@ -149,6 +150,20 @@ def test_a_second_master_and_a_clone_beside_the_master_are_refused(pair) -> None
             assert clone.await_idle(timeout=limit())
             with pytest.raises(MasterExists):
                 right.attach_master("s")
+
+
+def test_a_full_store_says_so_and_takes_more_with_a_larger_quota(pair) -> None:
+    left, right = pair
+    with left.attach_master("s", max_entries=1) as store, right.attach_clone("s") as clone:
+        store.put("k", 1).result(timeout=limit())
+        for handle in (store, clone):
+            with pytest.raises(QuotaExceeded, match="store s is full: 1 of 1 entries"):
+                handle.put("l", 1).result(timeout=limit())
+        with pytest.raises(NoSuchMaster):
+            clone.set_quota(max_entries=2)
+        store.set_quota(max_entries=2)
+        clone.put("l", 1).result(timeout=limit())
+        assert (store.statistics().entries, store.statistics().max_entries) == (2, 2)
 
 
 def test_reads_at_the_master_see_ones_own_writes(tmp_path: Path) -> None:

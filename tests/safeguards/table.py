@@ -10,6 +10,7 @@ from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
+from tests.safeguards.table_quotas import QUOTAS
 from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_trust import TRUST
@@ -726,4 +727,5 @@ SAFEGUARDS = [
     *CONTROL,
     *HOSTILE,
     *FOREIGN,
+    *QUOTAS,
 ]

@@ -63,6 +63,7 @@ class DiskBackend:
         with self._failures_explained():
             # Once more, as SQLite's checkpoint does: a sync that failed has kept none of it.
             self._disk.write(file, 0, content[: self._size])
+        state.columns.measure()
         epoch = max(state.epoch + 1, epoch_min)
         self._append({"epoch": epoch}, is_synced=True)
         return Loaded(epoch, state.revision, state.columns, tuple(state.writers.values()))

@@ -13,7 +13,7 @@ from stores.actions import WriterId
 from stores.backends import MemoryBackend
 from stores.backends.sqlite import ROWS_PER_STATEMENT, SMALL_SIZE, SQLiteBackend
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
-from stores.persistence import Changes, Loaded, Rows, StoreBackend
+from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
 from stores.table import Columns, Entry
 from wire.errors import BackendFailure, ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -315,3 +315,14 @@ def test_the_backend_may_be_used_from_another_thread(open_backend):
         backend, _ = pool.submit(open_backend).result()
     backend.commit(Changes(1, rows=entries((b"a", b"1", 1, None))))
     assert len(open_backend()[1].columns) == 1
+
+
+def test_a_store_that_was_loaded_knows_how_many_bytes_it_has(make_backend, tmp_path):
+    backend = make_backend(tmp_path / "s.db")
+    backend.load(1)
+    rows = Rows((b"k", b"key"), (b"v", b"value"), (1, 2))
+    backend.commit(Changes(2, rows=rows, census=Census(2, 3)))
+    backend.close()
+    backend = make_backend(tmp_path / "s.db")
+    assert backend.load(2).columns.size == len(b"kvkeyvalue")
+    backend.close()

@@ -1,0 +1,87 @@
+"""Safeguards of quotas: what is counted, refused, let through, and told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.safeguards.safeguard import Safeguard
+
+_STORES: Final = "tests/stores/test_quota.py"
+_LOADED: Final = (
+    "tests/stores/backends/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
+)
+
+QUOTAS = [
+    Safeguard(
+        "quota: a store's bytes are counted",
+        "a store that is written over and over seems full, or never does",
+        "stores/table.py",
+        "            self.size += _growth(keys, values, replaced)\n",
+        "            self.size += sum(map(len, values))\n",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: erasing makes room",
+        "a full store stays full, whatever is erased",
+        "stores/table.py",
+        "            self.size -= len(key) + len(before)\n",
+        "",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: runs of puts are looked at",
+        "a writer fills the memory of a master",
+        "stores/judgement.py",
+        "        case PutCommand() if not _fits(request.pairs, table, meter):\n",
+        "        case PutCommand() if False:\n",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: batches are looked at",
+        "a writer of batches fills the memory of a master",
+        "stores/judgement.py",
+        "        _take_room(changes, table, room)\n",
+        "",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: put_unique is looked at",
+        "a writer of new keys fills the memory of a master",
+        "stores/judgement.py",
+        "        room.replace(key, None, request.value)\n",
+        "        pass\n",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: what gets no larger is done",
+        "a store beyond its quota cannot be cleaned up",
+        "stores/quota.py",
+        "size > max(quota.max_bytes, self._size)",
+        "size > quota.max_bytes",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: events do not flap",
+        "a store at its limit tells of it with every write",
+        "stores/quota.py",
+        "                self._relieved_share = min(RELIEVED_SHARE, share * _SHRUNK_SHARE)\n",
+        "                self._relieved_share = RELIEVED_SHARE\n",
+        (_STORES,),
+    ),
+    Safeguard(
+        "quota: there is one without other word",
+        "a store that was made without thought of it has no limit",
+        "endpoint/attachments.py",
+        "STORE_QUOTA: Final = Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)\n",
+        "STORE_QUOTA: Final = Quota()\n",
+        ("tests/endpoint/test_quotas.py::test_a_store_that_says_nothing_has_a_quota",),
+    ),
+    Safeguard(
+        "quota: a file's content counts",
+        "a master that was started again takes as much once more",
+        "stores/backends/sqlite.py",
+        "        columns.measure()\n",
+        "",
+        (_LOADED,),
+    ),
+]
