@@ -16,6 +16,7 @@ import trio
 from endpoint import Endpoint
 from peermesh.brokers.qos2 import DeadLetters, Place, open_shelf
 from peermesh.testing.processes import Program, open_program
+from tests.ports import free_port
 
 ROUNDS = int(os.environ.get("QOS2_KILLS", "50" if os.environ.get("CI") == "true" else "9"))
 POINTS_MAX = 40
@@ -33,7 +34,7 @@ class Stage:
         self.topics = folder / "topics"
         self.published = folder / "published"
         self.consumed = folder / "consumed"
-        self.ports = ["0", "0"]
+        self.ports = [str(free_port()), str(free_port())]  # the same in all lives of the broker
         self.running: dict[str, Program] = {}
         self.ended: dict[str, trio.Event] = {}
         self.nursery = nursery
@@ -47,8 +48,6 @@ class Stage:
         command = [sys.executable, VICTIM, role, str(deadly), *where]
         self.ended[role] = trio.Event()
         self.running[role] = await self.nursery.start(self._live, command, self.ended[role])
-        if role == "broker" and self.ports[0] == "0":
-            self.ports = (await self.running[role].hear()).split()
 
     @staticmethod
     async def _live(command, ended: trio.Event, task_status) -> None:
