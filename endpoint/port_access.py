@@ -41,8 +41,8 @@ class PortAccess:
         self._told: set[str] = set()
         """Refusals in the log since the last look, where no endpoint tells of them."""
         self._seen = (self.roles, self.accounts)
-        self.access = Access(port, lambda: self.roles, self._note)
-        self.on_change: Callable[[], object] = lambda: None
+        self.access = self.access_of(port)
+        self.on_change: list[Callable[[], object]] = []
         """Called when other roles or accounts are in force: what is open may have lost a right."""
 
     @property
@@ -56,6 +56,10 @@ class PortAccess:
     def accounts(self) -> Accounts | None:
         """Give the accounts in force, if the port has any."""
         return self._rules.accounts
+
+    def access_of(self, port: Port) -> Access:
+        """Have another port of the same program ask the same roles."""
+        return Access(port, lambda: self.roles, self._note)
 
     def _note(self, text: str) -> None:
         if self._home is not None:
@@ -78,7 +82,8 @@ class PortAccess:
         now = (self.roles, self.accounts)
         if any(new is not old for new, old in zip(now, self._seen, strict=True)):
             self._seen = now
-            self.on_change()
+            for heed in self.on_change:
+                heed()
 
     def _tell(self, error: CredentialsError | None) -> None:
         event = rules_event(error, self.access.port.name)

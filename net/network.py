@@ -12,6 +12,7 @@ import trio
 from handshake.certificates import unreadable
 from handshake.credentials import Credentials, peer_name
 from handshake.exposure import Protection, decide_protection
+from handshake.principals import UNPROVEN, Principal, certified
 from handshake.refusals import peer_not_trusted
 from handshake.secret import ClusterSecret
 from handshake.trust import Refreshed, Trust
@@ -188,6 +189,12 @@ class Network:
         _own(stream.socket)
         self.refresh()
         return await self._shake(stream, self._trust.server, server_side=True)
+
+    def principal(self, secured: Stream | Transport) -> Principal:
+        """Give the principal of a connection that ``secure`` has taken over."""
+        if self.credentials is None or isinstance(secured, trio.SocketStream):
+            return UNPROVEN
+        return certified(secured.peer_name, can_trust_names=self.credentials.can_trust_names)
 
     async def _shake(
         self, stream: trio.SocketStream, context: ssl.SSLContext | None, *, server_side: bool

@@ -6,6 +6,7 @@ import functools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
@@ -33,6 +34,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import Reading, reading, reading_options, write_messages
 from peermesh.cli.numbers import Seconds, counted
 from peermesh.cli.output import Output
+from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import on_a_line
@@ -184,13 +186,19 @@ def broker_options(command: Command) -> Command:
 @command()
 @broker_options
 @zookeeper_option
+@port_roles_option
 @click.option(
     "--every", type=Seconds(0.1), metavar="SECONDS",
     help="Write what each channel has carried, so often.",
 )  # fmt: skip
 @mesh_options(listens=True, is_optional=True)
 def edge(
-    options: Options, zookeeper: str | None, every: float | None, mesh: Mesh, output: Output
+    options: Options,
+    zookeeper: str | None,
+    port_roles: Path | None,
+    every: float | None,
+    mesh: Mesh,
+    output: Output,
 ) -> None:
     """Run an edge broker: each topic gets a channel with two ports of its own.
 
@@ -202,7 +210,7 @@ def edge(
       peermesh broker edge-sub --registry 127.0.0.1:4050 weather
       peermesh broker edge-pub --registry 127.0.0.1:4050 weather rain
     """
-    run(_serve, mesh, options, zookeeper, _Teller(every, output))
+    run(_serve, mesh, options, zookeeper, port_roles, _Teller(every, output))
 
 
 class _Teller:
@@ -249,14 +257,16 @@ class _Teller:
             )
 
 
-async def _serve(mesh: Mesh, options: Options, zookeeper: str | None, teller: _Teller) -> None:
+async def _serve(
+    mesh: Mesh, options: Options, zookeeper: str | None, roles: Path | None, teller: _Teller
+) -> None:
     async with AsyncExitStack() as stack:
         registry = None if zookeeper is None else await _open_zookeeper(stack, zookeeper)
         endpoint = await stack.enter_async_context(mesh.endpoint())
         await join(endpoint, mesh)
         options = replace(options, allow_plain=endpoint.settings.allow_plain)
         host = await stack.enter_async_context(
-            open_edge_broker(endpoint, options=options, registry=registry)
+            open_edge_broker(endpoint, options=options, registry=registry, roles=roles)
         )
         await teller.tell(host)
 

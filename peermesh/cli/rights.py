@@ -6,6 +6,7 @@ from typing import Final
 
 import click
 
+from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.command import ConnectionOption
 
 RIGHTS_OPTIONS: Final = (
@@ -17,4 +18,9 @@ RIGHTS_OPTIONS: Final = (
         "--sign", cls=ConnectionOption, is_flag=True, default=None,
         help="Sign everything that is sent: no relay can forge it. Otherwise PEERMESH_SIGN.",
     ),
+)  # fmt: skip
+
+port_roles_option = click.option(
+    "--port-roles", type=INPUT_FILE, metavar="FILE",
+    help="Roles for this port alone, which needs no certificates for them as --roles does.",
 )  # fmt: skip

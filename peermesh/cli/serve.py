@@ -19,6 +19,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
 from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
+from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
 
@@ -53,10 +54,7 @@ def serve() -> None:
     help="Tokens and users that clients may be, of peermesh access. What they may do, the roles of"
     " --port-roles say, else those of --roles.",
 )  # fmt: skip
-@click.option(
-    "--port-roles", type=INPUT_FILE, metavar="FILE",
-    help="Roles for this port alone, which needs no certificates for them as --roles does.",
-)  # fmt: skip
+@port_roles_option
 @tls_option
 @mesh_options(listens=True, is_optional=True)
 def webhdfs(  # noqa: PLR0913 - one for each option

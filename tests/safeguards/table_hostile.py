@@ -149,7 +149,7 @@ HOSTILE = [
         "edge: a publisher has one name",
         "one publisher has the windows of ten thousand, and numbers of others",
         "peermesh/brokers/edge/guests.py",
-        "            if read_header(message.header)[1] != self.client:\n",
+        "            if publisher != self.client:\n",
         "            if False:\n",
         (EDGE,),
     ),

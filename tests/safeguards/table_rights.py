@@ -11,8 +11,83 @@ _SEALS = ("tests/handshake/test_signing.py",)
 
 _ACCESS = ("tests/handshake/test_access.py",)
 _GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
+_EDGE = ("tests/peermesh/brokers/edge/test_rights.py",)
 
 RIGHTS = [
+    Safeguard(
+        "publishing at an edge broker asks the role",
+        "a guest of the mesh publishes wherever it likes, through a broker",
+        "peermesh/brokers/edge/guests.py",
+        "            if (why := self._objection(PUBLISH, topic)) is not None:\n",
+        "            if (why := None) is not None:\n",
+        _EDGE,
+    ),
+    Safeguard(
+        "subscribing at an edge broker asks the role",
+        "a guest of the mesh hears everything, through a broker",
+        "peermesh/brokers/edge/guests.py",
+        "            case Attach(topic):\n"
+        "                if (why := self._objection(SUBSCRIBE, topic)) is not None:\n",
+        "            case Attach(topic):\n                if (why := None) is not None:\n",
+        _EDGE,
+    ),
+    Safeguard(
+        "an edge broker refuses clients without a role",
+        "a client without a role counts as a member, and holds its connection",
+        "peermesh/brokers/edge/guests.py",
+        '            self.line.tell(Denied("", 0, why))\n            raise NotAllowed(why)\n',
+        "            pass\n",
+        _EDGE,
+    ),
+    Safeguard(
+        "a withdrawn right ends its subscription at an edge broker",
+        "a client hears what it lost the right to, until it disconnects",
+        "peermesh/brokers/edge/broker.py",
+        "            guest.recheck()\n",
+        "            pass\n",
+        _EDGE,
+    ),
+    Safeguard(
+        "the edge broker's registry asks the role",
+        "a guest takes the broker's place, or leads clients to itself",
+        "peermesh/brokers/edge/desk.py",
+        "        self._check_right(*demand(ask.operation, ask.path))\n",
+        "",
+        _EDGE,
+    ),
+    Safeguard(
+        "a withdrawn right ends its watches at the registry",
+        "a client follows what it lost the right to, until it disconnects",
+        "peermesh/brokers/edge/desk.py",
+        "            except NotAllowed:\n                self._unfollow(path)\n",
+        "            except NotAllowed:\n                pass\n",
+        _EDGE,
+    ),
+    Safeguard(
+        "the address of a topic's port is no client's own node",
+        "a guest with a right to a topic leads others of that topic to itself",
+        "peermesh/brokers/edge/access.py",
+        "len(parts) == _DEPTH + 1",
+        "True",
+        _EDGE,
+    ),
+    Safeguard(
+        "a session of the registry removes its own nodes alone",
+        "a client removes the broker's claim, and all clients lose it",
+        "peermesh/brokers/edge/embedded.py",
+        "            if isinstance(node, tuple) and node[1] == self._owner:\n"
+        "                await (await store.erase(path)).applied()\n",
+        "            await (await store.erase(path)).applied()\n",
+        _EDGE,
+    ),
+    Safeguard(
+        "messages go to the mesh by their publisher's right",
+        "a guest publishes in the mesh with the broker's rights",
+        "peermesh/brokers/edge/bridge.py",
+        " or not self._may_leave(principal, topic):",
+        ":",
+        _EDGE,
+    ),
     Safeguard(
         "each operation of a gateway asks the role",
         "a guest of the mesh deletes checkpoints",

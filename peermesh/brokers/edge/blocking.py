@@ -21,6 +21,7 @@ from endpoint import arguments as checks
 from endpoint.closing import Closing
 from endpoint.mailbox import Message
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
 from peermesh.blocking.portal import Portal
 from peermesh.brokers.edge import publisher, subscriber
 from peermesh.brokers.edge.errors import EdgeClosed
@@ -141,9 +142,14 @@ class Broker(_Living[Host]):
         *,
         where: Where | None = None,
         credentials: Credentials | None = None,
+        roles: RolesSource | None = None,
     ) -> None:
-        """Start; with ``where``, use that registry, and its credentials if no others are given."""
+        """Start; with ``where``, use that registry, and its credentials if no others are given.
+
+        ``roles`` say what clients may do, by the names in their certificates.
+        """
         self._options = options
+        self._roles = roles
         if credentials is None and where is not None:
             credentials = where.credentials
         self._credentials = credentials
@@ -151,7 +157,10 @@ class Broker(_Living[Host]):
 
     def _make(self, registry: Registry | None) -> AbstractAsyncContextManager[Host]:
         return open_edge_broker(
-            options=self._options, registry=registry, credentials=self._credentials
+            options=self._options,
+            registry=registry,
+            credentials=self._credentials,
+            roles=self._roles,
         )
 
     @property

@@ -13,7 +13,11 @@ from dataclasses import dataclass
 import trio
 
 from endpoint.endpoint import Endpoint
+from endpoint.port_access import PortAccess
+from handshake.principals import Principal
+from handshake.rules import Rules
 from peermesh.brokers.edge import messages
+from peermesh.brokers.edge.access import PUBLISH, TO_MESH
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import next_number
@@ -22,7 +26,7 @@ from peermesh.brokers.edge.outgoing import Outgoing
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import MeshError
+from wire.errors import MeshError, NotAllowed
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX
 from wire.messages import Preamble
@@ -49,6 +53,7 @@ class Bridge:
         self._broker = broker
         self._endpoint = endpoint
         self._bridged = bridged
+        self._access = PortAccess(TO_MESH, Rules(), endpoint.loop).access
         self._incoming: dict[str, Incoming] = {}
         self._outgoing: dict[str, Outgoing] = {}
         self._leaving: deque[tuple[Incoming, bytes]] = deque()
@@ -68,28 +73,36 @@ class Bridge:
 
     # Out of the broker.
 
-    def send(self, data: bytes) -> None:
-        """Take what the channels send."""
+    def send(self, data: bytes, principal: Principal) -> None:
+        """Take what the channels send, and publish it by the rights of its publisher."""
         self._from_broker.feed(data)
         while (frame := self._from_broker.next_frame()) is not None:
             if isinstance(frame, NodeFrame):
-                self._take(frame)
+                self._take(frame, principal)
             elif not isinstance(frame, Preamble):
                 attached = messages.expect(messages.read(frame), Attached)
                 incoming = self._incoming.setdefault(attached.topic, Incoming(attached.topic))
                 incoming.attached(self._number, attached)
 
-    def _take(self, frame: NodeFrame) -> None:
+    def _take(self, frame: NodeFrame, principal: Principal) -> None:
         topic, publisher = read_header(frame.header)
         incoming = self._incoming[topic]
         count = len(frame.lengths)
         skip = incoming.receive(self._number, publisher, frame.sequence, count)
-        if publisher == self._client:  # It came from the mesh, and does not go back.
+        # What came from the mesh does not go back.
+        if publisher == self._client or not self._may_leave(principal, topic):
             for _ in range(count - skip):
                 incoming.take()
         else:
             self._leaving += [(incoming, payload) for payload in frame.payloads()[skip:]]
         self._wake.unpark_all()
+
+    def _may_leave(self, principal: Principal, topic: str) -> bool:
+        try:
+            self._access.check(principal, PUBLISH, topic)
+        except NotAllowed:
+            return False
+        return True
 
     async def _leave(self) -> None:
         while True:

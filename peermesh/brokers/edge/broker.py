@@ -16,9 +16,12 @@ from typing import Final
 import trio
 
 from endpoint import arguments
+from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
+from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival
 from net.network import Network
+from peermesh.brokers.edge.access import PORT
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest, Sink
 from peermesh.brokers.edge.hall import Consequence, Hall
@@ -62,7 +65,7 @@ class EdgeBroker(Opened):
     It serves as long as the registry knows no other broker that does; ``await broker.active()``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords, one for each thing to say
         self,
         registry: Registry,
         *,
@@ -71,13 +74,14 @@ class EdgeBroker(Opened):
         default_ports: Ports = ANY_PORTS,
         idle_seconds: float = IDLE_SECONDS,
         network: Network | None = None,
+        guard: PortAccess | None = None,
     ) -> None:
         """Set up, doing nothing yet.
 
         ``ports`` is the list that topic channels take their two from; without one the system
         chooses. ``default_ports`` are those of the default channel. ``address`` is registered, and
         has to be one that clients can reach; without a ``network`` that says otherwise it is a
-        loopback address.
+        loopback address. ``guard`` has the roles; without one everything is permitted.
         """
         self.id: Final = uuid.uuid4().bytes
         self._registry = registry
@@ -92,6 +96,7 @@ class EdgeBroker(Opened):
             ports = [arguments.port("ports", port) for port in ports]
         idle_seconds = arguments.seconds("idle_seconds", idle_seconds)
         self._network = network or make_network()
+        self._guard = guard or PortAccess(PORT, Rules(), None)
         self._acceptor = Acceptor(self._network, members_max=CONNECTIONS_MAX)
         self._unfinished = open_budget()
         self.hall = Hall(ChannelMap(self.id.hex(), PortList(ports), idle_seconds))
@@ -114,6 +119,8 @@ class EdgeBroker(Opened):
             )
             nursery.start_soon(self._reign.run, self._begin, self._stand_by)
             nursery.start_soon(self._tick_forever)
+            self._guard.on_change.append(self._recheck)
+            nursery.start_soon(self._guard.refresh_forever)
             try:
                 yield
             finally:
@@ -138,6 +145,10 @@ class EdgeBroker(Opened):
             scope.cancel()
         self._announce()
 
+    def _recheck(self) -> None:
+        for guest in list(self._guests.values()):
+            guest.recheck()
+
     def _announce(self) -> None:
         self._changed.set()
         self._changed = trio.Event()
@@ -153,9 +164,9 @@ class EdgeBroker(Opened):
         """Carry out what the hall decided."""
         for effect in effects:
             match effect:
-                case Send(number, data):
+                case Send(number, data, principal):
                     if (sink := self._sinks.get(number)) is not None:
-                        sink.send(data)
+                        sink.send(data, principal)
                 case Acknowledge(number, accepted):
                     if (sink := self._sinks.get(number)) is not None:
                         sink.acknowledge(accepted)
@@ -249,11 +260,13 @@ class EdgeBroker(Opened):
         seen = arrival.address
         try:
             transport = await arrival.transport()
+            principal = self._network.principal(transport)
             line = Line(transport, is_stranger=True, unfinished=self._unfinished)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client at %s was refused: %s", seen, error)
             return
-        guest = Guest(self.hall, line, here, self.apply)
+        self._guard.refresh()
+        guest = Guest(self.hall, line, here, self.apply, self._guard.access, principal)
         address = str(Address(*seen)) if seen is not None else "null"
         topic = self.hall.channels.find(here)
         handle = partial(self._hear, guest, address, arrival, is_receiver=is_receiver)

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import Final
 
+from handshake.principals import UNPROVEN, Principal
 from peermesh.brokers.edge.messages import Accepted, Attached, Refused, write
 from wire.errors import RemoteProtocolError
 from wire.framing import NodeFrame, encode_node
@@ -49,6 +50,8 @@ class Send:
 
     line: Line
     data: bytes
+    principal: Principal = UNPROVEN
+    """Whose data they are: a bridge asks whether these may go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ class Parcel:
     size: int
     """Bytes of its payloads."""
     data: bytes
+    principal: Principal
 
 
 class Source:
@@ -170,7 +174,9 @@ class Channel:
 
     # Publishers.
 
-    def offer(self, line: Line, publisher: bytes, frame: NodeFrame) -> list[Effect]:
+    def offer(
+        self, line: Line, publisher: bytes, frame: NodeFrame, principal: Principal = UNPROVEN
+    ) -> list[Effect]:
         """Take messages in, but those that came before; raises ``RemoteProtocolError``.
 
         They are acknowledged once every subscription has room for them.
@@ -192,7 +198,7 @@ class Channel:
             return [self._acknowledge(line, source)]
         data = b"".join(frame.forwarded() if not skip else _rest(frame, skip))
         size = sum(frame.lengths[skip:])
-        parcel = Parcel(source, line, first + count - 1, count - skip, size, data)
+        parcel = Parcel(source, line, first + count - 1, count - skip, size, data, principal)
         if (
             source.waiting + parcel.count > WINDOW
             or source.waiting_bytes + size > WINDOW_BYTES + PAYLOAD_SIZE_MAX
@@ -224,6 +230,10 @@ class Channel:
             raise RemoteProtocolError(f"topic {self.topic!r}: too many publishers wait, try again")
         del self._sources[name]
 
+    def forget(self, publisher: bytes) -> None:
+        """Take the next message of a publisher whatever its number: some were refused."""
+        self._sources.pop(publisher, None)
+
     def _acknowledge(self, line: Line, source: Source) -> Acknowledge:
         return Acknowledge(line, Accepted(self.topic, source.accepted))
 
@@ -242,7 +252,7 @@ class Channel:
             for subscription in subscriptions:
                 subscription.push(parcel)
                 if subscription.line is not None:
-                    effects.append(Send(subscription.line, parcel.data))
+                    effects.append(Send(subscription.line, parcel.data, parcel.principal))
             self.delivered += parcel.count * len(subscriptions)
             effects.append(self._acknowledge(parcel.line, source))
         return effects
@@ -264,7 +274,9 @@ class Channel:
         subscription.line = line
         subscription.silent_since = None
         attached = Attached(self.topic, self.incarnation, subscription.position + 1)
-        again: list[Effect] = [Send(line, parcel.data) for parcel in subscription.pending]
+        again: list[Effect] = [
+            Send(line, parcel.data, parcel.principal) for parcel in subscription.pending
+        ]
         return [Send(line, write(attached)), *again]
 
     def take(self, client: bytes, incarnation: str, position: int) -> list[Effect]:

@@ -11,9 +11,9 @@ import trio
 
 from endpoint.shielding import shielded
 from handshake.credentials import Credentials
-from peermesh.brokers.edge.errors import EdgeClosed, RegistryError
+from peermesh.brokers.edge.errors import EdgeClosed, RegistryDenied, RegistryError
 from peermesh.brokers.edge.line import Line, make_network
-from peermesh.brokers.edge.messages import Beat, ControlMessage, Hello, Welcome, expect
+from peermesh.brokers.edge.messages import Beat, ControlMessage, Denied, Hello, Welcome, expect
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Registry, Watch
 from peermesh.brokers.edge.tree import (
@@ -26,7 +26,7 @@ from peermesh.brokers.edge.tree import (
     receiver_path,
     sender_path,
 )
-from wire.errors import MeshError
+from wire.errors import MeshError, NotAllowed
 from wire.framing import NodeFrame
 
 RETRY_SECONDS_MIN: Final = 0.05
@@ -62,6 +62,8 @@ class Client(Opened):
         self._nursery: trio.Nursery | None = None
         self._is_closed = False
         self._changed = trio.lowlevel.ParkingLot()
+        self._denied: str | None = None
+        """Why the broker or the registry refuses this client altogether: it has no role there."""
         self.last_error: str | None = None
         """Why the last connection ended, or could not be made."""
 
@@ -96,6 +98,11 @@ class Client(Opened):
             raise EdgeClosed("it is closed: make a new one")
         if self._nursery is None:
             raise EdgeClosed("it is not open yet: use it with 'async with'")
+
+    def _check_role(self) -> None:
+        self._check_open()
+        if self._denied is not None:
+            raise NotAllowed(self._denied)
 
     # Channels.
 
@@ -147,6 +154,8 @@ class Client(Opened):
             both: Addresses | None = parse_addresses(await self._registry.read(ROOT) or "null")
         except RegistryError as error:
             self.last_error = str(error)
+            if topic == DEFAULT and isinstance(error, NotAllowed):
+                self._deny(str(error))
             return None
         if both is None:
             return None
@@ -174,23 +183,37 @@ class Client(Opened):
         """Expect the welcome, then whatever else comes."""
 
         def handle(message: NodeFrame | ControlMessage) -> None:
+            if isinstance(message, Denied):
+                if message.topic:
+                    self._on_denied(message)
+                else:
+                    self._deny(message.reason)
+                return
             if self._lines.get(topic) is line:
                 self._on_message(topic, line, message)
                 return
             if isinstance(message, Beat):
                 return
             welcome = expect(message, Welcome)
-            self._lines[topic] = line
+            self._lines[topic], self._denied = line, None
             self._on_connected(topic, line)
             if topic and self._nursery is not None:
                 self._nursery.start_soon(self._enter_registry, topic, welcome.address)
 
         return handle
 
+    def _deny(self, reason: str) -> None:
+        """Have calls raise ``NotAllowed`` until a connection stands."""
+        self._denied = reason
+        self._changed.unpark_all()
+
     def _line_for(self, topic: str) -> Line | None:
         return self._lines.get(topic) or self._lines.get(DEFAULT)
 
     def _on_connected(self, topic: str, line: Line) -> None:
+        raise NotImplementedError
+
+    def _on_denied(self, denied: Denied) -> None:
         raise NotImplementedError
 
     def _on_lost(self, topic: str, line: Line) -> None:
@@ -206,8 +229,18 @@ class Client(Opened):
 
     async def _enter_registry(self, topic: str, address: str) -> None:
         if topic in self._lines:
-            await self._registry.register(self._member(topic), address)
+            with self._denials_noted():
+                await self._registry.register(self._member(topic), address)
 
     async def _leave_registry(self, topic: str) -> None:
         if topic:
-            await self._registry.unregister(self._member(topic))
+            with self._denials_noted():
+                await self._registry.unregister(self._member(topic))
+
+    @contextmanager
+    def _denials_noted(self) -> Iterator[None]:
+        """Continue without registration if the right is withdrawn: the broker tells the caller."""
+        try:
+            yield
+        except RegistryDenied as error:
+            self.last_error = str(error)

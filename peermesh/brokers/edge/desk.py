@@ -5,13 +5,17 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import trio
 
+from endpoint.port_access import PortAccess
 from endpoint.shielding import shielded
+from handshake.access import StoreOf, Thing
 from net.acceptor import Acceptor, Arrival
 from net.network import Network
+from peermesh.brokers.edge.access import ENTER, REGISTRY, STORE, demand
 from peermesh.brokers.edge.embedded import EmbeddedTree, Session
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.line import SILENCE_SECONDS, Line, open_budget
@@ -21,12 +25,13 @@ from peermesh.brokers.edge.messages import (
     Beat,
     Changed,
     ControlMessage,
+    Denied,
     Hello,
     Welcome,
     expect,
 )
 from peermesh.brokers.edge.registry import Watch
-from wire.errors import MeshError, RemoteProtocolError
+from wire.errors import MeshError, NotAllowed, RemoteProtocolError
 from wire.framing import NodeFrame
 from wire.limits import KIB, MIB
 
@@ -58,6 +63,8 @@ WATCHES_MAX: Final = 16_384
 _MAKING: Final = ("write", "register", "claim")
 """Operations that may make nodes."""
 
+Check = Callable[[str, Thing], object]
+
 HERE: Final = "registry"
 """What a client's ``Hello`` asks for at this port, where others name a topic; no path has it."""
 
@@ -67,25 +74,39 @@ async def serve_registry(
     address: str,
     port: int,
     network: Network,
+    guard: PortAccess,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve the tree until cancelled; starts with the port."""
+    """Serve the tree until cancelled, by the roles of ``guard``; starts with the port."""
     listeners = await network.listen(address, port)
     unfinished = open_budget()
+    access, desks = guard.access_of(REGISTRY), set[Desk]()
 
     async def handle(arrival: Arrival) -> None:
         try:
-            line = Line(await arrival.transport(), is_stranger=True, unfinished=unfinished)
+            transport = await arrival.transport()
+            principal = network.principal(transport)
+            line = Line(transport, is_stranger=True, unfinished=unfinished)
         except (OSError, trio.BrokenResourceError, trio.TooSlowError, MeshError) as error:
             logger.info("a client of the registry was refused: %s", error)
             return
         arrival.farewell = line.refuse
+        guard.refresh()
+        desk = Desk(tree.session(), line, arrival.prove, partial(access.check, principal))
+        desks.add(desk)
         try:
-            await Desk(tree.session(), line, arrival.prove).serve()
+            await desk.serve()
         except Exception:
             logger.exception("a client of the registry failed; all others go on")
+        finally:
+            desks.discard(desk)
+
+    def recheck() -> None:
+        for desk in list(desks):
+            desk.recheck()
 
     task_status.started(listeners[0].socket.getsockname()[1])
+    guard.on_change.append(recheck)
     acceptor = Acceptor(network, members_max=CLIENTS_MAX)
     async with trio.open_nursery() as nursery:
         await acceptor.serve(listeners, handle, nursery.start_soon)
@@ -94,9 +115,15 @@ async def serve_registry(
 class Desk:
     """One client at the registry's port. Its ephemeral nodes go with its connection."""
 
-    def __init__(self, session: Session, line: Line, prove: Callable[[], object]) -> None:
-        """Serve a connection; call ``prove`` when the client has said what it came for."""
+    def __init__(
+        self, session: Session, line: Line, prove: Callable[[], object], check: Check
+    ) -> None:
+        """Serve a connection; call ``prove`` when the client has said what it came for.
+
+        ``check`` raises ``NotAllowed`` for a verb and an object that its role does not permit.
+        """
         self._prove = prove
+        self._check_right = check
         self._session = session
         self._line = line
         self._send, self._asks = trio.open_memory_channel[Ask](math.inf)
@@ -121,6 +148,11 @@ class Desk:
         if not self._is_known:
             if expect(message, Hello).topic != HERE:
                 raise RemoteProtocolError("this is the port of a registry: ask it for the channels")
+            try:
+                self._check_right(ENTER, StoreOf(STORE))
+            except NotAllowed as error:
+                self._line.tell(Denied("", 0, str(error)))
+                raise
             self._is_known = True
             self._line.welcome()
             self._prove()
@@ -134,6 +166,22 @@ class Desk:
         self._send.send_nowait(ask)
         self._line.note_waiting(self._asks_size)
 
+    def recheck(self) -> None:
+        """End what the roles no longer permit: watches, or the connection and all of its nodes."""
+        if not self._is_known:
+            return
+        try:
+            self._check_right(ENTER, StoreOf(STORE))
+        except NotAllowed as error:
+            self._line.tell(Denied("", 0, str(error)))
+            self._line.refuse(str(error))
+            return
+        for path in list(self._watches):
+            try:
+                self._check_right(*demand("watch", path))
+            except NotAllowed:
+                self._unfollow(path)
+
     async def _work(self, nursery: trio.Nursery) -> None:
         async for ask in self._asks:
             self._asks_size -= _size(ask)
@@ -142,15 +190,18 @@ class Desk:
             self._line.note_waiting(self._asks_size)
             try:
                 await self._check(ask)
-                self._line.tell(Answer(ask.number, "", await self._do(ask, nursery)))
+                answer = Answer(ask.number, "", is_denied=False, lines=await self._do(ask, nursery))
+                self._line.tell(answer)
             except MeshError as error:  # which may be the size of the answer
-                self._line.tell(Answer(ask.number, str(error), ""))
+                is_denied = isinstance(error, NotAllowed)
+                self._line.tell(Answer(ask.number, str(error), is_denied=is_denied, lines=""))
 
     async def _check(self, ask: Ask) -> None:
         if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
             raise RegistryError(f"a path and its data have up to {NODE_SIZE_MAX} bytes each")
         if ask.path.count("/") > PATH_DEPTH_MAX:
             raise RegistryError(f"a path has up to {PATH_DEPTH_MAX} names")
+        self._check_right(*demand(ask.operation, ask.path))
         if ask.operation in _MAKING and await self._session.would_pass(NODES_MAX, ask.path):
             raise RegistryError(f"the tree has {NODES_MAX} nodes already: remove some")
 

@@ -22,6 +22,7 @@ from endpoint.shielding import shielded
 from endpoint.status import StatusCode
 from endpoint.store import Store
 from endpoint.watching import Commit
+from peermesh.brokers.edge.access import STORE
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
@@ -31,9 +32,6 @@ from wire.errors import MasterExists, MeshError
 from wire.limits import MIB
 
 logger = logging.getLogger("peermesh.brokers.edge")
-
-STORE: Final = "edge registry"
-"""The store's name in the mesh."""
 
 AGAIN_SECONDS: Final = 0.1
 """The pause before a store that could not be reached is asked again."""
@@ -263,7 +261,9 @@ class Session:
             self._size -= len(path) + len(data)
 
         async def erase(store: Store) -> None:
-            await (await store.erase(path)).applied()
+            node = await store.get(path)
+            if isinstance(node, tuple) and node[1] == self._owner:
+                await (await store.erase(path)).applied()
 
         await self._tree.ask(erase)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.errors import ErrorCode, MeshError
+from wire.errors import ErrorCode, MeshError, NotAllowed
 
 
 class EdgeError(MeshError):
@@ -19,3 +19,9 @@ class RegistryError(EdgeError):
     """The registry refused, or what stands in it is not in the documented format."""
 
     code = ErrorCode.INVALID_DATA
+
+
+class RegistryDenied(RegistryError, NotAllowed):
+    """The registry refused because the roles there do not permit it."""
+
+    code = ErrorCode.NOT_AUTHORIZED

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
+from handshake.access import Access
+from handshake.principals import Principal
+from peermesh.brokers.edge.access import ENTER, PUBLISH, SUBSCRIBE
 from peermesh.brokers.edge.hall import Consequence, Hall
 from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import (
@@ -13,6 +16,7 @@ from peermesh.brokers.edge.messages import (
     Attach,
     Beat,
     ControlMessage,
+    Denied,
     Detach,
     Hello,
     Taken,
@@ -21,7 +25,7 @@ from peermesh.brokers.edge.messages import (
     read_header,
     write,
 )
-from wire.errors import RemoteProtocolError
+from wire.errors import NotAllowed, RemoteProtocolError
 from wire.framing import NodeFrame
 
 Apply = Callable[[Sequence[Consequence]], None]
@@ -30,8 +34,8 @@ Apply = Callable[[Sequence[Consequence]], None]
 class Sink(Protocol):
     """Whoever the hall's effects may name."""
 
-    def send(self, data: bytes) -> None:
-        """Data, or a control message, for a subscriber."""
+    def send(self, data: bytes, principal: Principal) -> None:
+        """Data of a principal, or a control message, for a subscriber."""
 
     def acknowledge(self, accepted: Accepted) -> None:
         """What a publisher need not send again."""
@@ -43,17 +47,21 @@ class Sink(Protocol):
 class Guest:
     """A client at one of the broker's ports."""
 
-    def __init__(self, hall: Hall, line: Line, here: str, apply: Apply) -> None:
-        """Serve the port of the topic ``here``; of the default channel if that is empty."""
+    def __init__(
+        self, hall: Hall, line: Line, here: str, apply: Apply, access: Access, principal: Principal
+    ) -> None:
+        """Serve ``principal`` at the port of the topic ``here``; if empty, of the default one."""
         self.client = b""
         self.line = line
+        self._access = access
+        self._principal = principal
         self._hall = hall
         self._here = here
         self._apply = apply
         self._accepted: dict[str, Accepted] = {}
         line.pull = self._take_accepted
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes, principal: Principal) -> None:
         """Send data."""
         self.line.send(data)
 
@@ -77,26 +85,62 @@ class Guest:
             raise RemoteProtocolError(f"a client's id has {CLIENT_SIZE} bytes")
         if hello.topic != self._here:
             raise RemoteProtocolError(f"the channel of {hello.topic!r} is here no more: look it up")
+        if (why := self._objection(ENTER, self._here or "it")) is not None:
+            self.line.tell(Denied("", 0, why))
+            raise NotAllowed(why)
         self.client = hello.client
         self.line.welcome()
         self.line.tell(Welcome(broker, address))
 
+    def _objection(self, verb: str, topic: str) -> str | None:
+        try:
+            self._access.check(self._principal, verb, topic)
+        except NotAllowed as error:
+            return str(error)
+        return None
+
+    def recheck(self) -> None:
+        """End what the roles no longer permit: subscriptions, or the connection."""
+        if not self.client:
+            return
+        if (why := self._objection(ENTER, self._here or "it")) is not None:
+            self.line.tell(Denied("", 0, why))
+            self.refuse(why)
+            return
+        for topic in self._hall.attached(self.line.number):
+            if (why := self._objection(SUBSCRIBE, topic)) is not None:
+                self.line.tell(Denied(topic, 0, why))
+                self._detach(Detach(topic))
+
+    def _detach(self, message: Detach) -> None:
+        self._apply(self._hall.detach(self.line.number, self.client, message))
+
     def from_publisher(self, message: NodeFrame | ControlMessage) -> None:
         """Take data in."""
         if isinstance(message, NodeFrame):
-            if read_header(message.header)[1] != self.client:
+            topic, publisher = read_header(message.header)
+            if publisher != self.client:
                 raise RemoteProtocolError("data in the name of another client: send your own")
-            self._apply(self._hall.data(self.line.number, self._here, message))
+            if (why := self._objection(PUBLISH, topic)) is not None:
+                self._hall.refuse_data(publisher, topic)
+                last = message.sequence + len(message.lengths) - 1
+                self.line.tell(Denied(topic, last, why))
+                return
+            number, principal = self.line.number, self._principal
+            self._apply(self._hall.data(number, self._here, message, principal))
         elif not isinstance(message, Beat):
             raise RemoteProtocolError(f"{type(message).__name__} at a receiver port")
 
     def from_subscriber(self, message: NodeFrame | ControlMessage) -> None:
         """Do as a subscriber wants."""
         match message:
-            case Attach():
+            case Attach(topic):
+                if (why := self._objection(SUBSCRIBE, topic)) is not None:
+                    self.line.tell(Denied(topic, 0, why))
+                    return
                 self._apply(self._hall.attach(self.line.number, self.client, self._here, message))
             case Detach():
-                self._apply(self._hall.detach(self.client, message))
+                self._detach(message)
             case Taken():
                 self._apply(self._hall.taken(self.client, message))
             case Beat():

@@ -6,6 +6,7 @@ them out.
 
 from __future__ import annotations
 
+from handshake.principals import UNPROVEN, Principal
 from peermesh.brokers.edge.channel import Effect, Line
 from peermesh.brokers.edge.lifecycle import ChannelMap, Step, Topic
 from peermesh.brokers.edge.messages import Attach, Detach, Taken, read_header
@@ -26,14 +27,22 @@ class Hall:
         self.bridged: dict[bytes, tuple[Line, tuple[str, ...]]] = {}
         """Subscribers to whole prefixes: they attach to each topic as it comes up."""
 
-    def data(self, line: Line, here: str, frame: NodeFrame) -> list[Consequence]:
+    def data(
+        self, line: Line, here: str, frame: NodeFrame, principal: Principal = UNPROVEN
+    ) -> list[Consequence]:
         """A publisher sends on the default channel, or on the topic's own (``here``)."""
         name, publisher = read_header(frame.header)
         if here and name != here:
             raise RemoteProtocolError(f"topic {name!r} at the port of {here!r}")
         topic, effects = self.topic(name)
         steps = self.channels.message_came(topic)
-        return [*effects, *topic.channel.offer(line, publisher, frame), *steps]
+        return [*effects, *topic.channel.offer(line, publisher, frame, principal), *steps]
+
+    def refuse_data(self, publisher: bytes, name: str) -> None:
+        """Messages of a publisher were not taken: those that it sends next follow on them."""
+        topic = self.channels.find(name)
+        if topic is not None:
+            topic.channel.forget(publisher)
 
     def topic(self, name: str) -> tuple[Topic, list[Effect]]:
         """Find a topic, or make it, with the bridges that want it."""
@@ -55,8 +64,13 @@ class Hall:
         self._attached.setdefault(line, set()).add(message.topic)
         return [*effects, *topic.channel.attach(line, client)]
 
-    def detach(self, client: bytes, message: Detach) -> list[Effect]:
-        """A subscriber no longer wants a topic."""
+    def attached(self, line: Line) -> list[str]:
+        """Give the topics that were asked for by a connection."""
+        return sorted(self._attached.get(line, ()))
+
+    def detach(self, line: Line, client: bytes, message: Detach) -> list[Effect]:
+        """A subscriber no longer wants a topic, or may not have it any more."""
+        self._attached.get(line, set()).discard(message.topic)
         topic = self.channels.find(message.topic)
         return topic.channel.detach(client) if topic is not None else []
 

@@ -12,7 +12,11 @@ import trio
 
 from endpoint import arguments
 from endpoint.endpoint import Endpoint
+from endpoint.port_access import PortAccess
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
+from handshake.rules import Rules
+from peermesh.brokers.edge.access import PORT
 from peermesh.brokers.edge.bridge import Bridge, Bridged
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.desk import serve_registry
@@ -62,6 +66,7 @@ async def open_edge_broker(
     options: Options | None = None,
     registry: Registry | None = None,
     credentials: Credentials | None = None,
+    roles: RolesSource | None = None,
 ) -> AsyncIterator[Host]:
     """Raise a broker for the block, with all that it needs.
 
@@ -69,6 +74,9 @@ async def open_edge_broker(
     another broker's endpoint before, to share its registry. Without an ``endpoint`` it is alone.
     With ``credentials``, else those of the endpoint, clients need some of the same authority.
     Raises ``InsecureAddress`` where plain TCP would be exposed, and ``AddressInUse``.
+
+    ``roles`` say what clients may do, by the names in their certificates; without, those of the
+    endpoint. With ``Bridged.to_mesh`` a message also needs its publisher's right in the mesh.
     """
     chosen = options or Options()
     async with AsyncExitStack() as stack:
@@ -78,6 +86,7 @@ async def open_edge_broker(
             credentials = endpoint.credentials
         network = make_network(credentials, allow_plain=chosen.allow_plain)
         network.check(chosen.address)
+        guard = PortAccess(PORT, Rules(roles), None if endpoint is None else endpoint.loop)
         tree = None
         if registry is None:
             assert endpoint is not None
@@ -86,7 +95,9 @@ async def open_edge_broker(
         stack.callback(nursery.cancel_scope.cancel)
         address = None
         if tree is not None:
-            serve = partial(serve_registry, tree, chosen.address, chosen.registry_port, network)
+            serve = partial(
+                serve_registry, tree, chosen.address, chosen.registry_port, network, guard
+            )
             address = (chosen.address, await nursery.start(serve))
             registry = tree.session()
         assert registry is not None
@@ -97,6 +108,7 @@ async def open_edge_broker(
             default_ports=chosen.default_ports,
             idle_seconds=chosen.idle_seconds,
             network=network,
+            guard=guard,
         )
         await stack.enter_async_context(broker)
         if endpoint is not None and chosen.bridged != NOTHING_BRIDGED:

@@ -114,8 +114,21 @@ class Answer:
 
     number: int
     error: str
+    is_denied: bool
+    """Whether a right is missing, rather than something else."""
     lines: str
     """Whatever was read: nothing, or one value after ``=``; children are joined by newlines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The client lacks a right to a topic: messages were not taken, or a subscription ended."""
+
+    topic: str
+    """Empty if the client has no role at all; then ``Refused`` follows."""
+    sequence: int
+    """The publisher's number of the last message that was not taken; 0 for a subscription."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,7 @@ ControlMessage = (
     | Ask
     | Answer
     | Changed
+    | Denied
 )
 
 _FIRST_KIND: Final = 64
@@ -156,6 +170,7 @@ _CLASSES: Final[tuple[type, ...]] = (
     Ask,
     Answer,
     Changed,
+    Denied,
 )
 _KINDS: Final = {kind: number for number, kind in enumerate(_CLASSES, _FIRST_KIND)}
 _FIELDS: Final = {

@@ -22,8 +22,8 @@ class Outgoing:
     """One topic of a publisher: its message buffer, and where its sender stands."""
 
     __slots__ = (
-        "_buffer", "_bytes", "_header", "_sent", "accepted", "capacity", "line", "repeated",
-        "topic",
+        "_buffer", "_bytes", "_header", "_sent", "accepted", "capacity", "line", "refused",
+        "repeated", "topic",
     )  # fmt: skip
 
     def __init__(self, topic: str, publisher: bytes, capacity: int = BUFFER_SIZE) -> None:
@@ -32,7 +32,9 @@ class Outgoing:
         self.capacity = capacity
         self.line: Line | None = None
         self.accepted = 0
-        """The number of the last message that the broker has accepted."""
+        """The number of the last message that the broker has accepted, or refused."""
+        self.refused: str | None = None
+        """Why messages were refused, until the caller was told."""
         self.repeated = 0
         self._header = encode_header(topic, publisher)
         self._buffer: deque[bytes] = deque()
@@ -74,6 +76,11 @@ class Outgoing:
             self._bytes -= len(self._buffer.popleft())
         self.accepted += count
         self._sent = max(0, self._sent - count)
+
+    def refuse(self, sequence: int, reason: str) -> None:
+        """The broker does not take what is left up to a number: drop it, and keep the reason."""
+        self.accept(sequence)
+        self.refused = reason
 
     def take(self) -> list[bytes | memoryview]:
         """Give what is to be sent now, framed, as far as the broker's window goes."""

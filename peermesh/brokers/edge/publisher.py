@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -12,14 +13,17 @@ from handshake.credentials import Credentials
 from peermesh.brokers.edge.client import DEFAULT, Client
 from peermesh.brokers.edge.errors import EdgeClosed, EdgeError
 from peermesh.brokers.edge.line import Line
-from peermesh.brokers.edge.messages import Accepted, Beat, ControlMessage, expect
+from peermesh.brokers.edge.messages import Accepted, Beat, ControlMessage, Denied, expect
 from peermesh.brokers.edge.outgoing import BUFFER_SIZE, Outgoing
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.encoding import encode
+from wire.errors import NotAllowed
 from wire.framing import NodeFrame
 from wire.values import Value
+
+logger = logging.getLogger("peermesh.brokers.edge")
 
 FLUSH_SECONDS: Final = 5.0
 """How long the end of a publisher waits for its broker to accept what was sent."""
@@ -56,11 +60,13 @@ class Publisher(Client):
     async def send(self, topic: str, message: Value) -> None:
         """Send a message, in order with all others on its topic; waits while the buffer is full.
 
-        Raises ``InvalidTopic``, ``EncodeError``, and ``EdgeClosed``.
+        Raises ``InvalidTopic``, ``EncodeError``, ``EdgeClosed``, and ``NotAllowed`` if the broker
+        has refused messages on this topic since the last call: those are not sent again.
         """
-        self._check_open()
+        self._check_role()
         outgoing = self._topics.get(topic) if type(topic) is str else None
         outgoing = outgoing or self._begin(topic)
+        _tell_refusals(outgoing)
         payload = encode(message)
         self._since_yield += 1
         if self._since_yield >= YIELD_COUNT:
@@ -70,7 +76,8 @@ class Publisher(Client):
             await trio.lowlevel.checkpoint_if_cancelled()
         while not outgoing.has_room:
             await self._changed.park()
-            self._check_open()
+            self._check_role()
+        _tell_refusals(outgoing)
         if self._topics.get(topic) is not outgoing:
             raise EdgeClosed(f"the sender of {topic!r} was stopped")
         outgoing.add(payload)
@@ -92,11 +99,15 @@ class Publisher(Client):
             line.wake()
 
     async def flush(self, timeout: float | None = None) -> bool:
-        """Wait until the broker has accepted everything; false after ``timeout`` seconds."""
+        """Wait until the broker has accepted everything; false after ``timeout`` seconds.
+
+        Raises ``NotAllowed`` if it has refused some of it, and ``EdgeClosed``.
+        """
         with trio.move_on_after(arguments.seconds("timeout", timeout)):
             while any(outgoing.waiting for outgoing in self._topics.values()):
-                self._check_open()
+                self._check_role()
                 await self._changed.park()
+            _tell_refusals(*self._topics.values())
             return True
         return False
 
@@ -108,11 +119,15 @@ class Publisher(Client):
         while outgoing.waiting:
             await self._changed.park()
             self._check_open()
+        _tell_refusals(outgoing)
         del self._topics[topic]
         await self._stop_following(topic)
 
     async def _farewell(self) -> None:
-        await self.flush(FLUSH_SECONDS)
+        try:
+            await self.flush(FLUSH_SECONDS)
+        except NotAllowed as error:
+            logger.warning("messages were not published: %s", error)
 
     def statistics(self) -> list[RouteStatistics]:
         """Count, for each topic."""
@@ -128,6 +143,12 @@ class Publisher(Client):
     def _on_connected(self, topic: str, line: Line) -> None:
         line.pull = lambda: self._pull(topic, line)
         self._switch_all(topic)
+
+    def _on_denied(self, denied: Denied) -> None:
+        outgoing = self._topics.get(denied.topic)
+        if outgoing is not None:
+            outgoing.refuse(denied.sequence, denied.reason)
+            self._changed.unpark_all()
 
     def _on_lost(self, topic: str, line: Line) -> None:
         self._switch_all(topic)
@@ -163,3 +184,11 @@ class Publisher(Client):
         current = self._line_for(accepted.topic)
         if current is not None:
             current.wake()
+
+
+def _tell_refusals(*topics: Outgoing) -> None:
+    """Raise ``NotAllowed`` for a topic of which messages were refused, once."""
+    for outgoing in topics:
+        if outgoing.refused is not None:
+            reason, outgoing.refused = outgoing.refused, None
+            raise NotAllowed(reason)

@@ -14,7 +14,7 @@ from endpoint import arguments
 from endpoint.dialer import causes
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.desk import HERE
-from peermesh.brokers.edge.errors import RegistryError
+from peermesh.brokers.edge.errors import RegistryDenied, RegistryError
 from peermesh.brokers.edge.line import Line, make_network
 from peermesh.brokers.edge.messages import (
     Answer,
@@ -22,6 +22,7 @@ from peermesh.brokers.edge.messages import (
     Beat,
     Changed,
     ControlMessage,
+    Denied,
     Hello,
     Welcome,
     expect,
@@ -35,6 +36,9 @@ from wire.framing import NodeFrame
 
 AGAIN_SECONDS: Final = 0.1
 """The pause before the next registry port is tried."""
+
+DENIED_SECONDS: Final = 1.0
+"""The pause after a registry without a role for this client: people change roles, in seconds."""
 
 
 def check_address(address: tuple[str, int]) -> tuple[str, int]:
@@ -77,6 +81,8 @@ class RemoteRegistry(Opened):
         """Why each address that was tried since the last connection failed; the newest is last."""
         self._id = uuid.uuid4().bytes
         self._line: Line | None = None
+        self._denied: str | None = None
+        """Why the last registry refused this client, if it has no role there."""
         self._mine: dict[str, str] = {}
         self._watchers = Watchers()
         self._numbers = count(1)
@@ -118,10 +124,12 @@ class RemoteRegistry(Opened):
             try:
                 await line.serve(partial(self._hear, line))
             finally:
-                self._line = None
+                is_refused, self._line = self._line is not line, None
+                if is_refused:
+                    self.failures[host, port] = f"{join_address(host, port)}: {line.error}"
                 for question in self._questions.values():
                     question.ended.set()
-            await trio.sleep(AGAIN_SECONDS)
+            await trio.sleep(AGAIN_SECONDS if self._denied is None else DENIED_SECONDS)
 
     def _hear(self, line: Line, message: NodeFrame | ControlMessage) -> None:
         match message:
@@ -129,6 +137,9 @@ class RemoteRegistry(Opened):
                 return
             case Changed(path):
                 self._watchers.push(path)
+            case Denied(reason=reason):
+                self._denied = reason
+                self._connected.unpark_all()
             case Answer(number) if self._line is line:
                 question = self._questions.get(number)
                 if question is not None:
@@ -141,6 +152,7 @@ class RemoteRegistry(Opened):
     def _restore(self, line: Line) -> None:
         """Connected again: say what is ours, and what we follow."""
         self._line = line
+        self._denied = None
         self.failures.clear()
         for path, data in self._mine.items():
             line.tell(Ask(0, "register", path, data))
@@ -154,6 +166,8 @@ class RemoteRegistry(Opened):
         while True:
             line = self._line
             if line is None:
+                if self._denied is not None:
+                    raise RegistryDenied(self._denied)
                 await self._connected.park()
                 continue
             number, question = next(self._numbers), _Question()
@@ -166,7 +180,7 @@ class RemoteRegistry(Opened):
             answer = question.answer
             if answer is not None:
                 if answer.error:
-                    raise RegistryError(answer.error)
+                    raise (RegistryDenied if answer.is_denied else RegistryError)(answer.error)
                 return answer.lines
 
     async def read(self, path: str) -> str | None:

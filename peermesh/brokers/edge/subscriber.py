@@ -19,6 +19,7 @@ from peermesh.brokers.edge.messages import (
     Attached,
     Beat,
     ControlMessage,
+    Denied,
     Detach,
     expect,
     read_header,
@@ -27,11 +28,11 @@ from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
-from wire.errors import DecodeError
+from wire.errors import DecodeError, NotAllowed
 from wire.framing import NodeFrame
 
-Parcel = tuple[Incoming | None, str, bytes, int]
-"""Whose message, its topic and payload; or how many were missed."""
+Parcel = tuple[Incoming | None, str, bytes, int] | NotAllowed
+"""Whose message, its topic and payload; or how many were missed; or why no more come."""
 
 
 class Subscriber(Client):
@@ -55,6 +56,8 @@ class Subscriber(Client):
         self._buffer: deque[Parcel] = deque()
         self._attached: set[str] = set()
         self._told: dict[int, set[str]] = {}
+        self._awaited: dict[str, NotAllowed | None] = {}
+        """Topics that ``subscribe`` waits for, and why one of them is refused."""
         self.malformed = 0
         """Payloads that could not be decoded, and were skipped."""
 
@@ -62,20 +65,26 @@ class Subscriber(Client):
         """Want a topic, whether it exists or not; wait until a broker knows of it.
 
         False after ``timeout`` seconds without a broker; the subscription stands, and becomes
-        effective later. Raises ``InvalidTopic`` and ``EdgeClosed``.
+        effective later. Raises ``InvalidTopic``, ``EdgeClosed`` and ``NotAllowed``.
         """
-        self._check_open()
+        self._check_role()
         limit = arguments.seconds("timeout", timeout)
         if arguments.text("topic", topic) not in self._topics:
             self._topics[check_edge_topic(topic)] = Incoming(topic)
             self._attach(topic)
             self._follow(topic)
-        with trio.move_on_after(limit):
-            while topic not in self._attached:
-                await self._changed.park()
-                self._check_open()
-            return True
-        return False
+        self._awaited[topic] = None
+        try:
+            with trio.move_on_after(limit):
+                while topic not in self._attached:
+                    await self._changed.park()
+                    self._check_role()
+                    if (refusal := self._awaited[topic]) is not None:
+                        raise refusal
+                return True
+            return False
+        finally:
+            del self._awaited[topic]
 
     def is_attached(self, topic: str) -> bool:
         """Tell whether a broker knows of the subscription now."""
@@ -84,12 +93,16 @@ class Subscriber(Client):
     async def unsubscribe(self, topic: str) -> None:
         """No longer want a topic; what came before can still be read."""
         self._check_open()
-        if self._topics.pop(arguments.text("topic", topic), None) is not None:
+        if arguments.text("topic", topic) in self._topics:
             self._tell(topic, Detach(topic))
-            self._attached.discard(topic)
-            for told in self._told.values():
-                told.discard(topic)
+            self._forget(topic)
             await self._stop_following(topic)
+
+    def _forget(self, topic: str) -> None:
+        del self._topics[topic]
+        self._attached.discard(topic)
+        for told in self._told.values():
+            told.discard(topic)
 
     def _tell(self, topic: str, message: ControlMessage) -> None:
         line = self._line_for(topic)
@@ -108,7 +121,8 @@ class Subscriber(Client):
         """Wait for the next message, for ``timeout`` seconds at most: its topic, and its data.
 
         ``Missed(n)`` comes in the place of messages that the broker no longer kept for us. Raises
-        ``TimeoutError``, and ``EdgeClosed`` when it is closed and was read to its end.
+        ``TimeoutError``, ``EdgeClosed`` when it is closed and was read to its end, and once
+        ``NotAllowed`` for a topic whose subscription ended because the right to it was withdrawn.
         """
         if timeout is not None:
             limit = arguments.seconds("timeout", timeout)
@@ -117,23 +131,30 @@ class Subscriber(Client):
             raise TimeoutError(f"no message within {limit:g} s")
         while True:
             while not self._buffer:
-                self._check_open()
+                self._check_role()
                 await self._changed.park()
             found = self._take()
             if found is not None:
                 return found
 
     def poll(self) -> list[Message]:
-        """Take all messages that are there, without waiting."""
-        taken = (self._take() for _ in range(len(self._buffer)))
-        return [message for message in taken if message is not None]
+        """Take all messages that are there, without waiting; raises ``NotAllowed`` as ``get``."""
+        taken: list[Message] = []
+        while self._buffer and not (taken and isinstance(self._buffer[0], NotAllowed)):
+            message = self._take()
+            if message is not None:
+                taken.append(message)
+        return taken
 
     def available(self) -> int:
         """Count the messages that are there."""
         return len(self._buffer)
 
     def _take(self) -> Message | None:
-        incoming, topic, payload, missed = self._buffer.popleft()
+        parcel = self._buffer.popleft()
+        if isinstance(parcel, NotAllowed):
+            raise parcel
+        incoming, topic, payload, missed = parcel
         if incoming is None:
             return Message(MISSED_TOPIC, Missed(missed))
         incoming.take()
@@ -180,6 +201,19 @@ class Subscriber(Client):
     def _on_connected(self, topic: str, line: Line) -> None:
         for each in [topic] if topic else self._topics:
             self._attach(each)
+
+    def _on_denied(self, denied: Denied) -> None:
+        topic, refusal = denied.topic, NotAllowed(denied.reason)
+        if topic not in self._topics:
+            return
+        self._forget(topic)
+        if topic in self._awaited:
+            self._awaited[topic] = refusal
+        else:
+            self._buffer.append(refusal)
+        self._changed.unpark_all()
+        assert self._nursery is not None
+        self._nursery.start_soon(self._stop_following, topic)
 
     def _on_lost(self, topic: str, line: Line) -> None:
         self._told.pop(line.number, None)

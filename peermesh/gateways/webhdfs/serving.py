@@ -18,12 +18,11 @@ from endpoint.store import Store
 from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
-from handshake.principals import UNPROVEN, Principal, Proof, certified
+from handshake.principals import Principal, Proof
 from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival, RestingStream
 from net.bell import Bell
-from net.network import Network, Stream
-from net.tls import TLSStream
+from net.network import Network
 from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
 from peermesh.gateways.limits import CONNECTIONS_MAX, KEEPALIVE_SECONDS
 from peermesh.gateways.verifying import Verifier
@@ -145,7 +144,7 @@ class WebHDFSGateway:
         try:
             arrival.keep_alive(KEEPALIVE_SECONDS)
             secure = await arrival.secure()
-            client = _Client(arrival, self._certified(secure))
+            client = _Client(arrival, self._network.principal(secure))
             await self._talk(HttpConnection(RestingStream(secure, arrival)), client)
         except (PeerNotTrusted, PeerUnavailable, OSError, trio.BrokenResourceError) as error:
             self._refusals[type(error).__name__] += 1
@@ -153,12 +152,6 @@ class WebHDFSGateway:
         except Exception:
             # A mistake of ours in one request is not the end of all others.
             logger.exception("a request to the WebHDFS gateway failed")
-
-    def _certified(self, secure: Stream) -> Principal:
-        credentials = self._network.credentials
-        if credentials is None or not isinstance(secure, TLSStream):
-            return UNPROVEN
-        return certified(secure.peer_name, can_trust_names=credentials.can_trust_names)
 
     async def _talk(self, connection: HttpConnection, client: _Client) -> None:
         try:

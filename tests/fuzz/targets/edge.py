@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from endpoint.port_access import PortAccess
+from handshake.principals import UNPROVEN
+from handshake.rules import Rules
 from peermesh.brokers.edge import messages
+from peermesh.brokers.edge.access import PORT
 from peermesh.brokers.edge.channel import Acknowledge, Disconnect, Send
 from peermesh.brokers.edge.guests import Guest
 from peermesh.brokers.edge.hall import Consequence, Hall
@@ -47,8 +51,8 @@ class Room:
         """Do at once whatever is asked."""
         for effect in effects:
             match effect:
-                case Send(number, data):
-                    self.guests[number].send(data)
+                case Send(number, data, principal):
+                    self.guests[number].send(data, principal)
                 case Acknowledge(number, accepted):
                     self.guests[number].acknowledge(accepted)
                 case Disconnect(number, refused):
@@ -72,7 +76,9 @@ def check(data: bytes) -> None:
 
 async def _converse(transport: ScriptedTransport, here: str, *, is_receiver: bool) -> None:
     room, line = Room(), Line(transport, is_stranger=True)
-    guest = room.guests[line.number] = Guest(room.hall, line, here, room.apply)
+    guest = room.guests[line.number] = Guest(
+        room.hall, line, here, room.apply, PortAccess(PORT, Rules(), None).access, UNPROVEN
+    )
 
     def hear(message: framing.NodeFrame | messages.ControlMessage) -> None:
         if not guest.client:

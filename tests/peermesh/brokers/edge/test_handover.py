@@ -73,7 +73,7 @@ class Network:
             if pipe is None:
                 continue
             match effect:
-                case Send(_, data):
+                case Send(_, data, _):
                     pipe.down.append(data)
                 case Acknowledge(_, accepted):
                     pipe.down.append(accepted)
