@@ -84,11 +84,15 @@ class Authorisation:
         Who is wary does not take a relay's word for a name: only a peer's certificate, or a seal.
         """
         self._is_wary = is_wary
+        self.renew(roles, name)
+        self.refusals = Refusals()
+        self._certificates: dict[EndpointId, str | None] = {}
+
+    def renew(self, roles: Roles | None, name: str | None) -> None:
+        """Go by these roles, and this name for the endpoint itself, from now on."""
         self.roles = roles
         self.name = name
         self.own_role = EVERYTHING if roles is None else roles.find(name) or NOTHING
-        self.refusals = Refusals()
-        self._certificates: dict[EndpointId, str | None] = {}
 
     # Peers.
 
@@ -151,14 +155,18 @@ class Authorisation:
                 objection = self.objection(peer, certificate_name, (each,), None)
                 if objection is not None:
                     raise RemoteProtocolError(objection, ErrorCode.NOT_AUTHORIZED)
-                self._note_wishes(each)
+                self.note_wishes(each)
             elif is_leaf:
                 continue  # Every leaf passes on what it hears, and means nothing by it.
             taken.append(each)
         return taken
 
-    def _note_wishes(self, news: Announcement) -> None:
-        """Tell of what a peer wants, and is not given."""
+    def objection_to_peer(self, peer: EndpointId, known: Announcement | None) -> str | None:
+        """Say why a peering must not go on by the roles in force now; ``None`` if it may."""
+        return self.objection(peer, self._certificates[peer], filter(None, (known,)), None)
+
+    def note_wishes(self, news: Announcement) -> None:
+        """Note what an endpoint wants, and is not given."""
         role = self._role_named(news.name) or NOTHING
         for topic in news.subscriptions:
             if not topic.startswith(role.subscribe):

@@ -12,7 +12,14 @@ from typing import Final
 
 from endpoint.authorisation import Authorisation, Forgeries
 from endpoint.duplicates import SequenceWindow, SequenceWindows
-from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
+from endpoint.effects import (
+    DropPeer,
+    Effect,
+    EmitStatus,
+    RolesChanged,
+    RoutesChanged,
+    SendControl,
+)
 from endpoint.news import (
     ANNOUNCEMENT_SIZE_MAX,
     ANNOUNCEMENTS_SIZE_MAX,
@@ -21,10 +28,11 @@ from endpoint.news import (
     size_of,
     topics_size,
 )
+from endpoint.rights import rights_changed
 from endpoint.routes import Proof, Route
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
-from handshake.roles import ALL_RIGHTS, Rights, Role
+from handshake.roles import ALL_RIGHTS, Rights, Role, Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import decode_header
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
@@ -85,6 +93,7 @@ class EndpointCore:
         self.forgeries = Forgeries(proof)
         self._proof = proof
         self.authorisation = authorisation or Authorisation()
+        self._is_relay_by_choice = forwarding
         self.forwarding = forwarding and self.authorisation.own_role.relay
         self.topology = Topology(local)
         self._clock = _NOTHING
@@ -176,7 +185,7 @@ class EndpointCore:
             reason,
             certificate_name=certificate_name,
         )
-        effects.append(EmitStatus(event))
+        effects += [EmitStatus(event), *self._drop_unfit((peer,))]
         return effects
 
     def disconnect(
@@ -341,8 +350,55 @@ class EndpointCore:
 
     def rename(self, name: str | None) -> list[Effect]:
         """Go by another certificate from now on: what it calls us, and what it endorses."""
-        self.authorisation.name = name
-        return self._announce_wishes(always=True)
+        return self._go_by(self.authorisation.roles, name)
+
+    def set_roles(self, roles: Roles | None) -> list[Effect]:
+        """Go by other roles from now on, for endpoints that are there already as for new ones.
+
+        What was granted by the roles before, and is not by these, ends; what is granted now, and
+        was not, holds at once.
+        """
+        return self._go_by(roles, self.authorisation.name)
+
+    def _go_by(self, roles: Roles | None, name: str | None) -> list[Effect]:
+        everybody = (self.local, *self.topology.announcements)
+        before = {origin: self.role(origin) for origin in everybody}
+        leaves = [peer for peer in self.topology.direct if self.authorisation.is_leaf(peer)]
+        self.authorisation.renew(roles, name)
+        self.forwarding = self._is_relay_by_choice and self.authorisation.own_role.relay
+        effects = self._announce_wishes(always=True)
+        effects += self._part_leaves(leaves)
+        changed = {
+            origin: (role, now)
+            for origin, role in before.items()
+            if (now := self.role(origin)) != role
+        }
+        effects += rights_changed(self._stores, changed, self.local)
+        for origin in changed:
+            if origin == self.local or origin in self.topology.direct:
+                self.authorisation.note_wishes(self.topology.announcements[origin])
+        return [*effects, *self._drop_unfit(self.topology.direct)]
+
+    def _part_leaves(self, before: Sequence[EndpointId]) -> list[Effect]:
+        """Separate the routes of peers that are leaves now, and ask what others have heard.
+
+        What a leaf passed on was not taken: of one that became a relay it is asked for.
+        """
+        leaves = [peer for peer in self.topology.direct if self.authorisation.is_leaf(peer)]
+        self._leaf_routes = {peer: {} for peer in leaves}
+        relays = [peer for peer in before if peer not in leaves]
+        asked = [SendControl(peer, Knowledge(self.knowledge())) for peer in relays]
+        return [RolesChanged(), *asked]
+
+    def _drop_unfit(self, peers: Iterable[EndpointId]) -> list[Effect]:
+        """End peerings that would not begin as things are."""
+        found: list[Effect] = []
+        for peer in peers:
+            known = self.topology.announcements.get(peer)
+            objection = self.authorisation.objection_to_peer(peer, known)
+            if objection is not None:
+                found.append(DropPeer(peer, ErrorCode.NOT_AUTHORIZED, objection))
+        return found
 
     # Routes.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from endpoint.status import StatusEvent
+from handshake.roles import Rights
+from wire.errors import ErrorCode
 from wire.identifiers import EndpointId
 from wire.messages import PeerMessage
 
@@ -33,4 +35,29 @@ class RoutesChanged:
     """
 
 
-Effect = SendControl | EmitStatus | RoutesChanged
+@dataclass(frozen=True, slots=True)
+class RolesChanged:
+    """Other roles are in force: ask ``routes_of`` anew for each peer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RightsChanged:
+    """An endpoint has other rights than before to a store or log that is attached here."""
+
+    topic: str
+    """What the store hears."""
+    endpoint: EndpointId
+    before: Rights
+    now: Rights
+
+
+@dataclass(frozen=True, slots=True)
+class DropPeer:
+    """End a peering, and tell the peer why."""
+
+    peer: EndpointId
+    code: ErrorCode
+    reason: str
+
+
+Effect = SendControl | EmitStatus | RoutesChanged | RolesChanged | RightsChanged | DropPeer

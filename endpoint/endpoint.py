@@ -40,17 +40,19 @@ from endpoint.publisher import Publisher
 from endpoint.settings import Settings, authorise
 from endpoint.shielding import shielded
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.status import StatusCode, StatusEvent, credentials_event
+from endpoint.status import StatusCode, StatusEvent, credentials_event, rules_event
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from endpoint.tasks import FINISH_SECONDS
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
+from handshake.rules import Rules
 from handshake.ticket import JoinTicket
 from net import forking
 from net.acceptor import MEMBERS_SHARE, Acceptor, Arrival
-from net.network import Network, files_max
+from net.network import REFRESH_SECONDS, Network, files_max
+from net.transport import Transport
 from wire.addresses import join_address, split_address
 from wire.errors import (
     CredentialsError,
@@ -101,6 +103,9 @@ QUEUE_SIZE_MAX: Final = 2**24
 INTERVAL_SECONDS_MAX: Final = 1e9
 """The longest interval that is counted, 31 years: for ever, to a mesh."""
 
+_HERE: Final = "this endpoint"
+"""What goes by the roles of the mesh, in events."""
+
 NAMES_MAX: Final = 8
 """Endpoints that a sentence names before it says "and so on": a mesh may have ten thousand."""
 
@@ -129,10 +134,10 @@ class Endpoint:
 
         ``credentials`` turn TLS on, as ``secret`` and other settings do. ``roles`` (a TOML file, or
         the same as dicts) say what each certificate's name may do; without them everybody who is in
-        may do everything. Keyword arguments are the fields of ``Settings``, and go before
-        ``PEERMESH_*`` variables, which go before ``settings_file`` (TOML). ``endpoint_id`` is
-        random unless a test wants a certain one: no two endpoints may ever share an id. Raises
-        ``SettingsError``, ``RolesError`` and ``CredentialsError``.
+        may do everything. The file is read again when it changes. Keyword arguments are the fields
+        of ``Settings``, and go before ``PEERMESH_*`` variables, which go before ``settings_file``
+        (TOML). ``endpoint_id`` is random unless a test wants a certain one: no two endpoints may
+        ever share an id. Raises ``SettingsError``, ``RolesError`` and ``CredentialsError``.
         """
         if credentials is not None and not isinstance(credentials, Credentials):
             raise TypeError(
@@ -150,10 +155,11 @@ class Endpoint:
         signer = make_signer(seed, credentials, endpoint_id)
         self._proving = Proving(credentials, around.now_ns, signer)
         self._id = endpoint_id or (around.new_id() if signer is None else signer.endpoint_id)
+        self._rules = Rules(roles or self.settings.roles or None)
         self._core = EndpointCore(
             self._id,
             forwarding=self.settings.forwarding,
-            authorisation=authorise(roles, credentials, self.settings),
+            authorisation=authorise(self._rules.roles, credentials, self.settings),
             proof=self._proving,
             endpoints_max=self.settings.endpoints_max,
             subscriptions_max=self.settings.subscriptions_max,
@@ -165,6 +171,7 @@ class Endpoint:
             first_sequence=around.now_ns(),
             sign=None if signer is None else signer.sign,
         )
+        self.loop.refresh_rules = self._refresh_rules
         self.admin: Final = AdminService(
             self.loop,
             around.new_seed(),
@@ -207,6 +214,22 @@ class Endpoint:
         self._proving.renew(credentials)
         self.loop.apply(self._core.rename(None if credentials is None else credentials.name))
 
+    def _refresh_rules(self) -> None:
+        """Go by the roles of a file that has changed, if it can be used; tell of either."""
+        try:
+            is_changed = self._rules.refresh()
+        except CredentialsError as error:
+            self.loop.emit(rules_event(error, _HERE))
+            return
+        if is_changed:
+            self.loop.apply(self._core.set_roles(self._rules.roles))
+            self.loop.emit(rules_event(None, _HERE))
+
+    async def _refresh_rules_forever(self) -> None:
+        while True:
+            await trio.sleep(REFRESH_SECONDS)
+            self._refresh_rules()
+
     # Life.
 
     async def __aenter__(self) -> Self:
@@ -222,6 +245,8 @@ class Endpoint:
         self.loop.start_task(self.loop.tick_forever)
         if self._network.is_refreshable:
             self.loop.start_task(self._network.refresh_forever)
+        if self._rules.is_refreshable:
+            self.loop.start_task(self._refresh_rules_forever)
         return self
 
     async def __aexit__(
@@ -367,6 +392,7 @@ class Endpoint:
         except (MeshError, OSError, trio.BrokenResourceError, trio.TooSlowError) as error:
             self.loop.refused(arrival.address, error)
             return
+        self._refresh_rules()
         if not self.loop.is_open:
             transport.close()
             return
@@ -415,11 +441,16 @@ class Endpoint:
     def _renew(self, dialer: Dialer | None, key: tuple[str, int], retry: float) -> Dialer:
         if dialer is not None:
             dialer.stop()
-        connect = partial(self._network.connect, *key)
+        connect = partial(self._connect, *key)
         dialer = Dialer(self.loop, connect, key, retry=retry, chance=self._around.chance)
         self._dialers[key] = dialer
         self._start(self._dial, dialer)
         return dialer
+
+    async def _connect(self, address: str, port: int) -> Transport:
+        transport = await self._network.connect(address, port)
+        self._refresh_rules()
+        return transport
 
     async def _dial(self, dialer: Dialer) -> None:
         try:

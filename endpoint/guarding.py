@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from endpoint.core import EndpointCore
 from handshake.roles import ALL_RIGHTS
-from stores.gatekeeping import Guard
+from stores.effects import Effect
+from stores.gatekeeping import Guard, Post
 from wire.errors import NotAllowed
 from wire.identifiers import EndpointId
 
@@ -25,6 +26,11 @@ class Guarding:
         if rights == ALL_RIGHTS:
             return None
         return Guard(self._store, self._core.who(sender), rights)
+
+    def dismissal(self, endpoint: EndpointId, post: Post) -> list[Effect]:
+        """Give what an endpoint is told that may not read the store any more."""
+        guard = self.guard(endpoint)
+        return [] if guard is None else list(guard.dismiss(post, endpoint))
 
     def note(self, sender: EndpointId, reason: str) -> None:
         """Take note of a refusal."""

@@ -14,6 +14,7 @@ from endpoint.disk import describe, log_failure, on_disk
 from endpoint.log_promoting import step_down
 from endpoint.status import StatusCode
 from endpoint.store_runner import StoreCore, StoreHost, StoreRunner
+from handshake.roles import Rights
 from stores.effects import Deposed, Effect, Multicast, Unicast
 from stores.log.changes import LoadedLog, LogBackend, LogChanges
 from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
@@ -415,6 +416,9 @@ class Ear:
         """The runner hears of it already."""
 
     def discovered(self, endpoint: EndpointId) -> None:
+        """The runner hears of it already."""
+
+    def rights_changed(self, endpoint: EndpointId, before: Rights, now: Rights) -> None:
         """The runner hears of it already."""
 
     def forked(self) -> None:

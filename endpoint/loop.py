@@ -16,7 +16,15 @@ import trio
 from endpoint.callbacks import Callbacks
 from endpoint.connection import Connection
 from endpoint.core import EndpointCore
-from endpoint.effects import Effect, EmitStatus, RoutesChanged, SendControl
+from endpoint.effects import (
+    DropPeer,
+    Effect,
+    EmitStatus,
+    RightsChanged,
+    RolesChanged,
+    RoutesChanged,
+    SendControl,
+)
 from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
@@ -104,7 +112,7 @@ class EndpointLoop:
             core, self.peerings, settings.ttl, first_sequence, self._deliver_here, sign
         )
         self.refresh_rules: Callable[[], None] = lambda: None
-        """Looks whether the roles have changed; of the endpoint, for ports that go by them."""
+        """Uses a file of roles that has changed; for the ports that go by the roles of the mesh."""
         self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
@@ -499,10 +507,26 @@ class EndpointLoop:
                     self.publication.invalidate()
                     self.changed.unpark_all()
                 case _:
-                    assert_never(effect)
+                    self._apply_roles(effect)
         if self._discovered:
             self._tell_stores_of_discoveries()
         self.flight.announce(trio.current_time(), self.core.topology.announcements[self.core.local])
+
+    def _apply_roles(self, effect: RolesChanged | RightsChanged | DropPeer) -> None:
+        match effect:
+            case RolesChanged():
+                for peering in self.peerings.values():
+                    peering.connection.routes = self.core.routes_of(peering.peer)
+            case RightsChanged(topic, endpoint, before, now):
+                store = self.stores.get(topic)
+                if store is not None:
+                    self._drive(store, store.rights_changed, endpoint, before, now)
+            case DropPeer(peer, code, reason):
+                unfit = self.peerings.get(peer)
+                if unfit is not None:
+                    self.part(unfit, StatusCode.PEER_REMOVED, code, reason)
+            case _:
+                assert_never(effect)
 
     def emit(self, event: StatusEvent, level: int = logging.INFO) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""

@@ -18,8 +18,8 @@ from endpoint.mailbox import QUEUE_SIZE_DEFAULT, Shape
 from endpoint.outbox import OverflowPolicy
 from endpoint.patience import BUSY_POLL_MICROSECONDS, BUSY_POLL_MICROSECONDS_MAX
 from handshake.credentials import MEMBER_NAME, Credentials
-from handshake.keyfiles import RolesSource, load_roles
 from handshake.private_files import check_private
+from handshake.roles import Roles
 from handshake.secret import ClusterSecret
 from wire.errors import CredentialsError, MeshError, RolesError
 from wire.limits import (
@@ -225,13 +225,13 @@ def _between(least: int, most: float) -> str:
 
 
 def authorise(
-    roles: RolesSource | None, credentials: Credentials | None, settings: Settings
+    roles: Roles | None, credentials: Credentials | None, settings: Settings
 ) -> Authorisation:
     """Put together who may do what; raises ``RolesError`` where names would prove nothing.
 
     An endpoint that signs believes the names of others only as far as those sign.
     """
-    roles, sign = roles or settings.roles or None, settings.sign
+    sign = settings.sign
     name = None if credentials is None else credentials.name
     if name is not None and len(name.encode()) > NAME_SIZE_MAX:
         raise RolesError(
@@ -245,13 +245,12 @@ def authorise(
             " there are none, and whoever has the cluster secret gives itself any; use certificates"
             " of an authority of your own (peermesh certs init, then Credentials.from_files)"
         )
-    loaded = load_roles(roles)
-    if loaded.find(name) is None:
+    if roles.find(name) is None:
         raise RolesError(
             f"the roles have none for this endpoint itself, which is called {name!r}: add it to"
             " [names], or give a default"
         )
-    return Authorisation(loaded, name, is_wary=sign)
+    return Authorisation(roles, name, is_wary=sign)
 
 
 def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:

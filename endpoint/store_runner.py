@@ -18,9 +18,11 @@ from endpoint.outcome import Outcome
 from endpoint.port_access import Home
 from endpoint.promoting import MakeClone, step_down
 from endpoint.receipts import Receipt, store_error
+from endpoint.rights import Turn, turn_of
 from endpoint.status import StatusCode, StatusEvent, exposed_event
 from endpoint.surroundings import BackendOpener
 from endpoint.verifying import Verification
+from handshake.roles import Rights
 from net import forking
 from net.bell import Bell
 from stores.digests import ReplicaDigest
@@ -297,15 +299,18 @@ class StoreRunner:
                 logger.warning("store %s: bad command from %s: %s", self.name, sender, error)
 
     def _is_refused(self, sender: EndpointId, guard: Guard, payload: bytes) -> bool:
-        core: Any = self.core  # of logs, too
-        epoch = core.epoch if self.is_master else 0
-        refusal = guard.examine(Post(core.entity, epoch, self.is_master, self.is_log), payload)
+        refusal = guard.examine(self._post(), payload)
         if refusal is None:
             return False
         assert self.guarding is not None, "the guard is from there"
         self.guarding.note(sender, refusal.text)
         self.carry_out(list(refusal.answer))
         return True
+
+    def _post(self) -> Post:
+        core: Any = self.core  # of logs, too
+        epoch = core.epoch if self.is_master else 0
+        return Post(core.entity, epoch, self.is_master, self.is_log)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
@@ -322,6 +327,18 @@ class StoreRunner:
         if self.error is None:
             self.carry_out(self.core.peer_unreachable(endpoint))
             self.settle()
+
+    def rights_changed(self, endpoint: EndpointId, before: Rights, now: Rights) -> None:
+        """An endpoint has other rights to this store than before."""
+        match turn_of(before, now, is_master=self.is_master):
+            case Turn.DISMISSED:
+                self.unreachable(endpoint)
+                if self.guarding is not None and self.error is None:
+                    self.carry_out(self.guarding.dismissal(endpoint, self._post()))
+            case Turn.UNSEEN:
+                self.unreachable(endpoint)
+            case Turn.NONE:
+                pass
 
     async def flush_forever(self) -> None:
         """Send what gathers while the tasks of one turn run, and do a step of longer work."""

@@ -20,7 +20,7 @@ from stores.scanning import make_span
 from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Watcher
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import InvalidData, StoreClosed
+from wire.errors import InvalidData, NotAllowed, StoreClosed
 from wire.identifiers import EndpointId
 from wire.public import public
 from wire.values import Value
@@ -108,7 +108,8 @@ class Watch(EitherClosing):
     async def get(self, timeout: Seconds = None) -> WatchItem:
         """Wait for the next item, for ``timeout`` seconds at most.
 
-        Raises ``TimeoutError`` then, and ``StoreClosed`` when nothing more can come.
+        Raises ``TimeoutError`` then, ``StoreClosed`` when nothing more can come, and
+        ``NotAllowed`` when this endpoint may not read the store any more.
         """
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
@@ -120,6 +121,8 @@ class Watch(EitherClosing):
     async def _find(self) -> None:
         """Look for items; wait if there cannot be any yet."""
         runner = self._runner
+        if isinstance(runner.error, NotAllowed) and not self._is_closed:
+            raise runner.error
         if self._is_closed or runner.error is not None:
             raise StoreClosed("the watch, or its store, is closed")
         if not runner.is_synced:

@@ -198,7 +198,7 @@ class Clone:
         if self._is_closed or self._is_paused:
             return []
         if isinstance(command.content, commands.NotAllowedCommand):
-            self._on_not_allowed(command.content)
+            self._on_not_allowed(command, command.content)
         elif isinstance(command.content, commands.Question):
             self._on_question(command, now_ns)
         elif (answer := commands.consumer_message(command)) is not None:
@@ -438,11 +438,16 @@ class Clone:
         self.history.add(action, payload, size, table.revision, table.columns.values)
         table.apply(action)
 
-    def _on_not_allowed(self, refusal: commands.NotAllowedCommand) -> None:
-        """Give up: on everything without an outcome, or altogether, if there is nothing to read."""
+    def _on_not_allowed(
+        self, command: InternalCommand, refusal: commands.NotAllowedCommand
+    ) -> None:
+        """Give up: on everything without an outcome, or altogether, if there is nothing to read.
+
+        The master that is followed says the latter to a clone that has lost the right.
+        """
         if not refusal.is_reading:
             self._writing.deny(refusal.text)
-        elif not self._following.is_in_touch:
+        elif not self._following.is_in_touch or self._following.is_from_master(command):
             self._end(ErrorCode.NOT_AUTHORIZED, refusal.text)
 
     def _on_question(self, command: InternalCommand, now_ns: int) -> None:

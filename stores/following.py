@@ -223,6 +223,10 @@ class Following:
         assert self.master is not None, self.phase
         return f"out of touch with the master at {self.master.entity}" if self.is_lost else ""
 
+    def is_from_master(self, command: InternalCommand) -> bool:
+        """Tell whether the master that is followed sent a command, in whatever session."""
+        return self.master == MasterId(command.epoch or 0, command.sender)
+
     # -- steps: messages -------------------------------------------------------------------------
 
     def _on_ours(self, command: InternalCommand) -> bool:

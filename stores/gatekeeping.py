@@ -20,7 +20,7 @@ from stores.log import messages
 from stores.log.encoding import decode_message, decode_requests, encode_message, is_log_message
 from stores.log.messages import Fetch, LogMessage, MoveCursor, StateQuery, TimeQuery
 from wire.errors import ErrorCode
-from wire.identifiers import EntityId
+from wire.identifiers import EndpointId, EntityId
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +80,10 @@ class Guard:
         if wanted is None or getattr(self.rights, wanted):
             return None
         return self._refuse(wanted, *_answer(post, command, wanted, self._text(wanted)))
+
+    def dismiss(self, post: Post, endpoint: EndpointId) -> tuple[Effect, ...]:
+        """Give what the sender is told if it has a copy, and may not read any more."""
+        return (Unicast(endpoint, _not_allowed(post, _READING, self._text(_READING))),)
 
     def _wanted(self, post: Post, command: InternalCommand) -> str | None:
         """Name the right that a command to a master takes; ``None`` if it takes none."""

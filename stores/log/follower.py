@@ -300,7 +300,7 @@ class Follower(Proxy):
     def _on_command(self, command: InternalCommand) -> None:
         """Hand a message of the keeper's channel to its consumer, or one of ours to its writer."""
         if isinstance(command.content, commands.NotAllowedCommand):
-            self._on_not_allowed(command.content)
+            self._on_not_allowed(command, command.content)
             return
         if commands.consumer_message(command) is not None:
             self.contact.on_command(command)
@@ -450,10 +450,16 @@ class Follower(Proxy):
                 del self._idle[token]
                 self._effects.append(IdleReached(token))
 
-    def _on_not_allowed(self, refusal: commands.NotAllowedCommand) -> None:
-        """Give up: on everything without an outcome, or altogether, if there is nothing to read."""
+    def _on_not_allowed(
+        self, command: InternalCommand, refusal: commands.NotAllowedCommand
+    ) -> None:
+        """Give up: on everything without an outcome, or altogether, if there is nothing to read.
+
+        The keeper that is followed says the latter to a follower that has lost the right.
+        """
         self.contact.writing.deny(refusal.text)
-        if refusal.is_reading and self.phase is not Phase.SYNCED:
+        is_ours = self._joined == KeeperId(command.epoch or 0, command.sender)
+        if refusal.is_reading and (is_ours or self.phase is not Phase.SYNCED):
             self._stop(ErrorCode.NOT_AUTHORIZED, refusal.text)
 
     def _end(self, code: ErrorCode, text: str) -> list[LogEffect]:

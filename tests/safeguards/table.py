@@ -11,6 +11,7 @@ from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_quotas import QUOTAS
+from tests.safeguards.table_reload import RELOAD
 from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_trust import TRUST
@@ -724,6 +725,7 @@ SAFEGUARDS = [
     *SPARK,
     *TRUST,
     *RIGHTS,
+    *RELOAD,
     *CONTROL,
     *HOSTILE,
     *FOREIGN,

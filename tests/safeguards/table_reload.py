@@ -1,0 +1,106 @@
+"""The safeguards of roles that change while endpoints run."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+_RELOAD = ("tests/endpoint/test_role_reload.py",)
+
+RELOAD = [
+    Safeguard(
+        "a copy ends with the right to read",
+        "the master counts on a clone that may not read any more, and waits for it",
+        "endpoint/rights.py",
+        "    if is_master and lost_reading:\n",
+        "    if False:\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "a clone in touch ends when its master says so",
+        "what may not be read any more is read on from the copy",
+        "stores/clone.py",
+        " or self._following.is_from_master(command):\n",
+        ":\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "a follower in touch ends when its keeper says so",
+        "what may not be read any more is read on from the copy",
+        "stores/log/follower.py",
+        "        if refusal.is_reading and (is_ours or self.phase is not Phase.SYNCED):\n",
+        "        if refusal.is_reading and self.phase is not Phase.SYNCED:\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "who may not lead any more is out of touch",
+        "reads at once go on as if the master were one",
+        "endpoint/rights.py",
+        "    if not is_master and (lost_reading or (before.lead and not now.lead)):\n",
+        "    if False:\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "a peering ends with the role",
+        "who has no role any more stays, until it connects anew",
+        "endpoint/core.py",
+        "        return [*effects, *self._drop_unfit(self.topology.direct)]\n",
+        "        return effects\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "a peering does not begin by roles that changed meanwhile",
+        "a name whose role is taken away within its handshake is in",
+        "endpoint/core.py",
+        "        effects += [EmitStatus(event), *self._drop_unfit((peer,))]\n",
+        "        effects += [EmitStatus(event)]\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "routes of a new leaf are its own at once",
+        "a peer that is a leaf now goes on speaking for others",
+        "endpoint/loop.py",
+        "                    peering.connection.routes = self.core.routes_of(peering.peer)\n",
+        "                    pass\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "a new relay is asked what it knows",
+        "endpoints behind it are found a minute later",
+        "endpoint/core.py",
+        "        return [RolesChanged(), *asked]\n",
+        "        return [RolesChanged()]\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "an endpoint is what its role says now",
+        "a relay that may not be one any more goes on as one",
+        "endpoint/core.py",
+        "        self.forwarding = self._is_relay_by_choice and self.authorisation.own_role.relay\n",
+        "",
+        _RELOAD,
+    ),
+    Safeguard(
+        "roles are looked at from time to time",
+        "a right that is withdrawn holds until the next connection",
+        "endpoint/endpoint.py",
+        "        if self._rules.is_refreshable:\n",
+        "        if False:\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "roles are looked at for each connection",
+        "a name that has just got its role is refused for ten seconds",
+        "endpoint/endpoint.py",
+        "        self._refresh_rules()\n        if not self.loop.is_open:\n",
+        "        if not self.loop.is_open:\n",
+        _RELOAD,
+    ),
+    Safeguard(
+        "a watch says that its right ended",
+        "a program that watches ends its loop as if the store were closed",
+        "endpoint/watching.py",
+        "        if isinstance(runner.error, NotAllowed) and not self._is_closed:\n",
+        "        if False:\n",
+        _RELOAD,
+    ),
+]
