@@ -81,7 +81,7 @@ def test_no_input_takes_much_memory(name):
     [("values", b"\x01"), ("frames", b""), ("control", b""), ("handshake", b""), ("store", b""),
      ("texts", b"\x001"), ("lines", b"\x00\x00"), ("agent", b""), ("edge", b"\x00\x00"),
      ("http", b"\x00\x00"), ("log", b""), ("mesh", b"\x00\x00"), ("tls", b""), ("webhdfs", b""),
-     ("admin", b"")],
+     ("admin", b""), ("modules", b""), ("registry", b""), ("rules", b"")],
 )  # fmt: skip
 def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
     """Break what each target calls first, and see the target fail."""
@@ -94,7 +94,8 @@ def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
               "handshake": "FrameDecoder", "store": "Master", "texts": "parse_value",
               "lines": "PublisherSession", "agent": "Inbox", "edge": "Guest", "http": "Access",
               "log": "Keeper", "mesh": "EndpointLoop", "tls": "_network",
-              "webhdfs": "parse", "admin": "decode_request"}  # fmt: skip
+              "webhdfs": "parse", "admin": "decode_request",
+              "modules": "Pipe", "registry": "Line", "rules": "_check_roles"}  # fmt: skip
     assert broken.keys() == TARGETS.keys()
     target.check(data)
     monkeypatch.setattr(target, broken[name], misbehave)

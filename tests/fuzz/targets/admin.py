@@ -40,7 +40,8 @@ def check(data: bytes) -> None:
             assert encode_answer(decode_answer(written)) == written
         else:
             request = decode_request(data)
-            assert decode_request(encode_request(request)) == request
+            written = encode_request(request)  # which is equal where NaN is not
+            assert encode_request(decode_request(written)) == written
             _ask(request)
     except DecodeError:
         return

@@ -1,0 +1,111 @@
+"""The port of an edge broker's registry: what its clients ask, cut anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import trio
+
+from peermesh.brokers.edge import messages
+from peermesh.brokers.edge.desk import HERE, NODE_SIZE_MAX, PATH_DEPTH_MAX, Desk
+from peermesh.brokers.edge.line import Line
+from peermesh.brokers.edge.messages import Ask, Beat, Hello
+from peermesh.brokers.edge.registry import Watch
+from peermesh.testing.scripted import ScriptedTransport
+from tests.fuzz.wires import blunders_raised, pieces_of, run
+from wire import framing
+from wire.messages import Preamble
+
+OPERATIONS = (
+    "read", "children", "write", "remove", "register", "unregister", "claim", "watch", "unwatch",
+    "dance",
+)  # fmt: skip
+
+
+class Nodes:
+    """A session of a tree, which is a dict here."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, str] = {}
+        self.watches: list[Watch] = []
+        self.asked = 0
+        self.is_closed = False
+
+    async def read(self, path: str) -> str | None:
+        await self._ask(path, "")
+        return self.nodes.get(path)
+
+    async def children(self, path: str) -> list[str]:
+        await self._ask(path, "")
+        return sorted(each for each in self.nodes if each.startswith(path))
+
+    async def would_pass(self, limit: int, path: str) -> bool:
+        await self._ask(path, "")
+        return False
+
+    async def write(self, path: str, data: str) -> None:
+        await self._ask(path, data)
+        self.nodes[path] = data
+
+    register = write
+
+    async def remove(self, path: str) -> None:
+        await self._ask(path, "")
+        self.nodes.pop(path, None)
+
+    unregister = remove
+
+    async def claim(self, path: str, data: str) -> bool:
+        await self._ask(path, data)
+        return self.nodes.setdefault(path, data) == data
+
+    def watch(self, *paths: str) -> Watch:
+        self.watches.append(Watch())
+        return self.watches[-1]
+
+    def unwatch(self, watch: Watch) -> None:
+        self.watches.remove(watch)
+
+    async def close(self) -> None:
+        await trio.lowlevel.checkpoint()
+        self.is_closed = True
+
+    async def _ask(self, path: str, data: str) -> None:
+        assert not self.is_closed
+        assert max(len(path), len(data)) <= NODE_SIZE_MAX
+        assert path.count("/") <= PATH_DEPTH_MAX
+        self.asked += 1
+        await trio.lowlevel.checkpoint()
+
+
+def check(data: bytes) -> None:
+    """Say it to a desk, cut as the first byte says."""
+    transport = ScriptedTransport(pieces_of(data[1:], data[0] if data else 0))
+    nodes, proofs = Nodes(), list[bool]()
+
+    async def converse() -> None:
+        line = Line(transport, is_stranger=True)
+        await Desk(nodes, line, lambda: proofs.append(True)).serve()  # type: ignore[arg-type]  # as good as a session
+
+    with blunders_raised("peermesh.brokers.edge"):
+        run(converse)
+    assert transport.is_closed
+    assert nodes.is_closed
+    assert not nodes.watches
+    assert len(proofs) <= 1
+    assert proofs or not nodes.asked
+
+
+def seeds() -> Iterator[bytes]:
+    """Give every operation, in its place and before the greeting."""
+    ours = framing.encode_preamble(Preamble(framing.VERSION_MIN, framing.VERSION_MAX))
+    hello = ours + messages.write(Hello(b"", HERE))
+    asks = [
+        messages.write(Ask(number, operation, "/topics/a", "data"))
+        for number, operation in enumerate(OPERATIONS)
+    ]
+    yield from (b"\x00" + hello + ask for ask in asks)
+    yield b"\x07" + hello + b"".join(asks) + messages.write(Beat())
+    yield b"\x00" + ours + asks[0]
+    yield b"\x00" + ours + messages.write(Hello(b"", "tea"))
+    yield b"\x00" + hello + messages.write(Ask(1, "write", "/" * 20, "x"))
