@@ -6,6 +6,8 @@ from tests.safeguards.safeguard import Safeguard
 
 _RELOAD = ("tests/endpoint/test_role_reload.py",)
 
+_GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
+
 RELOAD = [
     Safeguard(
         "a copy ends with the right to read",
@@ -94,6 +96,23 @@ RELOAD = [
         "        self._refresh_rules()\n        if not self.loop.is_open:\n",
         "        if not self.loop.is_open:\n",
         _RELOAD,
+    ),
+    Safeguard(
+        "a transfer at a gateway ends with its right",
+        "an upload of a day is completed a day after its right was withdrawn",
+        "peermesh/gateways/webhdfs/serving.py",
+        "                self._check(principal, request)\n                yield piece\n"
+        "        self._check(principal, request)  # An upload is not completed without the right.\n",
+        "                yield piece\n",
+        _GATEWAY,
+    ),
+    Safeguard(
+        "ports that inherit the roles of the mesh have it look at its file",
+        "a guest whose right is withdrawn is served at the gateway for ten seconds more",
+        "endpoint/endpoint.py",
+        "        self.loop.refresh_rules = self._refresh_rules\n",
+        "",
+        _GATEWAY,
     ),
     Safeguard(
         "a watch says that its right ended",

@@ -92,8 +92,8 @@ RIGHTS = [
         "each operation of a gateway asks the role",
         "a guest of the mesh deletes checkpoints",
         "peermesh/gateways/webhdfs/serving.py",
-        "            self._check(principal, request)\n",
-        "",
+        "            self._check(principal, request)\n            client.",
+        "            client.",
         _GATEWAY,
     ),
     Safeguard(

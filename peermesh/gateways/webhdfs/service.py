@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -239,7 +239,7 @@ class Service:
             raise Impossible(f"offset {request.offset} is beyond the end, {node.length}")
         return node, request.offset, min(node.length, request.offset + request.length)
 
-    async def read(self, node: Node, start: int, stop: int) -> AsyncIterator[bytes]:
+    async def read(self, node: Node, start: int, stop: int) -> AsyncGenerator[bytes, None]:
         """Give a stretch of a file, chunk by chunk; raises ``NotFound`` if it is deleted."""
         for index in range(start // CHUNK_SIZE, -(-stop // CHUNK_SIZE)):
             chunk = self.tree.view.get(chunk_key(node.number, index))

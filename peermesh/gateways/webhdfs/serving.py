@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -175,7 +175,7 @@ class WebHDFSGateway:
             client.arrival.prove()
             self._requests[type(request).__name__] += 1
             await self._service.prepare()
-            await self._carry_out(connection, head, request, host)
+            await self._carry_out(connection, head, request, host, principal)
         except Refusal as refusal:
             await self._refuse(connection, refusal)
         except (Disconnected, trio.BrokenResourceError):
@@ -232,17 +232,25 @@ class WebHDFSGateway:
         await connection.reply(Reply(refusal.status, replies.remote_exception(refusal), headers))
 
     async def _carry_out(
-        self, connection: HttpConnection, head: Head, request: Request, host: str
+        self,
+        connection: HttpConnection,
+        head: Head,
+        request: Request,
+        host: str,
+        principal: Principal,
     ) -> None:
         match request:
             case Create(has_data=True):
-                await self._service.create(request, connection.body())
+                body = self._while_permitted(principal, request, connection.body())
+                async with aclosing(body) as pieces:
+                    await self._service.create(request, pieces)
                 await connection.reply(
                     Reply(201, headers=[("Location", f"{self.scheme}://{host}/")])
                 )
             case Open(has_data=True):
                 file, start, stop = self._service.find_file(request)
-                pieces = self._service.read(file, start, stop)
+                content = self._service.read(file, start, stop)
+                pieces = self._while_permitted(principal, request, content)
                 headers = [("Content-Type", "application/octet-stream")]
                 await connection.stream(stop - start, pieces, headers)
             case Create() | Open():
@@ -251,6 +259,16 @@ class WebHDFSGateway:
                 await connection.reply(Reply(307, headers=[("Location", place)]))
             case _:
                 await connection.reply(await self._service.answer(request))
+
+    async def _while_permitted(
+        self, principal: Principal, request: Request, pieces: AsyncGenerator[bytes, None]
+    ) -> AsyncGenerator[bytes, None]:
+        """Give pieces of a file as long as the principal may have, or change, it."""
+        async with aclosing(pieces):
+            async for piece in pieces:
+                self._check(principal, request)
+                yield piece
+        self._check(principal, request)  # An upload is not completed without the right.
 
     async def _grant(self, connection: HttpConnection, client: _Client) -> None:
         form = await connection.whole_body(TOKEN_REQUEST_SIZE_MAX)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import http.client
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
+import pytest
 import trio
 
 from handshake.accounts import NO_ACCOUNTS, TOKEN
@@ -116,6 +120,74 @@ def test_changed_roles_and_accounts_hold_for_the_next_request(store, tmp_path) -
             assert refused(client, "DELETE", "DELETE", "/file") == 403
             ACCOUNTS.with_token("writer", OTHER).without("writer", oldest=True).save(accounts)
             assert refused(client, "GET", "LISTSTATUS", "/") == 401
+
+
+RIGHTS = '[names]\nwriter = "w"\n[roles.w]\nread = ["files"]\nwrite = ["files"]\n'
+
+
+def test_an_upload_ends_with_the_right_to_write(store, tmp_path) -> None:
+    roles = tmp_path / "roles.toml"
+    roles.write_text(RIGHTS)
+    with blocking.serve_webhdfs(store, roles=roles, accounts=ACCOUNTS) as gateway:
+        where = gateway.host, gateway.port
+        with (
+            WebHDFSClient(*where, token=WRITER) as client,
+            WebHDFSClient(*where, token=WRITER) as other,
+        ):
+
+            def pieces() -> Iterator[bytes]:
+                yield b"first"
+                roles.write_text(RIGHTS.replace('write = ["files"]', ""))
+                assert other.names("/") == []
+                yield b"last"
+
+            with pytest.raises(RemoteException, match=r"'writer' .*may not CREATE") as refusal:
+                client.create("/file", pieces(), overwrite=False)
+            assert refusal.value.status == 403
+            assert other.names("/") == []
+
+
+def test_a_download_ends_with_the_right_to_read(store, tmp_path) -> None:
+    roles = tmp_path / "roles.toml"
+    roles.write_text(RIGHTS)
+    size = 2**24  # more than the sockets take
+    with blocking.serve_webhdfs(store, roles=roles, accounts=ACCOUNTS) as gateway:
+        where = gateway.host, gateway.port
+        reading = http.client.HTTPConnection(*where, timeout=limit(30))
+        with WebHDFSClient(*where, token=WRITER) as client, closing(reading):
+            client.create("/file", bytes(size), overwrite=False)
+            headers = {"Authorization": f"Bearer {WRITER}"}
+            reading.request("GET", url("/file", "OPEN", data="true"), headers=headers)
+            response = reading.getresponse()
+            assert response.read(1) == b"\0"
+            roles.write_text(RIGHTS.replace('read = ["files"]', ""))
+            assert refused(client, "GET", "LISTSTATUS", "/") == 403
+            with pytest.raises(http.client.IncompleteRead):
+                response.read()
+
+
+async def test_a_gateway_goes_by_the_changed_roles_of_its_mesh(tmp_path) -> None:
+    roles = tmp_path / "roles.toml"
+    core = '[names]\n"core-*" = "core"\n[roles.core]\nrelay = true\nlead = ["*"]\n'
+    guest = '[roles.guest]\nread = ["files"]\n'
+    roles.write_text(f'default = "guest"\n{core}{guest}')
+
+    def use(port: int) -> None:
+        context = called("guest-1").client_context()
+        with WebHDFSClient("127.0.0.1", port, context=context) as client:
+            assert refused(client, "GET", "LISTSTATUS", "/") == 0
+            roles.write_text(f'default = "guest"\n{core}[roles.guest]\n')
+            assert refused(client, "GET", "LISTSTATUS", "/") == 403
+            roles.write_text(f'default = "guest"\n{core}{guest}')
+            assert refused(client, "GET", "LISTSTATUS", "/") == 0
+
+    with trio.fail_after(limit(60)):
+        async with (
+            Endpoint(credentials=called("core-1"), roles=roles) as endpoint,
+            endpoint.attach_master("files") as store,
+            serve_webhdfs(store, credentials=endpoint.credentials) as gateway,
+        ):
+            await trio.to_thread.run_sync(use, gateway.port)
 
 
 async def test_a_guest_of_the_mesh_is_a_guest_at_its_gateway() -> None:
