@@ -12,6 +12,7 @@ from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
+from wire.logs import logger_of
 
 __all__ = [
     "Endpoint",
@@ -32,4 +33,4 @@ __all__ = [
 ]
 
 # A library is silent unless its user asks for the log (design section 17).
-logging.getLogger("peermesh").addHandler(logging.NullHandler())
+logger_of("peermesh").addHandler(logging.NullHandler())

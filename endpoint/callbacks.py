@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from inspect import isawaitable
 
 from endpoint.status import StatusCode, StatusEvent
 from wire.errors import ErrorCode
+from wire.logs import logger_of
 from wire.scalars import shorten
 
-logger = logging.getLogger("peermesh.endpoint")
+logger = logger_of("peermesh.endpoint")
 
 Run = Callable[[Callable[..., object], tuple[object, ...]], object]
 """Sees to it that a callback is called with these arguments, soon and elsewhere."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ import trio
 from endpoint.shielding import shielded
 from endpoint.tasks import FINISH_SECONDS
 from wire.errors import BackendFailure
+from wire.logs import logger_of
 
 Result = TypeVar("Result")
 
@@ -102,5 +102,5 @@ def describe(error: Exception) -> str:
 def log_failure(kind: str, name: str, error: Exception) -> None:
     """Log that a backend failed; with a traceback if it does not explain why."""
     is_explained = isinstance(error, BackendFailure)
-    logger = logging.getLogger(f"peermesh.{kind}")
+    logger = logger_of(f"peermesh.{kind}")
     logger.error("%s %s: %s", kind, name, error, exc_info=None if is_explained else error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -62,6 +61,7 @@ from wire.errors import (
     PeerUnavailable,
 )
 from wire.identifiers import EndpointId
+from wire.logs import logger_of
 from wire.public import public
 from wire.topics import (
     CLONE_SUFFIX,
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from endpoint.store import Store
     from endpoint.store_proxy import StoreProxy
 
-logger = logging.getLogger("peermesh.endpoint")
+logger = logger_of("peermesh.endpoint")
 
 AWAIT_PEER_SECONDS: Final = 10.0
 """Broker's own default for ``await_peer``."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 import trio
 
 from endpoint.mailbox import Missed
 from wire.errors import StoreError
+from wire.logs import logger_of
 
 if TYPE_CHECKING:
     from endpoint.log import Log
     from endpoint.subscriber import Subscriber
 
-logger = logging.getLogger("peermesh.log")
+logger = logger_of("peermesh.log")
 
 
 async def collect(log: Log, subscriber: Subscriber) -> None:

@@ -5,7 +5,6 @@ Unlike the clone of a store, both go on with the backend that they have.
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,12 +15,13 @@ from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.partitions import Retention
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
+from wire.logs import logger_of
 from wire.public import public
 
 if TYPE_CHECKING:
     from endpoint.log_runner import LogRunner
 
-logger = logging.getLogger("peermesh.log")
+logger = logger_of("peermesh.log")
 
 
 @public

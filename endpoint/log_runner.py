@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, cast
@@ -27,9 +26,10 @@ from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
 from wire.errors import BackendFailure, LimitExceeded, StoreClosed
 from wire.identifiers import EndpointId, EntityId
+from wire.logs import logger_of
 from wire.topics import log_topics
 
-logger = logging.getLogger("peermesh.log")
+logger = logger_of("peermesh.log")
 
 LogCore = Keeper | Follower | Proxy
 

@@ -51,6 +51,7 @@ from wire.codec import decode_control
 from wire.errors import ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import ControlFrame, Frame, NodeFrame, Sign
 from wire.identifiers import EndpointId
+from wire.logs import logger_of
 from wire.messages import (
     Announcements,
     ControlMessage,
@@ -66,7 +67,7 @@ from wire.topics import check_topic
 if TYPE_CHECKING:
     from endpoint.store_runner import StoreRunner
 
-logger = logging.getLogger("peermesh.endpoint")
+logger = logger_of("peermesh.endpoint")
 
 _COMMAND: Final = PackedType.COMMAND
 

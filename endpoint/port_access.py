@@ -17,8 +17,9 @@ from handshake.roles import Roles
 from handshake.rules import Rules
 from net.network import REFRESH_SECONDS
 from wire.errors import CredentialsError
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.access")
+logger = logger_of("peermesh.access")
 
 
 class Home(Protocol):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
@@ -33,9 +32,10 @@ from wire.errors import (
     StoreError,
     TypeClash,
 )
+from wire.logs import logger_of
 from wire.public import public
 
-logger = logging.getLogger("peermesh.store")
+logger = logger_of("peermesh.store")
 
 _ERRORS: Final[dict[ErrorCode, type[StoreError]]] = {
     error.code: error

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import trio
 
-logger = logging.getLogger("peermesh.endpoint")
+from wire.logs import logger_of
+
+logger = logger_of("peermesh.endpoint")
 
 
 @contextmanager

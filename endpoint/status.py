@@ -8,6 +8,7 @@ from typing import Final
 
 from wire.addresses import join_address
 from wire.errors import CredentialsError, ErrorCode, MeshError
+from wire.escaping import escape
 from wire.identifiers import EndpointId
 from wire.public import public
 
@@ -94,9 +95,7 @@ class StatusEvent:
         """Write one line for a log."""
         who = str(self.endpoint) if self.endpoint is not None else "unknown endpoint"
         where = f" at {join_address(*self.address)}" if self.address is not None else ""
-        # A peer's words stay in their line, and write nothing but text.
-        reason = "".join(each if each.isprintable() else "?" for each in self.reason)
-        return f"{self.status}: {who}{where}: {reason}"
+        return escape(f"{self.status}: {who}{where}: {self.reason}")
 
 
 _ERRORS: Final = frozenset(

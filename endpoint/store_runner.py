@@ -70,9 +70,10 @@ from wire.errors import (
     StoreError,
 )
 from wire.identifiers import EndpointId, EntityId
+from wire.logs import logger_of
 from wire.topics import proxy_topic, store_topics
 
-logger = logging.getLogger("peermesh.store")
+logger = logger_of("peermesh.store")
 
 Result = TypeVar("Result")
 

@@ -7,7 +7,6 @@ whole process, with all its threads.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import pwd
 import shlex
@@ -17,8 +16,9 @@ from pathlib import Path
 from typing import IO, Any, Final, Literal
 
 from wire.errors import CredentialsError
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.files")
+logger = logger_of("peermesh.files")
 
 PathLike = str | os.PathLike[str]
 

@@ -7,7 +7,6 @@ ends when there are too many; here it is ended. Accepting never waits for room.
 from __future__ import annotations
 
 import errno
-import logging
 import socket
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -21,8 +20,9 @@ from net.arrivals import Arrivals
 from net.network import Network, Stream, as_transport, files_max, remote_address
 from net.tls import TLSStream
 from net.transport import SocketTransport, Transport, has_received
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.net")
+logger = logger_of("peermesh.net")
 
 NEWCOMERS_MAX: Final = 1_024
 """Connections that have proven nothing, of one acceptor: a handshake takes milliseconds, so that so

@@ -8,7 +8,6 @@ into files that are the parent's.
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Callable
 from contextlib import suppress
@@ -16,8 +15,9 @@ from typing import Final, Protocol
 from weakref import WeakSet
 
 from wire.errors import ForkedEndpoint
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.endpoint")
+logger = logger_of("peermesh.endpoint")
 
 
 class Socket(Protocol):

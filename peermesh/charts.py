@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, log10
 from typing import Final, Protocol
-from xml.sax.saxutils import escape
+from xml.sax import saxutils
+
+from wire.escaping import escape
 
 Point = tuple[float, float]
 Write = Callable[[float], str]
@@ -170,10 +172,10 @@ def draw(title: str, note: str, panels: Sequence[Panel], layout: Layout = SIDE_B
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}" role="img">',
-        f"<title>{escape(title)}</title><style>{STYLE}</style>",
+        f"<title>{_words(title)}</title><style>{STYLE}</style>",
         f'<rect width="{width}" height="{height}" rx="8" fill="#fff"/>',
-        f'<text class="title" x="{MARGIN}" y="29">{escape(title)}</text>',
-        f'<text class="tick" x="{MARGIN}" y="47">{escape(note)}</text>',
+        f'<text class="title" x="{MARGIN}" y="29">{_words(title)}</text>',
+        f'<text class="tick" x="{MARGIN}" y="47">{_words(note)}</text>',
     ]
     for number, panel in enumerate(panels):
         column, row = (0, number) if layout.is_stacked else (number, 0)
@@ -198,7 +200,7 @@ class _Drawing:
 
     def parts(self) -> Iterable[str]:
         left, top, foot, layout = self._left, self._top, self._foot, self._layout
-        yield f'<text class="panel" x="{left}" y="{top - 10}">{escape(self._panel.title)}</text>'
+        yield f'<text class="panel" x="{left}" y="{top - 10}">{_words(self._panel.title)}</text>'
         for value in self._upright.ticks():
             y = self._upright.place(value)
             yield f'<path class="grid" d="M{left} {y}h{layout.width}"/>'
@@ -248,5 +250,10 @@ def _legend(colours: dict[str, str], y: float) -> Iterable[str]:
         yield _text("legend", x + 28, y, name, "start")
 
 
+def _words(text: str) -> str:
+    """Write text into XML, which cannot hold control characters at all."""
+    return saxutils.escape(escape(text))
+
+
 def _text(kind: str, x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{escape(text)}</text>'
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}" text-anchor="{anchor}">{_words(text)}</text>'

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from wire.addresses import PORT_MAX
 from wire.errors import EncodeError
+from wire.escaping import escape
 from wire.public import public
 
 INTEGER_MIN: Final = -(2**63)
@@ -222,7 +223,7 @@ Value: TypeAlias = (
 def shorten(value: object, size: int = 60) -> str:
     """Show a value in an error's text, in at most ``size`` characters."""
     try:
-        text = repr(value)
+        text = escape(repr(value))
     except Exception:  # An error must be told, whatever the value makes of its repr.
         text = f"<{type(value).__name__}>"
     return text if len(text) <= size else text[: size - 3] + "..."

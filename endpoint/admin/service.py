@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +30,7 @@ from wire.errors import (
     RequestTimeout,
 )
 from wire.identifiers import EndpointId
+from wire.logs import logger_of
 from wire.topics import ADMIN_TOPIC
 from wire.values import Value
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from endpoint.arguments import NodeId
     from endpoint.loop import EndpointLoop
 
-logger = logging.getLogger("peermesh.endpoint")
+logger = logger_of("peermesh.endpoint")
 
 ASK_SECONDS: Final = 2.0
 """How long an answer is waited for: a hundred times what it takes over sixteen links."""

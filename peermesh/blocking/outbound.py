@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
@@ -19,6 +18,7 @@ from wire.encoding import encode
 from wire.errors import EncodeError, NotAllowed, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
+from wire.logs import logger_of
 from wire.messages import PackedType
 from wire.topics import check_topic
 from wire.values import Value
@@ -45,7 +45,7 @@ Way = tuple[str, PackedType, "EndpointId | None"]
 _NOWHERE: Final[Way] = ("<$>", PackedType.BYTES, None)
 """The way of nothing: no message goes to a reserved topic."""
 
-logger = logging.getLogger("peermesh")
+logger = logger_of("peermesh")
 
 
 class Outbound:

@@ -15,6 +15,7 @@ def main() -> None:
         import rich  # noqa: F401 - only to know that it is there
 
         from peermesh.cli.application import run
+        from peermesh.cli.tracebacks import install
     except ModuleNotFoundError as error:
         if error.name not in {"click", "rich"}:
             raise
@@ -22,4 +23,5 @@ def main() -> None:
         sys.exit(3)
     except KeyboardInterrupt:
         sys.exit(130)
+    install()
     sys.exit(run(sys.argv[1:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import signal
@@ -16,9 +17,11 @@ import click
 from endpoint.status import StatusCode
 from peermesh.cli.command import Group, output_of
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
+from peermesh.cli.output import say
 from peermesh.cli.running import Stopped
 from peermesh.cli.wording import told
 from wire.errors import MeshError
+from wire.logs import ESCAPING, logger_of
 
 MODULES: Final = {
     "access": "access",
@@ -150,8 +153,10 @@ def commands_below(command: click.Command, path: str) -> Iterator[tuple[str, cli
 
 def run(arguments: list[str]) -> int:
     """Run a command, and give the code to exit with. Warnings of the library go to stderr."""
-    logging.basicConfig(format="%(message)s")
-    logging.getLogger("peermesh.endpoint").addFilter(_is_not_told_anyway)
+    handler = logging.StreamHandler()
+    handler.addFilter(ESCAPING)  # Lines of other packages, too.
+    logging.basicConfig(format="%(message)s", handlers=[handler])
+    logger_of("peermesh.endpoint").addFilter(_is_not_told_anyway)
     try:
         code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
     except (click.ClickException, MeshError, OSError) as error:
@@ -179,9 +184,12 @@ def _tell(error: click.ClickException | MeshError | OSError, *, as_json: bool) -
     """Write an error to stderr; give the code to exit with."""
     found = told(error)
     if as_json:
-        click.echo(found.json(), err=True)
+        say(found.json(), err=True)
     elif isinstance(error, click.ClickException):
-        error.show()  # with how the command is used
+        shown = io.StringIO()
+        error.show(shown)  # with how the command is used
+        for line in shown.getvalue().rstrip("\n").split("\n"):
+            say(line.expandtabs(), err=True)
     else:
-        click.echo(found.text(), err=True)
+        say(found.text(), err=True)
     return found.exit_code

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-import click
 import trio
 
 from endpoint.status import StatusCode
@@ -15,7 +14,7 @@ from peermesh import Endpoint, Store
 from peermesh.cli.addresses import Address
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh
-from peermesh.cli.output import note
+from peermesh.cli.output import note, say
 from peermesh.cli.values import on_a_line
 from wire.addresses import join_address
 from wire.errors import ErrorCode, InsecureAddress
@@ -64,7 +63,7 @@ async def join(endpoint: Endpoint, mesh: Mesh) -> None:
     the others it is told that they are not there, and they are tried on.
     """
     for address in await listen(endpoint, mesh):
-        click.echo(f"listening on {join_address(*address)}", err=True)
+        say(f"listening on {join_address(*address)}", err=True)
     if mesh.peers:
         await _Arrival(endpoint, mesh).complete()
 

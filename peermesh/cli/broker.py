@@ -19,7 +19,7 @@ from peermesh.cli.edge import edge, edge_pub, edge_sub
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds
-from peermesh.cli.output import Output, note
+from peermesh.cli.output import Output, note, say
 from peermesh.cli.qos2 import qos2
 from peermesh.cli.running import Signals, Stopped
 from wire.addresses import join_address
@@ -124,7 +124,7 @@ class _Bus:
         endpoint = stack.enter_context(mesh.blocking_endpoint())
         for host, port in mesh.listen:
             bound = endpoint.listen(host, port)
-            click.echo(f"listening on {join_address(host, bound)}", err=True)
+            say(f"listening on {join_address(host, bound)}", err=True)
         for host, port in mesh.peers:
             seconds = FIRST_WAIT_SECONDS if mesh.waits is None else mesh.waits
             outcome = endpoint.peer(host, port, timeout=seconds)
@@ -143,7 +143,7 @@ class _Bus:
             note(f"{error}; nothing was changed")
 
     def _on_failure(self, failure: Failure) -> None:
-        click.echo(
+        say(
             f"module {failure.module}: {failure.method}() raised"
             f" {type(failure.error).__name__}: {failure.error}",
             err=True,

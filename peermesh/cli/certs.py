@@ -91,7 +91,7 @@ def init(directory: Path, name: str, days: int, kind: str, output: Output) -> No
 
 def _tell_files(paths: Iterable[Path], output: Output) -> None:
     files = list(map(str, paths))
-    output.tell("\n".join(files), files=files)
+    output.tell(files, files=files)
 
 
 @command()
@@ -154,7 +154,7 @@ def _members(file: Path, found: Description, now: datetime) -> dict[str, object]
     }
 
 
-def _as_text(file: Path, found: Description, now: datetime) -> str:
+def _as_text(file: Path, found: Description, now: datetime) -> list[str]:
     kind = "authority" if found.is_authority else "endpoint"
     verdict = "" if found.is_valid(now) else "  NOT VALID NOW"
     lines = [
@@ -165,7 +165,7 @@ def _as_text(file: Path, found: Description, now: datetime) -> str:
     ]
     if found.hosts:
         lines.append(f"  hosts {', '.join(found.hosts)}")
-    return "\n".join(lines)
+    return lines
 
 
 for each in (init, issue, show):

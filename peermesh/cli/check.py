@@ -77,7 +77,7 @@ def check(
         raise CommandFailed(f"this is no history for that: {error}") from None
     for verdict in verdicts:
         output.tell(
-            str(verdict),
+            str(verdict).split("\n"),
             promise=verdict.promise,
             finding=verdict.finding.value,
             text=verdict.text,

@@ -118,7 +118,7 @@ class Group(click.Group):
         rest = super().parse_args(ctx, list(args))
         if all(each.startswith("-") for each in args) and not ctx.resilient_parsing:
             text = self.get_help(ctx)
-            output_of(ctx).tell(text, help=text)
+            output_of(ctx).tell(text.split("\n"), help=text)
             ctx.exit()
         return rest
 

@@ -10,6 +10,7 @@ from click.shell_completion import get_completion_class
 
 from peermesh.cli.command import command
 from peermesh.cli.output import Output
+from wire.escaping import is_plain
 
 LIVE_SECONDS: Final = 0.5
 """How long the mesh may take to say which names there are: a person has pressed a key."""
@@ -40,7 +41,7 @@ def completion(ctx: click.Context, shell: str, output: Output) -> None:
     found = get_completion_class(shell)
     assert found is not None, "click knows these three"
     script = found(ctx.find_root().command, {}, "peermesh", VARIABLE).source()
-    output.tell(script, shell=shell, script=script)
+    output.tell(script.split("\n"), shell=shell, script=script)
 
 
 def _complete_stores(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
@@ -73,7 +74,7 @@ def _complete(ctx: click.Context, incomplete: str, method: str) -> list[str]:
         names = _ask(take_mesh(dict(ctx.params)), method)
     except Exception:
         return []
-    return [name for name in names if name.startswith(incomplete) and name.isprintable()]
+    return [name for name in names if name.startswith(incomplete) and is_plain(name)]
 
 
 def _ask(mesh: Any, method: str) -> tuple[str, ...]:  # noqa: ANN401 - a Mesh, imported late

@@ -21,7 +21,7 @@ from handshake.private_files import make_directory, open_private
 from peermesh.cli.command import Option, command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.numbers import Seconds, Whole
-from peermesh.cli.output import Output
+from peermesh.cli.output import Output, say
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.demo.errors import DemoError, InputError, RequirementError
@@ -322,11 +322,11 @@ class _Teller:
         )
         if not self._output.as_json:
             times = f", {what.copies} times" if what.copies > 1 else ""
-            click.echo(
+            say(
                 f"{self._source}: {recount.lines:,} lines{times}, counted by {what.key!r}"
                 f" in windows of {what.window_seconds} s"
             )
-            click.echo(f"logs and stores: {place}")
+            say(f"logs and stores: {place}")
 
     def tell(self, message: Message) -> None:
         """Tell one thing."""
@@ -339,20 +339,18 @@ class _Teller:
             return
         recount, clone = verdict.summaries()
         if recount.bad:
-            click.echo(f"{recount.bad:,} bad lines, counted as such, the first of them:")
+            say(f"{recount.bad:,} bad lines, counted as such, the first of them:")
             for number, reason in self._bad_lines:
-                click.echo(f"  line {number}: {reason}")
+                say(f"  line {number}: {reason}")
         _say_total("recount", recount)
         _say_total("clone", clone)
         _say_differences(verdict)
         killed = ", ".join(f"{each.victim} ({each.seconds:.1f} s)" for each in verdict.outages)
-        click.echo(f"killed, and until the next batch: {killed or 'nothing'}")
-        click.echo(f"dropped by the watermark: {verdict.late:,}")
-        click.echo(f"picture: {picture}")
+        say(f"killed, and until the next batch: {killed or 'nothing'}")
+        say(f"dropped by the watermark: {verdict.late:,}")
+        say(f"picture: {picture}")
         difference = verdict.difference
-        click.echo(
-            f"{difference.lost:,} lost, {difference.double:,} double, {verdict.seconds:.1f} s"
-        )
+        say(f"{difference.lost:,} lost, {difference.double:,} double, {verdict.seconds:.1f} s")
 
     def _conclude_json(self, verdict: Verdict, picture: Path) -> None:
         recount, clone = verdict.summaries()
@@ -381,7 +379,7 @@ class _Teller:
 
 
 def _say_total(who: str, summary: Summary) -> None:
-    click.echo(
+    say(
         f"{who + ':':8} {summary.events:,} events under {summary.keys:,} keys in"
         f" {summary.windows:,} windows, {summary.bad:,} bad lines"
     )
@@ -393,4 +391,4 @@ def _say_differences(verdict: Verdict) -> None:
         window, key = cell
         when = to_datetime(window * 1_000_000).isoformat()
         expected, found = recount[cell], verdict.table.get(cell, 0)
-        click.echo(f"  {when} {shorten(label(key))}: recount {expected:,}, clone {found:,}")
+        say(f"  {when} {shorten(label(key))}: recount {expected:,}, clone {found:,}")

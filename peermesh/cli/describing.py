@@ -36,7 +36,7 @@ def describe(node: EndpointId | None, mesh: Mesh, output: Output) -> None:
     found = plain(done.result)
     if not isinstance(found, dict):
         raise CommandFailed(f"node {done.node} does not describe itself: it is another version")
-    output.tell("\n".join(_lines(found)), **found)
+    output.tell(_lines(found), **found)
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:

@@ -33,7 +33,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import Reading, reading, reading_options, write_messages
 from peermesh.cli.numbers import Seconds, counted
-from peermesh.cli.output import Output
+from peermesh.cli.output import Output, say
 from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
@@ -373,5 +373,5 @@ async def _subscribe(place: Place, topics: tuple[str, ...], how: Reading) -> Non
             if not is_there:
                 text = f"no broker within {mesh.wait:g} s: {_why_not(subscriber)}"
                 raise CommandFailed(text, ExitCode.TIMEOUT)
-        click.echo(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
+        say(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
         await write_messages(subscriber, how)

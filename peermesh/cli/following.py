@@ -17,7 +17,7 @@ from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
-from peermesh.cli.output import Output, note
+from peermesh.cli.output import Output, note, say
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, to_json
 
@@ -97,7 +97,7 @@ def events(name: str, prefix: str | None, count: int | None, mesh: Mesh, output:
 async def _events(mesh: Mesh, name: str, prefix: Value, count: int | None, output: Output) -> None:
     async with open_clone(mesh, name) as clone:
         with clone.events(prefix=prefix) as found:
-            click.echo(f"following {name}", err=True)
+            say(f"following {name}", err=True)
             written = 0
             async for event in found:
                 _write_event(event, output)
@@ -188,15 +188,15 @@ async def _until(
 def _write_item(item: WatchItem) -> None:
     match item:
         case Entry(key, value):
-            click.echo(f"{format_value(key)} {format_value(value)}")
+            say(f"{format_value(key)} {format_value(value)}")
         case Bookmark(revision):
-            click.echo(f"watching: nothing is missing up to revision {revision}", err=True)
+            say(f"watching: nothing is missing up to revision {revision}", err=True)
         case Gap(after):
-            click.echo(f"what happened after revision {after} is not known: begun anew", err=True)
+            say(f"what happened after revision {after} is not known: begun anew", err=True)
         case Commit(_, _, changes):
             for change in changes:
                 value = "" if change.entry is None else f" {format_value(change.entry.value)}"
-                click.echo(f"{format_value(change.key)}{value}")
+                say(f"{format_value(change.key)}{value}")
 
 
 def _item_to_json(item: WatchItem) -> dict[str, Any]:

@@ -35,7 +35,7 @@ file that --settings names.
 def help_command(ctx: click.Context, words: tuple[str, ...], output: Output) -> None:
     """Write the help of a COMMAND, or of the options of the connection."""
     text = _connection_help(ctx) if words == (CONNECTION,) else _help_of(ctx, words)
-    output.tell(text, help=text)
+    output.tell(text.split("\n"), help=text)
 
 
 def _help_of(ctx: click.Context, words: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ import trio
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed
-from peermesh.cli.output import Output, note
+from peermesh.cli.output import Output, note, say
 from peermesh.cli.running import read_stdin, run
 from peermesh.testing.faults import (
     Delay,
@@ -144,7 +144,7 @@ class _Operator:
         self._output = output
         self._allow_plain = allow_plain
 
-    def _say(self, event: str, text: str, **details: object) -> None:
+    def _say(self, event: str, text: str | Iterable[str], **details: object) -> None:
         self._output.tell(text, event=event, **details)
 
     async def serve(
@@ -190,7 +190,8 @@ class _Operator:
             case Status():
                 self._tell_status(link)
             case Help():
-                click.echo(WORDS_HELP, err=True)
+                for each in WORDS_HELP.split("\n"):
+                    say(each, err=True)
 
     def _tell_status(self, link: Link) -> None:
         standing = {way.value: [str(fault) for fault in link.faults(way)] for way in Direction}
@@ -199,7 +200,7 @@ class _Operator:
             f"{way}: {', '.join(each) or 'healthy'}" for way, each in standing.items()
         )
         numbers = ", ".join(f"{name} {number}" for name, number in counts.items())
-        self._say("status", f"{faults}\n{numbers}", faults=standing, **counts)
+        self._say("status", [faults, numbers], faults=standing, **counts)
 
     def _tell(self, event: LinkEvent) -> None:
         match event:

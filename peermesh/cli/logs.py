@@ -20,7 +20,7 @@ from peermesh.cli.log_keeping import follow, keep, promote
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import TIMEOUT_OPTION, check_raw
 from peermesh.cli.numbers import Whole
-from peermesh.cli.output import Output, write_raw
+from peermesh.cli.output import Output, say, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
@@ -215,7 +215,7 @@ async def _watch(
     async with open_log(mesh, name) as opened:
         entries = opened.consume(consumer, start=start)
         await entries.positions()
-        click.echo(f"watching {on_a_line(name)}", err=True)
+        say(f"watching {on_a_line(name)}", err=True)
         written = 0
         while count is None or written < count:
             batch = await entries.get_batch(1_000 if count is None else count - written)

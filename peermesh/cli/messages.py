@@ -15,7 +15,7 @@ from peermesh.cli.command import command
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole
-from peermesh.cli.output import Output, note, write_raw
+from peermesh.cli.output import Output, note, say, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.trust import STDIN
 from peermesh.cli.values import format_value, on_a_line, to_json
@@ -117,7 +117,7 @@ async def _subscribe(mesh: Mesh, topics: tuple[str, ...], how: Reading) -> None:
         # Subscribing comes first: so peers know of it as soon as they are peers.
         with endpoint.subscribe(*topics) as subscriber:
             await join(endpoint, mesh)
-            click.echo(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
+            say(f"subscribed to {', '.join(map(on_a_line, topics))}", err=True)
             await write_messages(subscriber, how)
 
 
@@ -138,4 +138,4 @@ async def write_messages(subscriber: Reader, how: Reading) -> None:
         elif how.output.as_json:
             how.output.tell(None, topic=topic, value=to_json(value))
         else:
-            click.echo(f"{on_a_line(topic)} {format_value(value)}")
+            say(f"{on_a_line(topic)} {format_value(value)}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Final
 
 import click
 
 from peermesh.cli.exits import CommandFailed
-from peermesh.cli.values import escaped, format_value
+from peermesh.cli.values import format_value
+from wire.escaping import escape, is_plain
 from wire.values import Value
 
 VERSION: Final = 1
@@ -23,29 +25,40 @@ class Output:
         """Write JSON, or text."""
         self.as_json: Final = as_json
 
-    def tell(self, text: str | None, /, **members: object) -> None:
-        """Write ``text``, or the ``members`` as one JSON object on a line."""
+    def tell(self, text: str | Iterable[str] | None, /, **members: object) -> None:
+        """Write ``text``, a line or several, or the ``members`` as one JSON object on a line."""
         if self.as_json:
-            click.echo(json_line(members))
+            say(json_line(members))
+        elif isinstance(text, str):
+            say(text)
         elif text is not None:
-            click.echo(text)
+            for line in text:
+                say(line)
 
     def announce(self, text: str, /, **members: object) -> None:
         """Tell what is no result, such as that a command listens: text of that goes to stderr."""
         if self.as_json:
-            click.echo(json_line(members))
+            say(json_line(members))
         else:
-            click.echo(text, err=True)
+            say(text, err=True)
+
+
+def say(line: str, *, err: bool = False) -> None:
+    """Write a line to stdout or stderr. All that commands write, but for raw bytes, passes here.
+
+    What others chose, a line break included, comes out as escapes.
+    """
+    click.echo(escape(line), err=err)
 
 
 def json_line(members: dict[str, object]) -> str:
     """Write an object with the version, in one line that cannot disturb a terminal."""
-    return escaped(json.dumps({"v": VERSION, **members}, ensure_ascii=False, default=str))
+    return escape(json.dumps({"v": VERSION, **members}, ensure_ascii=False, default=str))
 
 
 def note(text: str) -> None:
     """Write what is no result of the command to stderr, as text in any case."""
-    click.echo(f"peermesh: {text}", err=True)
+    say(f"peermesh: {text}", err=True)
 
 
 def write_raw(value: Value) -> None:
@@ -63,7 +76,7 @@ def write_raw(value: Value) -> None:
 def write_bytes(data: bytes) -> None:
     """Write bytes as they are; raises ``CommandFailed`` for what would disturb a terminal."""
     text = data.decode("utf-8", "surrogateescape")
-    if not text.replace("\n", "").replace("\t", "").isprintable():
+    if not is_plain(text.replace("\n", "").replace("\t", "")):
         refuse_terminal("bytes that do not print")
     click.echo(data, nl=False)
 

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Final, Self, TypeVar
 import click
 import trio
 
+from peermesh.cli.output import say
 from wire.errors import MeshError
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -138,7 +139,7 @@ async def _tell_of_long_end(has_begun: trio.Event) -> None:
     """Say what to do when an orderly end takes its time."""
     await has_begun.wait()
     await trio.sleep(LONG_END_SECONDS)
-    click.echo("peermesh: still ending in order; Ctrl-C again ends it at once", err=True)
+    say("peermesh: still ending in order; Ctrl-C again ends it at once", err=True)
 
 
 def _plain(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -11,7 +11,7 @@ from peermesh.cli.arriving import join, open_clone
 from peermesh.cli.command import Command, group
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
-from peermesh.cli.output import Output
+from peermesh.cli.output import Output, say
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 from peermesh.spark.progress import TOPIC, JobOverview, Overview, Progress, overview
@@ -42,7 +42,7 @@ def jobs(store: str, mesh: Mesh, output: Output) -> None:
     for name, job in sorted(found.jobs.items()):
         _write_job(name, job)
     for query, batch in sorted(found.sinks.items()):
-        click.echo(f"sink {on_a_line(query)}: batch {batch} is published")
+        say(f"sink {on_a_line(query)}: batch {batch} is published")
 
 
 async def _jobs(mesh: Mesh, name: str) -> Overview:
@@ -52,14 +52,14 @@ async def _jobs(mesh: Mesh, name: str) -> Overview:
 
 def _write_job(name: str, job: JobOverview) -> None:
     began = "" if job.began is None else f", latest run since {job.began:%Y-%m-%d %H:%M:%S %Z}"
-    click.echo(f"job {on_a_line(name)}{began}")
+    say(f"job {on_a_line(name)}{began}")
     for query, batch in sorted(job.batches.items()):
-        click.echo(f"  query {on_a_line(query)}: batch {batch} is done")
+        say(f"  query {on_a_line(query)}: batch {batch} is done")
     for fingerprint, count in sorted(job.units.items()):
-        click.echo(f"  work {on_a_line(fingerprint)}: {count:,} units are done")
+        say(f"  work {on_a_line(fingerprint)}: {count:,} units are done")
     for query, progress in sorted(job.progress.items()):
         lag = "?" if progress.lag is None else f"{progress.lag:,}"
-        click.echo(f"  progress of {on_a_line(query)}: batch {progress.batch}, lag {lag}")
+        say(f"  progress of {on_a_line(query)}: batch {progress.batch}, lag {lag}")
 
 
 def _printable(progress: Progress) -> Progress:
@@ -89,7 +89,7 @@ async def _watch(
     async with mesh.endpoint() as endpoint:
         with endpoint.subscribe(TOPIC + job) as subscriber:
             await join(endpoint, mesh)
-            click.echo(f"watching {on_a_line(job) or 'all jobs'}", err=True)
+            say(f"watching {on_a_line(job) or 'all jobs'}", err=True)
             written = 0
             while count is None or written < count:
                 _, value = await subscriber.get()

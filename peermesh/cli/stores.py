@@ -18,7 +18,7 @@ from peermesh.cli.keys import new_key, rekey
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import check_raw
 from peermesh.cli.mutating import cas, delete, erase, increment, put
-from peermesh.cli.output import Output, write_raw
+from peermesh.cli.output import Output, say, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, on_a_line, to_json
 from stores.digests import ReplicaDigest
@@ -94,7 +94,8 @@ def verify(name: str, mesh: Mesh, output: Output) -> None:
         for row in found.replicas:
             output.tell(None, **_replica_members(row))
     else:
-        click.echo(str(found))
+        for line in str(found).split("\n"):
+            say(line)
     if not found:
         raise CommandFailed(f"the replicas of {on_a_line(name)} are not all equal")
 

@@ -23,6 +23,7 @@ from ipaddress import (
 )
 from typing import Any, Final
 
+from wire.escaping import escape, is_plain
 from wire.plain import UNITS_NS, write_scalar
 from wire.scalars import (
     INTEGER_MAX,
@@ -71,23 +72,12 @@ def parse_value(text: str) -> Value:
 
 def format_value(value: Value) -> str:
     """Write a value as JSON text, in one line that disturbs no terminal."""
-    return escaped(json.dumps(to_json(value), ensure_ascii=False))
-
-
-def escaped(text: str) -> str:
-    """Write JSON text with escapes for all that does not print: it remains the same JSON.
-
-    Terminals obey control characters, those of C1 included; characters without width and those that
-    turn the direction of writing hide what stands there.
-    """
-    if text.isprintable():
-        return text
-    return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
+    return escape(json.dumps(to_json(value), ensure_ascii=False))
 
 
 def on_a_line(name: str) -> str:
     """Write a name as it is, or as JSON if it would disturb the line, or the terminal."""
-    return name if name.isprintable() else json.dumps(name)
+    return name if is_plain(name) else escape(json.dumps(name, ensure_ascii=False))
 
 
 def to_json(value: Any) -> Any:  # noqa: ANN401 - JSON in, JSON out

@@ -182,7 +182,7 @@ def _what_the_system_says(error: OSError) -> str:
 
 
 def _in_words(text: str) -> str:
-    """Replace what is said to programmers; and what does not print, which may be a peer's."""
+    """Replace what is said to programmers."""
     for api, words in WORDS:
         text = text.replace(api, words)
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in text)
+    return text

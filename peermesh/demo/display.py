@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from peermesh.demo.view import View, describe
+from wire.escaping import escape
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -113,7 +114,7 @@ class TableDisplay:
 
     def mark(self, text: str) -> None:
         """Tell that something happened, above the table."""
-        self._live.console.print(text, markup=False, highlight=False)
+        self._live.console.print(escape(text), markup=False, highlight=False)
 
     def show(self, view: View, now: float) -> None:
         """Draw."""
@@ -130,15 +131,15 @@ def _draw(view: View) -> RenderableType:
     table = Table("key", box=None, pad_edge=False)
     table.add_column("events, all windows", justify="right")
     for name, count in view.top:
-        table.add_row(Text(name), f"{count:,}")
+        table.add_row(Text(escape(name)), f"{count:,}")
     # In a grid, since a bar by itself does not end its line.
     bar = Table.grid()
     bar.add_row(ProgressBar(total=max(view.total, 1), completed=view.lines, width=BAR_SIZE))
-    return Group(table, bar, Text(describe(view)))
+    return Group(table, bar, Text(escape(describe(view))))
 
 
 def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{escape(text)}\n")
     sys.stdout.flush()
 
 

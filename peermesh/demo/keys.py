@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from wire.escaping import is_plain
 from wire.limits import KIB, MIB
 
 MISSING: Final = "(missing)"
@@ -99,7 +100,7 @@ def label(key: str) -> str:
     if not key.startswith('"'):
         return key
     text = str(json.loads(key))
-    return text if text and text.isprintable() else key
+    return text if text and is_plain(text) else key
 
 
 def _check_depth(event: object) -> None:

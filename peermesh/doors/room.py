@@ -16,8 +16,9 @@ import trio
 
 from endpoint.endpoint import Endpoint
 from wire.errors import EndpointClosed, EndpointFailed
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh")
+logger = logger_of("peermesh")
 
 Result = outcome.Outcome[Any]
 """A value, or an error."""

@@ -11,6 +11,7 @@ from peermesh.testing.faults import Direction, LinkFault
 from peermesh.testing.recorder import Event, merge
 from peermesh.testing.view import View
 from wire.addresses import join_address
+from wire.escaping import escape
 from wire.identifiers import EndpointId
 
 EVENTS_MAX: Final = 60
@@ -77,7 +78,7 @@ def report(snapshot: Snapshot) -> str:
         "",
         *_events(snapshot.events(), names),
     ]
-    return with_names("\n".join(lines), names)
+    return escape(with_names("\n".join(lines), names), kept="\n")
 
 
 def with_names(text: str, names: dict[EndpointId, str]) -> str:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from peermesh.testing.report import Snapshot, report, with_names
+from wire.escaping import escape
 
 TEMPLATE: Final = "timeline.html"
 
@@ -23,10 +24,10 @@ def page(snapshot: Snapshot, title: str) -> str:
     """Write the page; the title is the test's name, as a rule."""
     template = files("peermesh.testing").joinpath(TEMPLATE).read_text("utf-8")
     # "<" nowhere in the data: so that no text of an event can end the script that holds it.
-    data = json.dumps(data_of(snapshot), ensure_ascii=False).replace("<", "\\u003c")
+    data = json.dumps(data_of(snapshot)).replace("<", "\\u003c")
     parts = {
-        "title": html.escape(title),
-        "world": html.escape(snapshot.world),
+        "title": html.escape(escape(title)),
+        "world": html.escape(escape(snapshot.world)),
         "report": html.escape(report(snapshot)),
         "data": data,
     }
@@ -36,7 +37,8 @@ def page(snapshot: Snapshot, title: str) -> str:
 
 def data_of(snapshot: Snapshot) -> dict[str, Any]:
     """Give what the page draws: lanes, and events with their causes by index."""
-    names, events = snapshot.names(), snapshot.events()
+    names = {node: escape(name) for node, name in snapshot.names().items()}
+    events = snapshot.events()
     named = [names.get(event.record.node, str(event.record.node)) for event in events]
     lanes = list(dict.fromkeys([*names.values(), *named]))
     places = {name: place for place, name in enumerate(lanes)}
@@ -49,7 +51,7 @@ def data_of(snapshot: Snapshot) -> dict[str, Any]:
                 "lane": places[name],
                 "at": round(event.record.at - start, 6),
                 "kind": event.record.kind,
-                "text": with_names(event.record.text, names),
+                "text": escape(with_names(event.record.text, names), kept="\n"),
                 "about": names.get(event.record.about) if event.record.about else None,
                 "causes": [index[cause] for cause in event.causes if cause in index],
                 "lamport": int(event.lamport),

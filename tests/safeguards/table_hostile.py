@@ -6,6 +6,8 @@ from tests.safeguards.safeguard import Safeguard
 
 FLOODS = "tests/endpoint/test_hostile_floods.py"
 EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
+ESCAPING = "tests/wire/test_escaping.py"
+TERMINAL = "tests/peermesh/test_terminal.py"
 ACCEPTOR = "tests/net/test_acceptor.py"
 PROOFS = "tests/net/test_proofs.py::test_one_that_has_proven_itself_outlives_newcomers"
 ARRIVALS = "tests/net/test_arrivals.py"
@@ -14,6 +16,46 @@ SLICES = "tests/endpoint/test_slices.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
 HOSTILE = [
+    Safeguard(
+        "letters without a shape are escaped",
+        "a name shows as another one, or as none",
+        "wire/escaping.py",
+        "(letter.isprintable() and letter not in _HIDING)",
+        "letter.isprintable()",
+        (ESCAPING,),
+    ),
+    Safeguard(
+        "log lines are escaped",
+        "a peer's words clear the terminal that shows a log, or write lines of their own into it",
+        "wire/logs.py",
+        "    logger.addFilter(ESCAPING)",
+        "    pass",
+        (ESCAPING,),
+    ),
+    Safeguard(
+        "lines of commands are escaped",
+        "a message of others is obeyed by the terminal that it is shown on",
+        "peermesh/cli/output.py",
+        "    click.echo(escape(line), err=err)\n",
+        "    click.echo(line, err=err)\n",
+        (TERMINAL + "::test_every_code_point_of_a_line",),
+    ),
+    Safeguard(
+        "tracebacks of commands are escaped",
+        "the text of an error that no command expected is obeyed by the terminal",
+        "peermesh/cli/__init__.py",
+        "    install()\n",
+        "",
+        (TERMINAL + "::test_an_error_that_no_command_expected",),
+    ),
+    Safeguard(
+        "reports of clusters are escaped",
+        "an event's text is obeyed by the terminal on which a test fails",
+        "peermesh/testing/report.py",
+        'return escape(with_names("\\n".join(lines), names), kept="\\n")',
+        'return with_names("\\n".join(lines), names)',
+        (TERMINAL + "::test_the_report_of_a_cluster_and_its_page",),
+    ),
     Safeguard(
         "a comparison goes in slices",
         "a reader stops the master by having replicas compared",

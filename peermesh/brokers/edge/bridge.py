@@ -5,7 +5,6 @@ To the broker's core it is one more subscriber and one more publisher, without a
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections import deque
 from dataclasses import dataclass
@@ -29,10 +28,11 @@ from wire.encoding import encode
 from wire.errors import MeshError, NotAllowed
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX
+from wire.logs import logger_of
 from wire.messages import Preamble
 from wire.values import Value
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 
 @dataclass(frozen=True, slots=True)

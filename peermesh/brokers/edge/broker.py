@@ -7,7 +7,6 @@ over when its claim is gone.
 from __future__ import annotations
 
 import contextlib
-import logging
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -44,8 +43,9 @@ from peermesh.brokers.edge.statistics import BrokerStatistics, ChannelStatistics
 from peermesh.brokers.edge.tree import Address, Addresses
 from wire.errors import AddressInUse, MeshError
 from wire.framing import NodeFrame
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 TICK_SECONDS: Final = 0.2
 """How often channels are looked after: a fraction of every time that they are held to."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable
 from functools import partial
@@ -34,8 +33,9 @@ from peermesh.brokers.edge.registry import Watch
 from wire.errors import MeshError, NotAllowed, RemoteProtocolError
 from wire.framing import NodeFrame
 from wire.limits import KIB, MIB
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 CLIENTS_MAX: Final = 4096
 """Clients of one registry port, as far as files allow. Beyond, they are refused."""

@@ -7,7 +7,6 @@ registered through the lost one.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -30,8 +29,9 @@ from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
 from wire.errors import MasterExists, MeshError
 from wire.limits import MIB
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 AGAIN_SECONDS: Final = 0.1
 """The pause before a store that could not be reached is asked again."""

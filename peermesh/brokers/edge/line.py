@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Iterable
 from itertools import count
@@ -19,9 +18,10 @@ from peermesh.brokers.unfinished import Unfinished
 from wire.errors import MeshError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX, KIB, MIB
+from wire.logs import logger_of
 from wire.messages import Preamble
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 BEAT_SECONDS: Final = 1.0
 """How often something is sent, if only a beat."""

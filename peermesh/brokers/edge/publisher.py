@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Final
 
@@ -21,9 +20,10 @@ from peermesh.brokers.edge.tree import check_edge_topic
 from wire.encoding import encode
 from wire.errors import NotAllowed
 from wire.framing import NodeFrame
+from wire.logs import logger_of
 from wire.values import Value
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 FLUSH_SECONDS: Final = 5.0
 """How long the end of a publisher waits for its broker to accept what was sent."""

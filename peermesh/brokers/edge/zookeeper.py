@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -15,6 +14,7 @@ from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Watch
 from peermesh.brokers.edge.tree import NULL, parents
 from peermesh.brokers.edge.watching import Watchers
+from wire.logs import logger_of
 
 try:
     from kazoo.client import KazooClient, KazooState
@@ -31,7 +31,7 @@ try:
 except ImportError as error:
     raise ImportError("ZooKeeper needs kazoo: pip install 'peermesh[zookeeper]'") from error
 
-logger = logging.getLogger("peermesh.brokers.edge")
+logger = logger_of("peermesh.brokers.edge")
 
 SESSION_SECONDS: Final = 6.0
 """How long ZooKeeper keeps the ephemeral nodes of somebody it does not hear."""

@@ -7,7 +7,6 @@ decisions only, never while a module's code runs.
 from __future__ import annotations
 
 import inspect
-import logging
 import threading
 from collections.abc import Callable
 from types import TracebackType
@@ -32,8 +31,9 @@ from peermesh.brokers.modules.switchboard import (
     Verdict,
 )
 from peermesh.brokers.modules.worker import AsyncWorker, ThreadWorker, Worker
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.brokers.modules")
+logger = logger_of("peermesh.brokers.modules")
 
 _SOURCE_GONE: Final = "the module {!r} was removed: it can publish no more"
 

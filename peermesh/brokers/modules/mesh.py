@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Iterable
 
@@ -13,10 +12,11 @@ from peermesh.brokers.modules.errors import BrokerError, InboxFull
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import Port
 from wire.errors import DecodeError
+from wire.logs import logger_of
 from wire.topics import check_topic
 from wire.values import Value
 
-logger = logging.getLogger("peermesh.brokers.modules")
+logger = logger_of("peermesh.brokers.modules")
 
 TOPIC_PROPERTY = "topic"
 """The property of a message from the mesh that says on which topic it came."""

@@ -7,7 +7,6 @@ hands it one message after the other, and waits until each is done.
 from __future__ import annotations
 
 import contextlib
-import logging
 import queue
 import socket
 import subprocess
@@ -22,9 +21,10 @@ from peermesh.brokers.modules.module import Port
 from peermesh.brokers.modules.pipe import Pipe
 from wire.encoding import encode
 from wire.errors import DecodeError
+from wire.logs import logger_of
 from wire.values import Value
 
-logger = logging.getLogger("peermesh.brokers.modules")
+logger = logger_of("peermesh.brokers.modules")
 
 DEATHS_MAX: Final = 5
 """Processes that may die in a row without having received a message: the next one would, too."""

@@ -5,7 +5,6 @@ Whatever a module raises is reported, and costs nobody else anything.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -17,8 +16,9 @@ from peermesh.blocking.portal import Portal
 from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import AsyncModule, AsyncPort, Failure, Module, Port
 from peermesh.brokers.modules.switchboard import Seat
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.brokers.modules")
+logger = logger_of("peermesh.brokers.modules")
 
 TAKE_COUNT: Final = 64
 """Messages that a worker takes in its hand at once: the cost of the lock, shared."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -45,8 +44,9 @@ from peermesh.brokers.qos2.steps import (
 from peermesh.brokers.qos2.supervision import supervise
 from peermesh.brokers.unfinished import Unfinished
 from wire.errors import MeshError, PeerNotTrusted, PeerUnavailable
+from wire.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 KEEPALIVE_SECONDS: Final = 60
 """Silence after which the system asks whether a client's machine is still there."""

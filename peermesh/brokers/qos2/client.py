@@ -7,7 +7,6 @@ with in each topic.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -42,8 +41,9 @@ from peermesh.brokers.qos2.receiver import (
 from peermesh.brokers.qos2.sender import Completed, Outgoing, Rejected, Sender, SenderStep
 from peermesh.brokers.qos2.steps import Close, Send
 from wire.errors import InvalidData, PeerNotTrusted, PeerUnavailable
+from wire.logs import logger_of
 
-logger = logging.getLogger(__name__)
+logger = logger_of(__name__)
 
 RETRY_SECONDS: Final = 0.2
 """The pause before a broker that does not answer is tried again; doubled up to the next one."""

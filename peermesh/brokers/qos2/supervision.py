@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 import trio
 
-logger = logging.getLogger(__name__)
+from wire.logs import logger_of
+
+logger = logger_of(__name__)
 
 RESTART_SECONDS: Final = 0.1
 """The pause before the first start again."""

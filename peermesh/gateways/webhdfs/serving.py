@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -50,8 +49,9 @@ from peermesh.gateways.webhdfs.service import Service
 from peermesh.testing.nurseries import open_serving_nursery
 from wire.addresses import join_address
 from wire.errors import LimitExceeded, NotAllowed, PeerNotTrusted, PeerUnavailable
+from wire.logs import logger_of
 
-logger = logging.getLogger("peermesh.gateways.webhdfs")
+logger = logger_of("peermesh.gateways.webhdfs")
 
 _PROCESS: Final = secrets.token_hex(8)
 """Who uploads: what another process has begun, and not ended, is lost."""

@@ -30,6 +30,7 @@ from peermesh.testing.time_limits import limit
 from peermesh.testing.view import View
 from wire import errors
 from wire.errors import MeshError
+from wire.escaping import escape
 from wire.identifiers import EndpointId
 
 RECEIVE_SIZE: Final = 65_536
@@ -178,7 +179,8 @@ class AgentHost:
 
     def _last_words(self) -> str:
         text = self._log.read_text("utf-8", "replace").strip() if self._log.exists() else ""
-        return f"; its last words: {text[-LAST_WORDS_SIZE:]}" if text else ""
+        words = escape(text[-LAST_WORDS_SIZE:], kept="\n")
+        return f"; its last words: {words}" if text else ""
 
     async def _send(self, message: protocol.Message) -> None:
         frame = protocol.to_bytes(message)

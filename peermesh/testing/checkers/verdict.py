@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum, unique
 
+from wire.escaping import escape
+
 
 @unique
 class Finding(Enum):
@@ -35,7 +37,7 @@ class Verdict:
     def __str__(self) -> str:
         """Say it to a person, the witness in lines of their own."""
         lines = [f"{self.promise}: {self.finding.value}: {self.text}"]
-        return "\n".join([*lines, *(f"  {each}" for each in self.witness)])
+        return "\n".join(map(escape, [*lines, *(f"  {each}" for each in self.witness)]))
 
 
 def held(promise: str, text: str) -> Verdict:

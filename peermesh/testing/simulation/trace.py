@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from hashlib import blake2b
 from typing import Final
 
+from wire.escaping import escape
+
 RECORDS_MAX: Final = 10_000
 """Records kept to be read; older ones count in the digest only."""
 
@@ -55,6 +57,6 @@ class Trace:
         """Write the last records for people, one a line."""
         records = list(self)[-count:]
         return [
-            f"{now:12.6f}  {kind:<14} {' '.join(map(str, details))}".rstrip()
+            escape(f"{now:12.6f}  {kind:<14} {' '.join(map(str, details))}".rstrip())
             for now, kind, *details in records
         ]

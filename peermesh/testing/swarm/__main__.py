@@ -16,6 +16,7 @@ from peermesh.testing.swarm.plan import Plan, draw
 from peermesh.testing.swarm.running import Report, run_plan
 from peermesh.testing.swarm.shrinking import keep, smallest
 from peermesh.testing.swarm.sweep import FAILURES_MAX, Totals, sweep
+from wire.escaping import escape
 
 COMMAND = "python -m peermesh.testing.swarm"
 
@@ -82,7 +83,7 @@ def _show(totals: Totals, seeds: int, seconds: float) -> None:
 
 
 def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(escape(f"{line}\n", kept="\n"))
     sys.stdout.flush()
 
 

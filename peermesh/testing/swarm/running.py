@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import inf
@@ -21,6 +20,7 @@ from peermesh.testing.swarm.records import Records
 from peermesh.testing.swarm.troubles import Troubles
 from wire.decoding import decode
 from wire.encoding import encode
+from wire.logs import logger_of
 
 WATCH_SECONDS: Final = 0.5
 """How often everybody is looked at."""
@@ -281,7 +281,7 @@ def run_plan(plan: Plan) -> Report:
         swarms.append(Swarm(simulation, plan, records))
         await swarms[0].main()
 
-    logger = logging.getLogger("peermesh")
+    logger = logger_of("peermesh")
     propagates = logger.propagate
     logger.addHandler(records)
     logger.propagate = False
