@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from handshake.access import Access, FileOf, Port, Right
+from handshake.access import Access, FileOf, Port, Right, StoreOf, permits
 from handshake.principals import UNPROVEN, Principal, Proof, certified
 from handshake.roles import Roles
 from wire.errors import NotAllowed, RolesError
@@ -13,7 +13,7 @@ from wire.errors import NotAllowed, RolesError
 PORT = Port(
     "a port", "port.py", (Proof.CERTIFICATE,), "plain",
     {"ASK": Right.ENTER, "PUB": Right.PUBLISH, "SUB": Right.SUBSCRIBE,
-     "GET": Right.READ, "PUT": Right.WRITE},
+     "GET": Right.READ, "PUT": Right.WRITE, "LEAD": Right.LEAD},
 )  # fmt: skip
 NAMES = st.lists(st.sampled_from("ab"), max_size=3).map(tuple)
 TOPICS = st.text("ab/", max_size=4)
@@ -69,7 +69,41 @@ def test_a_refusal_says_who_what_and_to_what() -> None:
     guard = access(roles_of(), notes)
     with pytest.raises(NotAllowed, match=r"'ann' \(role some\) may not PUT 'files:/a/b' at a port"):
         guard.check(ANN, "PUT", FileOf("files", ("a", "b")))
-    assert (len(notes), guard.refused) == (1, 1)
+    with pytest.raises(NotAllowed):
+        guard.check(Principal("eve", Proof.TOKEN), "PUB", "/t")
+    assert notes == [
+        "'ann' (role some) may not PUT 'files:/a/b' at a port",
+        "'eve' (without a role) may not PUB '/t' at a port",
+    ]
+    assert guard.refused == 2
+    text = str(access(None, notes).refuse(UNPROVEN, "PUB", "/t"))
+    assert text == notes[2] == "anonymous (without a role) may not PUB '/t' at a port"
+
+
+def test_what_is_permitted_is_no_refusal() -> None:
+    notes: list[str] = []
+    access(roles_of(publish=["/t"]), notes).check(ANN, "PUB", "/t/a")
+    assert notes == []
+
+
+@pytest.mark.parametrize(("verb", "key"), [("GET", "read"), ("PUT", "write"), ("LEAD", "lead")])
+def test_a_store_as_a_whole_has_each_right_by_itself(verb, key) -> None:
+    guard = access(roles_of(**{key: ["files"]}))
+    assert guard.may(ANN, verb, StoreOf("files"))
+    assert not guard.may(ANN, verb, StoreOf("other"))
+    for other in {"GET", "PUT", "LEAD"} - {verb}:
+        assert guard.may(ANN, other, StoreOf("files")) == (key == "lead")
+
+
+@pytest.mark.parametrize(
+    ("verb", "thing"),
+    [("PUB", StoreOf("s")), ("SUB", FileOf("s", ())), ("GET", "s"), ("LEAD", FileOf("s", ())),
+     ("PUT", "s")],
+)  # fmt: skip
+def test_a_verb_at_the_wrong_kind_of_object_is_refused(verb, thing) -> None:
+    everything = roles_of(publish=[""], subscribe=[""], lead=["*"])
+    assert not access(everything).may(ANN, verb, thing)
+    assert permits(everything.roles["some"], PORT.asks[verb], thing) is False
 
 
 def test_anonymous_is_a_name_and_fits_no_star() -> None:
@@ -81,7 +115,15 @@ def test_anonymous_is_a_name_and_fits_no_star() -> None:
 
 def test_a_name_that_its_holder_has_chosen_proves_nothing() -> None:
     assert certified("core-1", can_trust_names=False) == UNPROVEN
-    assert certified("core-1", can_trust_names=True).name == "core-1"
+    assert certified(None, can_trust_names=True) == UNPROVEN
+    assert certified("core-1", can_trust_names=True) == Principal("core-1", Proof.CERTIFICATE)
+
+
+def test_a_principal_is_written_by_its_name() -> None:
+    assert [(each.text, str(each)) for each in (UNPROVEN, ANN)] == [
+        ("anonymous", "anonymous"),
+        ("ann", "'ann'"),
+    ]
 
 
 @pytest.mark.parametrize(

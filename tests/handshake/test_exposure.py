@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from handshake.exposure import Protection, check_plain, decide_protection, is_loopback
@@ -35,11 +37,13 @@ def test_plain_tcp_is_accepted_on_loopback(host: str) -> None:
 @pytest.mark.parametrize("host", ELSEWHERE)
 def test_plain_tcp_is_refused_anywhere_else_unless_it_is_allowed_by_name(host: str) -> None:
     assert not is_loopback(host)
-    with pytest.raises(InsecureAddress, match=r"steal it: .*secret=.* allow_plain=True"):
+    where = re.escape(host or "all interfaces")
+    told = rf"\Aplain TCP at {where} .*steal it: .*secret=.* allow_plain=True"
+    with pytest.raises(InsecureAddress, match=told):
         decide_protection(host, has_credentials=False, allow_plain=False, stakes="steal it")
     found = decide_protection(host, has_credentials=False, allow_plain=True)
     assert found is Protection.PLAIN
-    with pytest.raises(InsecureAddress, match=r"steal it: .* allow_plain=True"):
+    with pytest.raises(InsecureAddress, match=rf"\Aat {where} .*steal it: .* allow_plain=True"):
         check_plain(host, allow_plain=False, stakes="steal it")
     check_plain(host, allow_plain=True, stakes="steal it")
 

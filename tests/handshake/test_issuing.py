@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
@@ -40,10 +42,13 @@ def test_a_certificate_tells_what_it_says_of_itself(tmp_path: Path) -> None:
     (found,) = describe(certificate)
     assert (found.name, found.issuer, found.hosts) == ("gateway", "CN=ours", tuple(hosts))
     assert (found.valid_from, found.valid_until) == valid
-    assert not found.is_authority
+    assert found.is_authority is False
     assert found.is_valid(NOW)
     assert not found.is_valid(NOW - timedelta(seconds=1))
     assert not found.is_valid(NOW + timedelta(days=31))
+    assert found.is_valid(valid[1])
+    (own, _) = authority.own.save(tmp_path, AUTHORITY)
+    assert [each.is_authority for each in describe(own)] == [True]
     assert found.fingerprint == authority_fingerprint(certificate)
 
 
@@ -115,6 +120,33 @@ def test_a_passphrase_that_locks_nothing_is_refused(tmp_path: Path, passphrase: 
     with pytest.raises(CredentialsError, match="1 to 1023 bytes"):
         authority.own.save(tmp_path, AUTHORITY, passphrase)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("passphrase", ["x", "x" * 1_023])
+def test_a_passphrase_of_any_length_that_locks_is_taken(tmp_path: Path, passphrase: str) -> None:
+    OwnAuthority.create("ours", TODAY).own.save(tmp_path, AUTHORITY, passphrase)
+    assert OwnAuthority.load(tmp_path, passphrase)
+
+
+def test_a_file_that_cannot_be_read_is_named_by_what_it_should_hold(tmp_path: Path) -> None:
+    with pytest.raises(CredentialsError, match=r"cannot read the authority file .*authority\.pem"):
+        OwnAuthority.load(tmp_path)
+    with pytest.raises(CredentialsError, match=r"cannot read the certificate file .*no\.pem"):
+        describe(tmp_path / "no.pem")
+
+
+def test_a_certificate_that_says_nothing_of_its_use_is_no_authority_and_hosts_add_up(
+    tmp_path: Path,
+) -> None:
+    key = Ed25519PrivateKey.generate()
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bare")])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name)
+    builder = builder.not_valid_before(NOW).not_valid_after(NOW + timedelta(days=1))
+    bare = builder.public_key(key.public_key()).serial_number(1).sign(key, None)
+    (tmp_path / "bare.pem").write_bytes(bare.public_bytes(Encoding.PEM))
+    (found,) = describe(tmp_path / "bare.pem")
+    assert found.is_authority is False
+    assert found.hosts == ()
 
 
 def test_keys_are_not_printed(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import subprocess
@@ -25,6 +24,7 @@ from handshake.private_files import (
     open_private,
     read_file,
     read_secret,
+    tighten,
 )
 from handshake.secret import ClusterSecret
 from peermesh import Backend, Endpoint
@@ -309,12 +309,6 @@ def test_looking_at_a_database_keeps_the_locks_that_this_process_has_on_it(tmp_p
     assert b"BlockingIOError" in done.stderr
 
 
-def test_a_database_in_memory_makes_no_file(tmp_path):
-    with contextlib.chdir(tmp_path):
-        assert make_private_database(":memory:") == ()
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_link_to_where_nothing_is_makes_a_private_file(loose, tmp_path):
     link = tmp_path / "link"
     link.symlink_to(tmp_path / "data.db")
@@ -345,3 +339,58 @@ def test_directories_are_the_owner_s_alone_and_those_that_are_there_stay(loose, 
     (tmp_path / "open").mkdir()
     make_directory(tmp_path / "open")
     assert mode_of(tmp_path / "open") == 0o755
+
+
+def test_text_is_utf_8_whatever_the_locale(tmp_path):
+    with open_private(tmp_path / "text", "w") as file:
+        assert file.encoding == "utf-8"
+        file.write("\u2713")
+    assert (tmp_path / "text").read_bytes() == "\u2713".encode()
+    with open_private(tmp_path / "bytes", "wb") as file:
+        file.write(b"\xff")
+
+
+def test_a_file_is_private_from_its_first_moment_and_told_of_only_if_it_was_not(
+    tmp_path, loose, caplog
+):
+    path = tmp_path / "data"
+    open_private(path, "w").close()
+    assert mode_of(path) == 0o600
+    assert not caplog.records, "it was never open to others"
+    path.chmod(0o640)
+    text = tighten(path)
+    assert text == f"others could read or write {path} (mode 640): now it has 600"
+    assert [each.getMessage() for each in caplog.records] == [text]
+    assert tighten(path) is None
+    assert tighten(tmp_path / "nothing") is None
+
+
+def test_a_file_whose_mode_cannot_be_changed_is_told_of_with_what_mends_it(
+    tmp_path, monkeypatch, caplog
+):
+    def refuse(path, mode):
+        raise PermissionError(1, "not yours")
+
+    monkeypatch.setattr(os, "chmod", refuse)
+    path = tmp_path / "a name"
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY), "w") as file:
+        os.fchmod(file.fileno(), 0o644)
+    text = tighten(path)
+    assert text == (
+        f"others can read or write {path}, and its mode cannot be changed (not yours):"
+        f" chmod 600 '{path}'"
+    )
+    assert [each.getMessage() for each in caplog.records] == [text]
+
+
+def test_directories_above_are_made_too(tmp_path):
+    make_directory(tmp_path / "a" / "b")
+    make_directory(tmp_path / "a" / "b")
+    assert mode_of(tmp_path / "a" / "b") == 0o700
+
+
+@pytest.mark.parametrize("path", ["", ":memory:"])
+def test_a_database_in_memory_makes_no_file(tmp_path, monkeypatch, path):
+    monkeypatch.chdir(tmp_path)
+    assert make_private_database(path) == ()
+    assert list(tmp_path.iterdir()) == []

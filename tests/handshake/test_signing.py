@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 from hypothesis import given, strategies as st
 
+from handshake import signing
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from handshake.signing import Notary, Signer, id_of
@@ -239,10 +240,68 @@ def test_a_renewed_certificate_endorses_the_same_key_again() -> None:
     assert lasting.end_of(news(signer)) == now_ns(NOW + timedelta(days=90))
 
 
+def test_another_authority_is_believed_from_now_on_and_what_the_old_one_vouched_for_no_more() -> (
+    None
+):
+    signer, other = (
+        Signer(bytes(32), CREDENTIALS),
+        Credentials.from_secret(ClusterSecret.generate()),
+    )
+    here = notary()
+    assert here.objection(news(signer)) is None
+    here.believe(CREDENTIALS.authority)
+    assert here.end_of(news(signer)) is not None, "it is the same authority"
+    here.believe(other.authority)
+    assert here.end_of(news(signer)) is None
+    assert "not of our authority" in here.objection(news(signer))
+    here.believe(CREDENTIALS.authority)
+    assert here.objection(news(signer)) is None
+
+
+def test_an_endorsement_is_looked_at_once_and_few_are_remembered(monkeypatch) -> None:
+    looked: list[EndpointId] = []
+    judge = signing._judge_chain
+
+    def count(origin, *rest):
+        looked.append(origin)
+        return judge(origin, *rest)
+
+    monkeypatch.setattr(signing, "_judge_chain", count)
+    monkeypatch.setattr(signing, "ENDORSEMENTS_MAX", 2)
+    one, two, three = (Signer(bytes((n,)) * 32, CREDENTIALS) for n in range(3))
+    here = notary()
+    for each in (one, one, two, one, two):
+        assert here.objection(news(each)) is None
+    assert len(looked) == 2, "also with other news of the same endpoint"
+    later = replace(news(one), time=LamportTime(9), seal=None)
+    assert here.objection(one.seal(later)) is None
+    assert len(looked) == 2
+    assert here.objection(news(three)) is None
+    assert here.objection(news(one)) is None
+    assert len(looked) == 4, "there was no room for a third"
+
+
+def test_an_endorsement_counts_from_its_certificate_s_first_second_to_the_last() -> None:
+    key, root_key = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
+    credentials = short_lived(key, root_key, days=30, root_days=90)
+    (own, *_) = x509.load_pem_x509_certificates(credentials.chain)
+    signer, now = Signer(bytes(32), credentials), [now_ns()]
+    lasting = Notary(credentials.authority, lambda: now[0])
+    assert lasting.objection(news(signer)) is None
+    first = now_ns(own.not_valid_before_utc)
+    for moment, is_valid in ((first, True), (first - 1, False)):
+        now[0] = moment
+        for each in (lasting, Notary(credentials.authority, lambda: now[0])):
+            assert (each.objection(news(signer)) is None) == is_valid
+
+
 # Frames.
 
 SIGNER = Signer(bytes(32), None)
-VERIFY = notary(None).verifier(news(SIGNER, None).seal)
+
+
+def is_genuine(frame) -> bool:
+    return notary(None).verifier(news(SIGNER, None).seal)(frame)
 
 
 def frame_of(data: bytes, *more: bytes):
@@ -262,7 +321,7 @@ def signed(*payloads: bytes, ttl: int = 16) -> bytearray:
 def test_a_signed_frame_is_genuine_whatever_is_in_it_and_however_far_it_came(payloads) -> None:
     for ttl in (16, 1):
         frame = frame_of(signed(*payloads, ttl=ttl))
-        assert VERIFY(frame)
+        assert is_genuine(frame)
         assert list(frame.payloads()[:-1]) == payloads
 
 
@@ -272,7 +331,7 @@ def test_a_large_signed_frame_is_genuine_in_whatever_chunks_it_came():
     assert len(said) > SCATTERED_SIZE_MIN
     for cut in (1_000, 50_000, len(said) - SIGNATURE_SIZE // 2):
         frame = frame_of(said[:cut], said[cut:])
-        assert VERIFY(frame)
+        assert is_genuine(frame)
         assert b"".join(frame.forwarded()) == said[:5] + b"\x0f" + said[6:]
         assert list(frame.payloads()[:-1]) == payloads
 
@@ -286,12 +345,12 @@ def test_no_bit_of_a_signed_frame_can_be_changed_but_its_hops(data) -> None:
         frame = frame_of(said)
     except DecodeError:
         return
-    assert frame is None or not VERIFY(frame)
+    assert frame is None or not is_genuine(frame)
 
 
 def test_payloads_cannot_be_moved_within_a_frame_nor_the_header_into_them() -> None:
     for header, payloads in ((b"header", (b"ab", b"c")), (b"heade", (b"rab", b"c"))):
         pieces = encode_signed(header, 1, 7, payloads, SIGNER.sign)[0]
         forged = encode_signed(b"header", 1, 7, (b"a", b"bc"), lambda _: pieces[-1])[0]  # noqa: B023 - called at once
-        assert not VERIFY(frame_of(b"".join(forged)))
+        assert not is_genuine(frame_of(b"".join(forged)))
     assert FRONT_SIZE == 20, "the six bytes before are size and kind and hops"

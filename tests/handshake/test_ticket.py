@@ -19,6 +19,37 @@ def test_what_was_written_is_read_back(host: str) -> None:
     assert JoinTicket.parse(f"  {ticket.text()}\n") == ticket
 
 
+@pytest.mark.parametrize("port", [1, 65_535])
+def test_every_port_has_a_ticket(port: int) -> None:
+    assert JoinTicket.parse(JoinTicket("h", port, SECRET).text()).port == port
+
+
+FORM = "a join ticket is peermesh://HOST:PORT/SECRET, as 'peermesh ticket new' writes it"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (SECRET.text(), f"this is no join ticket: {FORM}"),
+        (f"peermesh://h:1{SECRET.text()}", f"the join ticket was cut off, or mistyped: {FORM}"),
+        (f"peermesh://h:1/{SECRET.text()}/x", "a cluster secret was mistyped or cut off"),
+        (f"peermesh://h:0/{SECRET.text()}", "the port of a join ticket is from 1 to 65535"),
+        (f"peermesh://a b:1/{SECRET.text()}", "the host of a join ticket is a name or an address"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(text: str, told: str) -> None:
+    with pytest.raises(CredentialsError) as caught:
+        JoinTicket.parse(text)
+    assert str(caught.value).startswith(told)
+
+
+@pytest.mark.parametrize("host", ["", "a/b", "[a", "a]", "a b", "a\n"])
+def test_a_host_that_could_not_be_read_back_has_no_ticket(host: str) -> None:
+    with pytest.raises(CredentialsError, match="host of a join ticket"):
+        JoinTicket(host, 1, SECRET)
+    assert JoinTicket("XX", 1, SECRET).host == "XX"
+
+
 def test_it_is_where_scanners_for_secrets_find_it() -> None:
     assert JoinTicket("h", 1, SECRET).text() == f"peermesh://h:1/{SECRET.text()}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 import subprocess
 import sys
 import textwrap
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
@@ -210,6 +212,78 @@ async def test_members_take_half_of_the_files_at_most(monkeypatch) -> None:
         for _ in range(6):
             await stack.enter_async_context(await here.dial(b"member"))
         assert here.counts == (0, 4)
+
+
+async def test_a_member_that_rests_gives_its_file_if_there_is_no_newcomer() -> None:
+    async with port() as here, AsyncExitStack() as stack:
+        first = await stack.enter_async_context(await here.dial(b"member"))
+        second = await stack.enter_async_context(await here.dial(b"member"))
+        ended = acceptor_module._end_one()
+        assert await is_closed(first)
+        await ended.gone.wait()
+        assert await is_served(second)
+        newcomer = await stack.enter_async_context(await here.dial())
+        assert acceptor_module._end_one() is not None
+        assert await is_closed(newcomer)
+        assert await is_served(second), "newcomers go first"
+
+
+async def test_who_asks_is_told_of_each_end_and_its_reason() -> None:
+    told: list[str] = []
+    made = Port(
+        Acceptor(
+            Network(None, allow_plain=False),
+            newcomers_max=1,
+            members_max=1,
+            on_crowded=lambda _arrival, reason: told.append(reason),
+        )
+    )
+    async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+        await made.serve(nursery)
+        for said in (b"x", b"member", b"member"):
+            await stack.enter_async_context(await made.dial(said))
+        assert told == [acceptor_module.CROWDED, acceptor_module.FULL]
+        assert made.acceptor.end_resting() is not None
+        assert told[2:] == [acceptor_module.FULL]
+        assert made.acceptor.end_resting() is None
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_connection_is_kept_alive_by_the_system_if_that_is_asked() -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    async with listener, await trio.testing.open_stream_to_socket_listener(listener) as stream:
+        arrival = Arrival(Acceptor(Network(None, allow_plain=False)), stream, None)
+        arrival.keep_alive(7)
+        options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE)]
+        options += [(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)]
+        assert [stream.getsockopt(*each) for each in options] == [1, 7]
+
+
+async def test_without_room_and_without_a_connection_to_end_the_log_says_so(
+    caplog, autojump_clock
+) -> None:
+    acceptor = Acceptor(Network(None, allow_plain=False))
+    acceptor_module._acceptors().add(acceptor)
+    before = trio.current_time()
+    await acceptor._wait_for_room(OSError(errno.EMFILE, "no files"))
+    assert trio.current_time() - before == pytest.approx(acceptor_module.SCARCE_SECONDS)
+    (record,) = caplog.records
+    assert record.getMessage() == "no room for another connection: [Errno 24] no files"
+
+
+async def test_the_file_of_a_connection_that_does_not_end_is_not_waited_for_without_end(
+    autojump_clock,
+) -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    async with listener, await trio.testing.open_stream_to_socket_listener(listener) as stream:
+        acceptor = Acceptor(Network(None, allow_plain=False))
+        acceptor_module._acceptors().add(acceptor)
+        arrival = Arrival(acceptor, stream, None)
+        acceptor.arrivals.arrive(arrival, HOST)
+        before = trio.current_time()
+        await acceptor._wait_for_room(OSError(errno.EMFILE, "no files"))
+        assert trio.current_time() - before == pytest.approx(acceptor_module.SCARCE_SECONDS)
+        assert acceptor.arrivals.newcomers == 0, "it was told to end"
 
 
 class Stumbling:
