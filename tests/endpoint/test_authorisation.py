@@ -207,6 +207,32 @@ def test_messages_are_taken_by_the_role_of_their_sender(name, topic, kind, refus
     assert rules().refusal(header(topic, kind), news(FAR, name)) == refused
 
 
+def test_a_peering_goes_on_if_the_roles_in_force_now_allow_it() -> None:
+    here = rules()
+    here.enter(PEER, "leaf-1")
+    assert here.objection_to_peer(PEER, None) is None
+    assert here.objection_to_peer(PEER, news(PEER, "leaf-1")) is None
+    told = here.objection_to_peer(PEER, news(PEER, "leaf-1", forwarding=True))
+    assert told is not None
+    assert "is that of a leaf" in told
+    here.renew(Roles.of({"roles": {}}), "core-1")
+    told = here.objection_to_peer(PEER, news(PEER, "leaf-1"))
+    assert told is not None
+    assert told.startswith("there is no role for the name 'leaf-1'")
+
+
+def test_other_roles_and_another_name_count_from_now_on() -> None:
+    here, free = rules("core-1"), Authorisation()
+    here.renew(here.roles, "leaf-1")
+    assert (here.name, here.own_role.publish) == ("leaf-1", ("/in/",))
+    here.renew(Roles.of({"roles": {}}), "leaf-1")
+    assert here.own_role is NOTHING
+    here.renew(None, None)
+    assert (here.roles, here.name, here.own_role) == (None, None, EVERYTHING)
+    free.renew(rules().roles, "core-1")
+    assert free.own_role.relay
+
+
 def test_messages_are_for_those_whose_role_may_hear_them() -> None:
     here = rules()
     leaf, core = here.roles.roles["leaf"], here.roles.roles["core"]

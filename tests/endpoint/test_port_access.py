@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,8 +132,7 @@ def test_a_changed_file_is_used_and_told_of_and_a_damaged_one_is_told_of_alone(
     port = PortAccess(PORT, Rules(file), home)
     changes: list[bool] = []
     port.refresh()
-    port.on_change()
-    port.on_change = lambda: changes.append(may(port))
+    port.on_change.append(lambda: changes.append(may(port)))
     port.refresh()
     assert changes == []
     assert not caplog.records
@@ -161,7 +161,7 @@ def test_a_changed_file_is_used_and_told_of_and_a_damaged_one_is_told_of_alone(
 def test_other_roles_of_the_endpoint_are_a_change_at_each_of_its_ports() -> None:
     home = Home(Roles.parse(CLOSED))
     port, changes = PortAccess(PORT, Rules(), home), []
-    port.on_change = lambda: changes.append(may(port))
+    port.on_change.append(lambda: changes.append(may(port)))
 
     def open_it() -> None:
         home.core.authorisation.roles = Roles.parse(OPEN)
@@ -171,6 +171,15 @@ def test_other_roles_of_the_endpoint_are_a_change_at_each_of_its_ports() -> None
     port.refresh()
     port.refresh()
     assert changes == [True]
+
+
+def test_another_port_of_the_program_asks_the_same_roles_in_its_own_name(caplog) -> None:
+    other = PortAccess(PORT, Rules(Roles.parse(CLOSED)), None).access_of(
+        replace(PORT, name="another port")
+    )
+    with pytest.raises(NotAllowed, match="at another port"):
+        other.check(UNPROVEN, "PUB", "/t")
+    assert len(caplog.records) == 1
 
 
 def test_the_error_of_a_damaged_file_says_what_is_wrong() -> None:
