@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import trio
 
+from endpoint.port_access import PortAccess
+from handshake.principals import UNPROVEN
+from handshake.roles import Roles
+from handshake.rules import Rules
 from peermesh.brokers.edge import messages
+from peermesh.brokers.edge.access import REGISTRY
 from peermesh.brokers.edge.desk import HERE, NODE_SIZE_MAX, PATH_DEPTH_MAX, Desk
 from peermesh.brokers.edge.line import Line
 from peermesh.brokers.edge.messages import Ask, Beat, Hello
@@ -20,6 +26,9 @@ OPERATIONS = (
     "read", "children", "write", "remove", "register", "unregister", "claim", "watch", "unwatch",
     "dance",
 )  # fmt: skip
+
+
+CLOSED = Roles({}, {})
 
 
 class Nodes:
@@ -79,13 +88,16 @@ class Nodes:
 
 
 def check(data: bytes) -> None:
-    """Say it to a desk, cut as the first byte says."""
+    """Say it to a desk, cut as the first byte says; its role permits nothing if that is odd."""
     transport = ScriptedTransport(pieces_of(data[1:], data[0] if data else 0))
     nodes, proofs = Nodes(), list[bool]()
+    is_closed = bool(data) and data[0] & 1 == 1
+    guard = PortAccess(REGISTRY, Rules(CLOSED if is_closed else None), None).access
 
     async def converse() -> None:
         line = Line(transport, is_stranger=True)
-        await Desk(nodes, line, lambda: proofs.append(True)).serve()  # type: ignore[arg-type]  # as good as a session
+        check = partial(guard.check, UNPROVEN)
+        await Desk(nodes, line, lambda: proofs.append(True), check).serve()  # type: ignore[arg-type]  # as good as a session
 
     with blunders_raised("peermesh.brokers.edge"):
         run(converse)
@@ -94,6 +106,7 @@ def check(data: bytes) -> None:
     assert not nodes.watches
     assert len(proofs) <= 1
     assert proofs or not nodes.asked
+    assert not (is_closed and (nodes.asked or proofs))
 
 
 def seeds() -> Iterator[bytes]:
@@ -105,7 +118,8 @@ def seeds() -> Iterator[bytes]:
         for number, operation in enumerate(OPERATIONS)
     ]
     yield from (b"\x00" + hello + ask for ask in asks)
-    yield b"\x07" + hello + b"".join(asks) + messages.write(Beat())
+    yield b"\x08" + hello + b"".join(asks) + messages.write(Beat())
     yield b"\x00" + ours + asks[0]
+    yield b"\x09" + hello + asks[0]
     yield b"\x00" + ours + messages.write(Hello(b"", "tea"))
     yield b"\x00" + hello + messages.write(Ask(1, "write", "/" * 20, "x"))
