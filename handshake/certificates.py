@@ -111,6 +111,17 @@ def certificate_name(certificate: x509.Certificate) -> str | None:
     return next(iter(names.get_values_for_type(x509.DNSName)), None)
 
 
+def certificate_hosts(certificate: x509.Certificate) -> tuple[str, ...]:
+    """Give the host names and addresses that clients of HTTPS compare with."""
+    from cryptography import x509
+
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    return tuple(str(each.value) for each in names)
+
+
 def unreadable() -> tuple[type[Exception], ...]:
     """Give what ``cryptography`` raises at a certificate that it cannot read, or has no code for.
 

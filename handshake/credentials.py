@@ -18,10 +18,16 @@ import secrets
 import ssl
 import tempfile
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from handshake.certificates import ClusterAuthority, certificate_name, check_name
+from handshake.certificates import (
+    ClusterAuthority,
+    certificate_hosts,
+    certificate_name,
+    check_name,
+)
 from handshake.keyfiles import (
     certificates_explained,
     check_kind,
@@ -182,6 +188,18 @@ class Credentials:
                     f"TLS 1.3 cannot use the certificate of {self.name} ({error.reason}):"
                     " make one with an Ed25519, ECDSA or RSA key of today's strength"
                 ) from error
+
+
+@lru_cache(64)
+def _hosts(chain: bytes) -> tuple[str, ...]:
+    from cryptography import x509
+
+    return certificate_hosts(x509.load_pem_x509_certificates(chain)[0])
+
+
+def hosts_of(credentials: Credentials) -> tuple[str, ...]:
+    """Give the host names and addresses in an endpoint's own certificate."""
+    return _hosts(credentials.chain)
 
 
 def peer_name(certificate: bytes) -> str | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from handshake.certificates import (
     as_authority,
     as_member,
+    certificate_hosts,
     certificate_name,
     check_name,
     common_name,
@@ -197,12 +198,9 @@ def _describe(certificate: x509.Certificate) -> Description:
     from cryptography import x509
     from cryptography.hazmat.primitives.hashes import SHA256
 
-    hosts: list[str] = []
     is_authority = False
     for extension in certificate.extensions:
-        if isinstance(extension.value, x509.SubjectAlternativeName):
-            hosts += [str(each.value) for each in extension.value]
-        elif isinstance(extension.value, x509.BasicConstraints):
+        if isinstance(extension.value, x509.BasicConstraints):
             is_authority = extension.value.ca
     return Description(
         certificate_name(certificate),
@@ -211,7 +209,7 @@ def _describe(certificate: x509.Certificate) -> Description:
         certificate.not_valid_after_utc,
         certificate.fingerprint(SHA256()).hex(),
         is_authority,
-        tuple(hosts),
+        certificate_hosts(certificate),
     )
 
 

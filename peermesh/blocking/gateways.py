@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     allow_plain: bool = False,
     roles: RolesSource | None = None,
     accounts: AccountsSource | None = None,
+    names: Sequence[str] = (),
 ) -> Iterator[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
     from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
@@ -52,6 +53,7 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
                 allow_plain=allow_plain,
                 roles=roles,
                 accounts=accounts,
+                names=names,
             ) as gateway:
                 found.append(gateway)
                 opened.set()

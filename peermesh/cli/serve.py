@@ -55,6 +55,11 @@ def serve() -> None:
     " --port-roles say, else those of --roles.",
 )  # fmt: skip
 @port_roles_option
+@click.option(
+    "--name", "names", multiple=True, metavar="HOST",
+    help="A further name that clients ask for, without a port. Its address, loopback's and those of"
+    " its certificate need not be given; other names are refused. Can be repeated.",
+)  # fmt: skip
 @tls_option
 @mesh_options(listens=True, is_optional=True)
 def webhdfs(  # noqa: PLR0913 - one for each option
@@ -64,6 +69,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     token_file: Path | None,
     accounts: Path | None,
     port_roles: Path | None,
+    names: tuple[str, ...],
     mesh: Mesh,
     output: Output,
     *,
@@ -82,6 +88,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "allow_plain": mesh.trust.settings().allow_plain,
         "roles": port_roles,
         "accounts": accounts,
+        "names": names,
     }
     server = _Server(mesh, address, access, output)
     run(server.live, name, None if clone else replicas, replicas)

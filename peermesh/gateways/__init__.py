@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     allow_plain: bool = False,
     roles: RolesSource | None = None,
     accounts: AccountsSource | None = None,
+    names: Sequence[str] = (),
 ) -> AbstractAsyncContextManager[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
 
@@ -40,7 +42,8 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     standby NameNode, until that clone is promoted. With ``credentials`` it is ``swebhdfs://``, and
     clients need a certificate of the same authority. Beyond loopback it needs those, or
     ``allow_plain`` and a ``token``, which clients send as a bearer token, or ``accounts``: a file
-    of tokens and users. ``roles`` say what each of them may do, else those of the endpoint. Raises
+    of tokens and users. ``roles`` say what each of them may do, else those of the endpoint. It
+    answers under its address, loopback's, those of its certificate, and further ``names``. Raises
     ``InsecureAddress``, ``CredentialsError`` for a token that is too short, ``AddressInUse``, and
     ``ModuleNotFoundError`` without the extra ``http``.
     """
@@ -55,4 +58,5 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
         allow_plain=allow_plain,
         roles=roles,
         accounts=accounts,
+        names=names,
     )

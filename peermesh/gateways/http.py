@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from typing import Final
 
 import h11
 import trio
@@ -21,6 +22,14 @@ from peermesh.gateways.limits import (
 from wire.errors import MeshError
 
 Headers = Sequence[tuple[str, str]]
+
+INERT: Final = (
+    ("X-Content-Type-Options", "nosniff"),
+    ("Content-Security-Policy", "default-src 'none'; sandbox"),
+    ("Cross-Origin-Resource-Policy", "same-origin"),
+)
+"""Headers of every answer: what others have stored is never run by a browser, nor read by pages of
+other sites."""
 
 
 class Disconnected(MeshError):
@@ -84,6 +93,11 @@ class HttpConnection:
         if not isinstance(event, h11.Request):
             return None
         headers = {name.decode("ascii"): value.decode("latin-1") for name, value in event.headers}
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # Behind a proxy that goes by the other one, the body's rest would be a request.
+            mistake = h11.RemoteProtocolError("Content-Length beside Transfer-Encoding")
+            await self._refuse(mistake)
+            raise Disconnected(str(mistake))
         return Head(event.method.decode("ascii"), event.target.decode("ascii"), headers)
 
     async def _await_first_byte(self) -> None:
@@ -138,7 +152,7 @@ class HttpConnection:
     # -- steps -----------------------------------------------------------------------------------
 
     def _begin(self, status: int, headers: Headers, length: int) -> bytes:
-        lines = [*headers, ("Content-Length", str(length))]
+        lines = [*headers, *INERT, ("Content-Length", str(length))]
         if self._http.their_state is not h11.DONE:
             lines.append(("Connection", "close"))
         return self._http.send(h11.Response(status_code=status, headers=lines)) or b""
@@ -160,9 +174,8 @@ class HttpConnection:
     async def _refuse(self, error: h11.RemoteProtocolError) -> None:
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             status = error.error_status_hint
-            response = h11.Response(
-                status_code=status, headers=[("Content-Length", "0"), ("Connection", "close")]
-            )
+            headers = [*INERT, ("Content-Length", "0"), ("Connection", "close")]
+            response = h11.Response(status_code=status, headers=headers)
             await self._send(response)
 
     async def _next_event(self) -> object:

@@ -11,7 +11,7 @@ import pytest
 
 from peermesh.cli.application import run
 from peermesh.cli.exits import ExitCode
-from peermesh.testing.webhdfs import WebHDFSClient
+from peermesh.testing.webhdfs import WebHDFSClient, url
 
 COMMAND = [sys.executable, "-m", "peermesh.cli", "serve", "webhdfs"]
 TOKEN = "a-token-of-some-length"
@@ -22,7 +22,7 @@ def test_a_store_on_disk_is_served_and_is_still_there_after_a_kill(tmp_path):
     (tmp_path / "token").write_text(TOKEN + "\n")
     arguments = [
         "--store", f"files:{tmp_path / 'files.db'}", "--http", "127.0.0.1:0", "--json",
-        "--token-file", str(tmp_path / "token"),
+        "--token-file", str(tmp_path / "token"), "--name", "files.example",
     ]  # fmt: skip
     for is_first in (True, False):
         with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as server:
@@ -36,6 +36,9 @@ def test_a_store_on_disk_is_served_and_is_still_there_after_a_kill(tmp_path):
                     server.kill()
                 else:
                     assert client.open("/d/file") == b"some"
+                    for name, status in (("files.example", 200), ("other.example", 403)):
+                        target = url("/", "LISTSTATUS")
+                        assert client.exchange("GET", target, headers={"Host": name})[0] == status
                     server.send_signal(signal.SIGTERM)
     assert server.returncode == 128 + signal.SIGTERM
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 QOS2 = "tests/peermesh/brokers/qos2/test_foreign.py"
+GATEWAY = "tests/peermesh/gateways/webhdfs/test_browsers.py"
+HEADS = "tests/peermesh/gateways/webhdfs/test_hostile.py::test_heads_beyond_measure_are_refused"
 EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
 QOS2_CROWDS = "tests/peermesh/brokers/qos2/test_hostile.py"
 
@@ -113,5 +115,51 @@ FOREIGN = [
         "                    if not frames % FRAMES_AT_ONCE:\n",
         "                    if False:\n",
         (EDGE + "::test_thousands_of_frames_at_once_leave_turns_to_others",),
+    ),
+    Safeguard(
+        "a gateway answers to its own names",
+        "a web page has its own name lead to the gateway, and reads and writes all files",
+        "peermesh/gateways/webhdfs/access.py",
+        "        if not self._names.know(host, certified):\n",
+        "        if False:\n",
+        (GATEWAY + "::test_a_page_of_another_site_gets_nothing",),
+    ),
+    Safeguard(
+        "a gateway asks for the origin",
+        "a web page writes files",
+        "peermesh/gateways/webhdfs/access.py",
+        '        if not is_own_origin(headers.get("origin"), scheme, host):\n',
+        "        if False:\n",
+        (GATEWAY + "::test_a_certificate_opens_no_gateway_to_pages",),
+    ),
+    Safeguard(
+        "tokens are told to own pages only",
+        "a web page has its own name lead to the gateway, and tries tokens",
+        "peermesh/gateways/webhdfs/serving.py",
+        "            host = self._access.host(head.headers, self.scheme, self._certified_hosts())\n"
+        '            if head.method == "POST" and head.target == TOKEN_PATH:\n'
+        "                await self._grant(connection, client)\n"
+        "                return\n",
+        '            if head.method == "POST" and head.target == TOKEN_PATH:\n'
+        "                await self._grant(connection, client)\n"
+        "                return\n"
+        "            host = self._access.host(head.headers, self.scheme, self._certified_hosts())\n",
+        (GATEWAY + "::test_a_page_of_another_site_gets_nothing",),
+    ),
+    Safeguard(
+        "answers are inert",
+        "a file that is a page runs in the name of the gateway",
+        "peermesh/gateways/http.py",
+        '        lines = [*headers, *INERT, ("Content-Length", str(length))]\n',
+        '        lines = [*headers, ("Content-Length", str(length))]\n',
+        (GATEWAY + "::test_answers_are_never_run_by_a_browser",),
+    ),
+    Safeguard(
+        "one length of a body",
+        "behind a proxy the rest of a body is another client's request",
+        "peermesh/gateways/http.py",
+        '        if "content-length" in headers and "transfer-encoding" in headers:\n',
+        "        if False:\n",
+        (HEADS,),
     ),
 ]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import hmac
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import lru_cache
 from typing import Final, assert_never
 from urllib.parse import parse_qsl
 
 from handshake.access import FileOf, Port, Right
 from handshake.exposure import Protection, is_loopback
 from handshake.principals import Principal, Proof
-from peermesh.gateways.webhdfs.errors import InvalidRequest, NotAuthorized
+from peermesh.gateways.names import Names, is_own_origin
+from peermesh.gateways.webhdfs.errors import Forbidden, InvalidRequest, NotAuthorized
 from peermesh.gateways.webhdfs.requests import (
     Create,
     Delete,
@@ -138,7 +138,13 @@ class Access:
     """Lets requests in, or refuses them."""
 
     def __init__(
-        self, host: str, token: str | None, protection: Protection, *, has_accounts: bool = False
+        self,
+        host: str,
+        token: str | None,
+        protection: Protection,
+        *,
+        names: Iterable[str] = (),
+        has_accounts: bool = False,
     ) -> None:
         """Serve at an address; raises ``InsecureAddress`` if anybody could write there.
 
@@ -156,29 +162,35 @@ class Access:
                 " another one"
             )
         self._token = token
-        self._are_members = protection is Protection.TLS
+        self._names = Names(host, names)
 
     @property
     def has_token(self) -> bool:
         """Tell whether there is a token."""
         return self._token is not None
 
-    def host(self, headers: dict[str, str]) -> str:
-        """Give the host that the client knows us by; raises ``InvalidRequest``."""
+    def host(self, headers: dict[str, str], scheme: str, certified: Iterable[str]) -> str:
+        """Give the host that the client knows us by; ``certified`` are those of our certificate.
+
+        Raises ``InvalidRequest``, and ``Forbidden`` for a request that a page of another site may
+        have a browser send.
+        """
         host = headers.get("host", "")
         if not _HOST.match(host):
             raise InvalidRequest(f"Host: {host!r:.100} is no name that could be redirected to")
+        if not self._names.know(host, certified):
+            raise Forbidden(
+                f"{host} is no name of this gateway: ask for its address, or give it the name"
+                " (--name, names=...)"
+            )
+        if not is_own_origin(headers.get("origin"), scheme, host):
+            raise Forbidden("the request is of a page of another site (Origin): none may ask here")
         return host
 
     def find_token(self, text: str) -> Principal | None:
         """Give the principal of the gateway's one token; ``None`` for any other."""
         is_it = self._token is not None and self._is_token(text)
         return Principal(TOKEN_NAME, Proof.TOKEN) if is_it else None
-
-    def check_unproven(self, host: str) -> None:
-        """Refuse a name that a page in a browser has made lead here; raises ``NotAuthorized``."""
-        if not self._are_members:
-            _check_local(host)
 
     @staticmethod
     def secret_of(form: bytes) -> str:
@@ -192,11 +204,3 @@ class Access:
     def _is_token(self, text: str) -> bool:
         assert self._token is not None, "there is something to compare with"
         return hmac.compare_digest(text.encode(), self._token.encode())
-
-
-@lru_cache(64)  # one client asks under one name
-def _check_local(host: str) -> None:
-    """Refuse names of others: a page in a browser may have its own name lead here."""
-    name = host if host.endswith("]") else host.rpartition(":")[0] or host
-    if not is_loopback(name.removeprefix("[").removesuffix("]")):
-        raise NotAuthorized(f"{host} is not this machine: ask for 127.0.0.1 or localhost")

@@ -70,7 +70,7 @@ class NotAuthorized(Refusal):
 
 
 class Forbidden(Refusal):
-    """The principal's role does not permit it."""
+    """The principal's role does not permit it, or the request is not for this gateway."""
 
     java_class = "org.apache.hadoop.security.AccessControlException"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -15,7 +15,7 @@ from endpoint import arguments
 from endpoint.port_access import PortAccess
 from endpoint.store import Store
 from handshake.accounts import AccountsSource
-from handshake.credentials import Credentials
+from handshake.credentials import Credentials, hosts_of
 from handshake.keyfiles import RolesSource
 from handshake.principals import Principal, Proof
 from handshake.rules import Rules
@@ -153,6 +153,10 @@ class WebHDFSGateway:
             # A mistake of ours in one request is not the end of all others.
             logger.exception("a request to the WebHDFS gateway failed")
 
+    def _certified_hosts(self) -> tuple[str, ...]:
+        credentials = self._network.credentials
+        return () if credentials is None else hosts_of(credentials)
+
     async def _talk(self, connection: HttpConnection, client: _Client) -> None:
         try:
             while (head := await connection.next_head()) is not None:
@@ -165,11 +169,11 @@ class WebHDFSGateway:
     async def _answer(self, connection: HttpConnection, head: Head, client: _Client) -> None:
         try:
             self._guard.refresh()
+            host = self._access.host(head.headers, self.scheme, self._certified_hosts())
             if head.method == "POST" and head.target == TOKEN_PATH:
                 await self._grant(connection, client)
                 return
-            host = self._access.host(head.headers)
-            principal = await self._identify(head.headers, client, host)
+            principal = await self._identify(head.headers, client)
             request = owned(parse(head.method, head.target), principal)
             self._check(principal, request)
             client.arrival.prove()
@@ -186,7 +190,7 @@ class WebHDFSGateway:
             text = f"the gateway failed ({type(error).__name__}): its log says why"
             await self._refuse(connection, StoreFailed(text))
 
-    async def _identify(self, headers: dict[str, str], client: _Client, host: str) -> Principal:
+    async def _identify(self, headers: dict[str, str], client: _Client) -> Principal:
         """Say on whose behalf a request comes; raises ``NotAuthorized`` for a wrong proof."""
         accounts, login = self._guard.accounts, Login(headers.get("authorization", ""))
         is_asked = accounts is not None or self._access.has_token
@@ -200,8 +204,6 @@ class WebHDFSGateway:
             principal = client.principal
         if principal is None:
             raise NotAuthorized("this gateway wants a token (Authorization: Bearer), or a password")
-        if principal.proof is Proof.NOTHING:
-            self._access.check_unproven(host)
         return principal
 
     async def _find_token(self, text: str, client: _Client) -> Principal | None:
@@ -303,6 +305,7 @@ async def open_gateway(  # noqa: PLR0913 - keywords, one for each thing to say
     allow_plain: bool,
     roles: RolesSource | None = None,
     accounts: AccountsSource | None = None,
+    names: Sequence[str] = (),
 ) -> AsyncIterator[WebHDFSGateway]:
     """Open what ``peermesh.gateways.serve_webhdfs`` promises."""
     if not isinstance(store, Store):
@@ -318,7 +321,9 @@ async def open_gateway(  # noqa: PLR0913 - keywords, one for each thing to say
     )
     guard = PortAccess(PORT, Rules(roles, accounts), store.runner.home)
     has_accounts = guard.accounts is not None
-    access = Access(host, token, network.check(host), has_accounts=has_accounts)
+    if isinstance(names, str) or not all(isinstance(each, str) for each in names):
+        raise TypeError(f"names={names!r:.80}: give a list of host names, without ports")
+    access = Access(host, token, network.check(host), names=names, has_accounts=has_accounts)
     gateway = WebHDFSGateway(store, access, network, guard)
     listeners = await network.listen(host, port)
     gateway.host, gateway.port = listeners[0].socket.getsockname()[:2]

@@ -286,11 +286,6 @@ def test_what_is_no_http_ends_its_own_connection_only(gateway, client, garbage):
     assert client.names("/") == []
 
 
-def test_a_page_in_a_browser_cannot_lead_its_own_name_here(client):
-    _, _, body = client.exchange("GET", url("/", "LISTSTATUS"), headers={"Host": "evil.example:80"})
-    assert json.loads(body)["RemoteException"]["exception"] == "AccessControlException"
-
-
 def test_plain_http_beyond_loopback_has_to_be_allowed_and_needs_a_token(store):
     for token in (None, TOKEN):
         with pytest.raises(InsecureAddress, match="allow_plain"):

@@ -54,10 +54,11 @@ def test_a_number_that_no_store_can_hold_is_refused(gateway, client):
         (PUT + b"Content-Length: -1\r\n\r\n", 400),
         (PUT + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
         (PUT + b"Content-Length: 5\r\nTransfer-Encoding: gzip\r\n\r\n", 501),
+        (PUT + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + GET, 400),
         (GET + HOST + b"\r\n", 400),
     ],
     ids=["a huge header", "many headers", "a huge line", "a negative length", "two lengths",
-         "a strange encoding", "two hosts"],
+         "a strange encoding", "a length and an encoding", "two hosts"],
 )  # fmt: skip
 def test_heads_beyond_measure_are_refused(gateway, client, said, status):
     with dial(gateway) as bad:
@@ -67,6 +68,7 @@ def test_heads_beyond_measure_are_refused(gateway, client, said, status):
         # What is long is not read to its end, and then the system may cut off the answer.
         is_cut_off = not answer and len(said) > limits.HEAD_SIZE_MAX
         assert answer.startswith(f"HTTP/1.1 {status} ".encode()) or is_cut_off
+        assert answer.count(b"HTTP/1.1 ") <= 1
     assert client.names("/") == []
 
 
