@@ -1,4 +1,4 @@
-"""What all tests share: Hypothesis profiles, the net, and the rule for tests that need Java."""
+"""What all tests share: Hypothesis profiles, the net, and the rule for missing programs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import time_net
+from tests.chromium import find_chromium
 
 JAVA_VERSION_MIN = 17
 SHARE_SPARK = {f"tests/peermesh/spark/test_{name}.py" for name in ("sink", "source")}
@@ -51,6 +52,8 @@ def java_problem() -> str | None:
 
 def problem_of(item: pytest.Item) -> str | None:
     """Say what a test needs that is not here."""
+    if item.get_closest_marker("browser") is not None and find_chromium() is None:
+        return "there is no chromium on the path: apt-get install chromium"
     is_zookeeper = item.get_closest_marker("zookeeper") is not None
     if is_zookeeper and importlib.util.find_spec("kazoo") is None:
         return "there is no kazoo: pip install 'peermesh[zookeeper]'"
@@ -83,7 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what needs Java where there is none; fail in CI, where nothing may go unseen."""
+    """Skip what needs a program that is not here; fail in CI, where nothing may go unseen."""
     problem = problem_of(item)
     if problem and IS_CI:
         pytest.fail(problem, pytrace=False)
