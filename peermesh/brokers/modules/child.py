@@ -1,6 +1,6 @@
 """The other process of a ``ProcessModule``: makes the module, and calls its methods in turn.
 
-Started as ``python -m peermesh.brokers.modules.child FD MODULE:CLASS ARGUMENTS``.
+Started as ``python -m peermesh.brokers.modules.child FD MODULE:CLASS``; its arguments come first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from peermesh.brokers.modules.message import Message
 from peermesh.brokers.modules.module import Module, Port
 from peermesh.brokers.modules.pipe import Pipe
 from peermesh.brokers.modules.switchboard import ModuleId
-from wire.decoding import decode
 from wire.values import Table
 
 
@@ -51,15 +50,16 @@ def _receive(module: Module, pipe: Pipe, message: Message) -> None:
         pipe.send(("done",))
 
 
-def main(descriptor: str, path: str, described: str) -> None:
+def main(descriptor: str, path: str) -> None:
     """Read the command line."""
     # Ctrl-C is for the broker, which then ends this process in order.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    settings = decode(bytes.fromhex(described))
-    assert isinstance(settings, Table)
     pipe = Pipe(socket.socket(fileno=int(descriptor)))
+    settings = pipe.receive()
     try:
+        if not isinstance(settings, Table):
+            return  # The broker is gone already.
         serve(pipe, path, settings["arguments"], settings["name"], settings["number"])
     except OSError:
         pass  # The broker is gone, and nobody is left to tell.

@@ -123,9 +123,6 @@ class ProcessModule:
 
     def _start(self, port: Port) -> Pipe:
         ours, theirs = socket.socketpair()
-        described = encode(
-            {"arguments": self._arguments, "name": port.name, "number": int(port.module)}
-        )
         with theirs:
             self._process = subprocess.Popen(
                 [
@@ -134,12 +131,20 @@ class ProcessModule:
                     "peermesh.brokers.modules.child",
                     str(theirs.fileno()),
                     self._path,
-                    described.hex(),
                 ],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
             )
-        return Pipe(ours)
+        pipe = Pipe(ours)
+        # Not as arguments of the command: every user of the machine can read those.
+        described: Value = {
+            "arguments": self._arguments,
+            "name": port.name,
+            "number": int(port.module),
+        }
+        with contextlib.suppress(OSError):  # It has died already.
+            pipe.send(described)
+        return pipe
 
     def _hear(self, pipe: Pipe, port: Port) -> None:
         while (value := self._read(pipe)) is not None:

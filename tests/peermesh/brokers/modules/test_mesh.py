@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from peermesh import blocking
+from dataclasses import replace
+
+from handshake.credentials import Credentials
+from handshake.secret import ClusterSecret
+from peermesh import StatusCode, StatusEvent, blocking
 from peermesh.brokers.modules import MeshModule, Message
 from peermesh.brokers.modules.mesh import message_from
 from peermesh.testing.time_limits import limit
@@ -44,3 +48,67 @@ def test_a_way_that_only_hears_says_so(kit) -> None:
         broker.remove_module(mesh)
         (failure,) = kit.failures
         assert "publishes on" in str(failure.error)
+
+
+ROLES = {
+    "names": {"core": "core", "bus": "bus"},
+    "roles": {
+        "core": {"relay": True, "publish": [""], "subscribe": [""]},
+        "bus": {"publish": ["bus/out"], "subscribe": ["bus/in"]},
+    },
+}
+
+SECRET = ClusterSecret.generate()
+
+
+def called(name: str) -> Credentials:
+    """Give a certificate of an authority whose key none of the endpoints has."""
+    return replace(Credentials.from_secret(SECRET, name), can_trust_names=True)
+
+
+def refusal(status: blocking.StatusSubscriber, words: str) -> StatusEvent:
+    """Wait for the event of a refusal that says so."""
+    while True:
+        event = status.get(limit())
+        if event.status is StatusCode.NOT_ALLOWED and words in event.reason:
+            return event
+
+
+def test_a_module_has_the_rights_of_its_endpoint_s_certificate_for_each_verb(kit) -> None:
+    with (
+        blocking.Endpoint(credentials=called("core"), roles=ROLES) as core,
+        blocking.Endpoint(credentials=called("bus"), forwarding=False) as here,
+    ):
+        broker, sink, status = kit.broker, kit.Collector(), core.subscribe_status()
+        source = broker.add_module(kit.Collector())
+        everything = core.subscribe("")
+        hears_all = MeshModule(here, publishes="bus/out", subscribes=[""])
+        for mesh in (MeshModule(here, publishes="alarms"), hears_all):
+            broker.add_link(source, joined := broker.add_module(mesh))
+        broker.add_link(joined, broker.add_module(sink))
+        assert here.peer("127.0.0.1", core.listen(), timeout=limit())
+        assert core.await_peer(here.node_id(), timeout=limit())
+        refusal(status, "'bus' (role bus) may not subscribe to ''")
+        broker.publish(source, Message(b"21.5"))
+        assert everything.get(limit())[0] == "bus/out"
+        refusal(status, "'bus' (role bus) may not publish on 'alarms'")
+        core.publish("secret", 1)
+        core.publish("bus/in", 2)
+        assert sink.entered.wait(limit())
+        assert broker.remove_module(joined)
+        assert sink.received == [2]
+
+
+def test_a_module_whose_endpoint_knows_its_role_is_told_what_it_may_not(kit) -> None:
+    with blocking.Endpoint(credentials=called("bus"), roles=ROLES) as here:
+        broker, failures = kit.broker, kit.failures
+        source = broker.add_module(kit.Collector())
+        mesh = broker.add_module(MeshModule(here, publishes="alarms"))
+        broker.add_link(source, mesh)
+        broker.publish(source, Message(b"fire"))
+        broker.remove_module(mesh)
+        hearing = broker.add_module(MeshModule(here, subscribes=["secret"]))
+        broker.remove_module(hearing)
+        publishing, subscribing = (str(each.error) for each in failures)
+        assert "'bus' (role bus) may not publish on 'alarms'" in publishing
+        assert "'bus' (role bus) may not subscribe to 'secret'" in subscribing

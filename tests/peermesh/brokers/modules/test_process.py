@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import queue
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
 from peermesh.brokers.modules import BrokerError, Message, ProcessModule
 from peermesh.testing.time_limits import limit
+from tests.listening import listening
 
 GATEWAY = """
 import os, threading
@@ -75,6 +78,18 @@ def test_messages_go_to_another_process_and_come_back_in_order(kit, linked) -> N
     assert process.pid != os.getpid()
     assert kit.broker.remove_module("process")
     assert not kit.failures
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+def test_a_process_listens_to_nothing_and_shows_no_arguments(kit, linked) -> None:
+    messages, process = linked
+    kit.broker.publish("source", Message(1))
+    assert messages.get(timeout=limit()).content[0] == "there"
+    assert not listening(process.pid)
+    command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+    assert b"process_gateway:Answering" in command
+    for word in (b"there", b"there".hex().encode()):
+        assert word not in command
 
 
 def test_what_it_raises_is_reported_here_and_it_goes_on(kit, linked) -> None:
