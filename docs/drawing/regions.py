@@ -55,6 +55,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "peermesh.brokers.edge.lifecycle",
         "peermesh.brokers.edge.broker",
         "peermesh.brokers.edge.desk",
+        "peermesh.brokers.edge.request_queue",
     ),
     "gateway-limits": lambda: limits_table(
         "peermesh.gateways.limits", "peermesh.gateways.webhdfs.limits"

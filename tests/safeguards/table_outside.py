@@ -4,7 +4,52 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 
+EDGE_BROKER = "tests/peermesh/brokers/edge/test_broker.py"
+
 BROKERS = [
+    Safeguard(
+        "edge: the registry answers many requests at once",
+        "on a busy machine a thousand topics wait for their own channel for minutes",
+        "peermesh/brokers/edge/request_queue.py",
+        "self._running >= AT_ONCE_MAX or",
+        "self._running >= 1 or",
+        ("tests/peermesh/brokers/edge/test_request_queue.py",),
+    ),
+    Safeguard(
+        "edge: requests for one node are in order",
+        "a node that was removed comes back, because its registration was overtaken",
+        "peermesh/brokers/edge/request_queue.py",
+        " or ask.path in self._changing:\n",
+        ":\n",
+        ("tests/peermesh/brokers/edge/test_request_queue.py",),
+    ),
+    Safeguard(
+        "edge: a suspended process reads before it judges",
+        "a client that gets no time for some seconds loses all its connections",
+        "peermesh/brokers/edge/line.py",
+        "        for _ in range(LOOKS):\n",
+        "        for _ in range(1):\n",
+        (
+            "tests/peermesh/brokers/edge/test_hostile.py"
+            "::test_a_process_that_was_suspended_reads_before_it_takes_a_client_for_dead",
+        ),
+    ),
+    Safeguard(
+        "edge: a reader lets others run",
+        "the broker takes a client that reads a lot for dead",
+        "peermesh/brokers/edge/subscriber.py",
+        "            if self._since_yield >= YIELD_COUNT:\n",
+        "            if False:\n",
+        (EDGE_BROKER + "::test_a_reader_that_has_much_to_read_lets_others_run",),
+    ),
+    Safeguard(
+        "edge: connections are opened a few at a time",
+        "on a busy machine a client's connections all time out together, again and again",
+        "peermesh/brokers/edge/client.py",
+        "        held = [self._opening] if topic != DEFAULT else []\n",
+        "        held: list[trio.Semaphore] = []\n",
+        (EDGE_BROKER + "::test_a_client_opens_so_many_connections_at_once_and_no_more",),
+    ),
     Safeguard(
         "nobody waits in a circle",
         "two modules that publish to each other stop for ever",

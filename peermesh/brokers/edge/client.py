@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final
 
 import trio
@@ -12,7 +12,7 @@ import trio
 from endpoint.shielding import shielded
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.errors import EdgeClosed, RegistryDenied, RegistryError
-from peermesh.brokers.edge.line import Line, make_network
+from peermesh.brokers.edge.line import Handler, Line, make_network
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Denied, Hello, Welcome, expect
 from peermesh.brokers.edge.opened import Opened
 from peermesh.brokers.edge.registry import Registry, Watch
@@ -32,6 +32,10 @@ from wire.framing import NodeFrame
 RETRY_SECONDS_MIN: Final = 0.05
 RETRY_SECONDS_MAX: Final = 1.0
 """The pause between two attempts to connect to an address; it doubles from the one to the other."""
+
+OPENING_MAX: Final = 64
+"""Connections of one client that are being opened at the same time. Where the broker gets little
+time, it greets these in time, and a thousand together too late, so that all begin again."""
 
 LEAVE_SECONDS: Final = 1.0
 """How long the end waits for the registry, which forgets us later if it does not answer."""
@@ -58,6 +62,7 @@ class Client(Opened):
         self._is_publisher = is_publisher
         self._lines: dict[str, Line] = {}
         """Those that stand, by topic."""
+        self._opening = trio.Semaphore(OPENING_MAX)
         self._following: dict[str, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         self._is_closed = False
@@ -163,24 +168,44 @@ class Client(Opened):
 
     async def _connect(self, topic: str, address: Address) -> bool:
         """Be connected until the connection ends; tell whether it ever stood."""
-        try:
-            line = Line(await self._network.connect(*address))
-        except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError) as error:
-            self.last_error = f"{address}: {error}"
-            return False
-        line.tell(Hello(self.id, topic))
-        try:
-            await line.serve(self._opener(topic, line))
-        finally:
-            self.last_error = line.error
-            if self._lines.get(topic) is line:
-                del self._lines[topic]
-                self._on_lost(topic, line)
+        async with self._place(topic) as leave:
+            try:
+                line = Line(await self._network.connect(*address))
+            except (OSError, MeshError, trio.BrokenResourceError, trio.TooSlowError) as error:
+                self.last_error = f"{address}: {error}"
+                return False
+            line.tell(Hello(self.id, topic))
+            try:
+                await line.serve(self._opener(topic, line, leave))
+            finally:
+                self.last_error = line.error
+                if self._lines.get(topic) is line:
+                    del self._lines[topic]
+                    self._on_lost(topic, line)
         await self._leave_registry(topic)
         return True
 
-    def _opener(self, topic: str, line: Line) -> Callable[[NodeFrame | ControlMessage], None]:
-        """Expect the welcome, then whatever else comes."""
+    @asynccontextmanager
+    async def _place(self, topic: str) -> AsyncIterator[Callable[[], None]]:
+        """Wait for a place among the connections being opened; give what leaves it before the end.
+
+        The default channel needs none: it carries what the others do not carry yet.
+        """
+        held = [self._opening] if topic != DEFAULT else []
+
+        def leave() -> None:
+            while held:
+                held.pop().release()
+
+        for place in held:
+            await place.acquire()
+        try:
+            yield leave
+        finally:
+            leave()
+
+    def _opener(self, topic: str, line: Line, leave: Callable[[], None]) -> Handler:
+        """Expect the welcome, and ``leave`` then; take whatever else comes."""
 
         def handle(message: NodeFrame | ControlMessage) -> None:
             if isinstance(message, Denied):
@@ -196,6 +221,7 @@ class Client(Opened):
                 return
             welcome = expect(message, Welcome)
             self._lines[topic], self._denied = line, None
+            leave()
             self._on_connected(topic, line)
             if topic and self._nursery is not None:
                 self._nursery.start_soon(self._enter_registry, topic, welcome.address)

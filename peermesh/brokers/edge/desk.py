@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -30,21 +29,16 @@ from peermesh.brokers.edge.messages import (
     expect,
 )
 from peermesh.brokers.edge.registry import Watch
+from peermesh.brokers.edge.request_queue import RequestQueue
 from wire.errors import MeshError, NotAllowed, RemoteProtocolError
 from wire.framing import NodeFrame
-from wire.limits import KIB, MIB
+from wire.limits import KIB
 from wire.logs import logger_of
 
 logger = logger_of("peermesh.brokers.edge")
 
 CLIENTS_MAX: Final = 4096
 """Clients of one registry port, as far as files allow. Beyond, they are refused."""
-
-ASKS_MAX: Final = 16_384
-"""Requests of one client that may wait, before it is refused: two for each topic there may be."""
-
-ASKS_SIZE_MAX: Final = 32 * MIB
-"""Bytes of them: the largest request there is, with as much again of ordinary ones."""
 
 NODE_SIZE_MAX: Final = 16 * KIB
 """Bytes of a node's path, and of its data: far more than a topic, escaped, and an address take. The
@@ -126,16 +120,16 @@ class Desk:
         self._check_right = check
         self._session = session
         self._line = line
-        self._send, self._asks = trio.open_memory_channel[Ask](math.inf)
+        self._requests = RequestQueue()
+        self._nursery: trio.Nursery | None = None
         self._watches: dict[str, tuple[Watch, trio.CancelScope]] = {}
         self._is_known = False
-        self._asks_size = 0
 
     async def serve(self) -> None:
-        """Do what is asked, in order, until the connection ends."""
+        """Do what is asked until the connection ends."""
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._work, nursery)
+                self._nursery = nursery
                 await self._line.serve(self._hear)
                 nursery.cancel_scope.cancel()
         finally:
@@ -158,13 +152,9 @@ class Desk:
             self._prove()
             self._line.tell(Welcome(b"", "null"))
             return
-        ask = expect(message, Ask)
-        self._asks_size += _size(ask)
-        is_full = self._asks.statistics().current_buffer_used >= ASKS_MAX
-        if is_full or self._asks_size > ASKS_SIZE_MAX:
-            raise RemoteProtocolError("too much was asked at once: wait for answers")
-        self._send.send_nowait(ask)
-        self._line.note_waiting(self._asks_size)
+        self._requests.add(expect(message, Ask))
+        self._line.note_waiting(self._requests.size)
+        self._begin()
 
     def recheck(self) -> None:
         """End what the roles no longer permit: watches, or the connection and all of its nodes."""
@@ -182,12 +172,14 @@ class Desk:
             except NotAllowed:
                 self._unfollow(path)
 
-    async def _work(self, nursery: trio.Nursery) -> None:
-        async for ask in self._asks:
-            self._asks_size -= _size(ask)
-            if self._line.is_ending:
-                continue  # There is no one to answer to, and memory to be freed.
-            self._line.note_waiting(self._asks_size)
+    def _begin(self) -> None:
+        """Start every request whose turn it is."""
+        assert self._nursery is not None
+        while (ask := self._requests.next()) is not None:
+            self._nursery.start_soon(self._answer, ask, self._nursery)
+
+    async def _answer(self, ask: Ask, nursery: trio.Nursery) -> None:
+        if not self._line.is_ending:  # There is someone to answer to.
             try:
                 await self._check(ask)
                 answer = Answer(ask.number, "", is_denied=False, lines=await self._do(ask, nursery))
@@ -195,6 +187,9 @@ class Desk:
             except MeshError as error:  # which may be the size of the answer
                 is_denied = isinstance(error, NotAllowed)
                 self._line.tell(Answer(ask.number, str(error), is_denied=is_denied, lines=""))
+        self._requests.end(ask)
+        self._line.note_waiting(self._requests.size)
+        self._begin()
 
     async def _check(self, ask: Ask) -> None:
         if max(len(ask.path), len(ask.data)) > NODE_SIZE_MAX:
@@ -252,8 +247,3 @@ class Desk:
     def _unfollow(self, path: str) -> None:
         if path in self._watches:
             self._watches.pop(path)[1].cancel()
-
-
-def _size(ask: Ask) -> int:
-    """Give the bytes that a request holds, roughly."""
-    return len(ask.operation) + len(ask.path) + len(ask.data)

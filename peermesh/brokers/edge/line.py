@@ -29,6 +29,10 @@ BEAT_SECONDS: Final = 1.0
 SILENCE_SECONDS: Final = 5.0
 """After so long without a byte the other side is taken for dead."""
 
+LOOKS: Final = 2
+"""Waits that this is divided into. A process that was suspended finds the first one over, whatever
+the other side sent; before the second one is over it has read what came."""
+
 GREETING_SECONDS: Final = 5.0
 """How long a stranger may take to say who it is: its hello comes in one packet, or from nobody
 good. Without this one byte in every silence would hold a connection for ever."""
@@ -201,10 +205,7 @@ class Line:
         frames = 0
         try:
             while True:
-                chunk = b""
-                deadline = min(trio.current_time() + SILENCE_SECONDS, self._greeted_by)
-                with trio.move_on_at(deadline):
-                    chunk = await self._transport.receive()
+                chunk = await self._receive()
                 if not chunk:
                     return self._end("the other side closed the connection, or fell silent")
                 self._decoder.feed(chunk)
@@ -221,6 +222,14 @@ class Line:
             self._end(str(error))
         except MeshError as error:
             self.refuse(str(error))
+
+    async def _receive(self) -> bytes:
+        """Wait for bytes; give none if the other side is gone, silent, or late with its hello."""
+        for _ in range(LOOKS):
+            deadline = min(trio.current_time() + SILENCE_SECONDS / LOOKS, self._greeted_by)
+            with trio.move_on_at(deadline):
+                return await self._transport.receive()
+        return b""
 
     def _end(self, reason: str) -> None:
         self.error = self.error or reason

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+
 import pytest
 import trio
 
@@ -13,8 +15,10 @@ from peermesh.brokers.edge import (
     RemoteRegistry,
     Subscriber,
     channel as channel_module,
+    client,
 )
-from peermesh.brokers.edge.tree import parse_addresses
+from peermesh.brokers.edge.subscriber import YIELD_COUNT
+from peermesh.brokers.edge.tree import parse_addresses, sender_path
 from peermesh.testing.faults import Reset
 from peermesh.testing.links import open_link
 from peermesh.testing.time_limits import limit
@@ -88,6 +92,49 @@ async def _open(client, task_status=trio.TASK_STATUS_IGNORED):
     async with client:
         task_status.started(client)
         await trio.sleep_forever()
+
+
+async def test_a_reader_that_has_much_to_read_lets_others_run(kit) -> None:
+    """What it reads comes from tasks that also show the broker its life."""
+    steps = 0
+
+    async def step() -> None:
+        nonlocal steps
+        while True:
+            steps += 1
+            await trio.lowlevel.checkpoint()
+
+    async with kit.world() as world, trio.open_nursery() as nursery:
+        async with world.subscriber() as reader, world.publisher() as publisher:
+            await reader.subscribe("t")
+            for number in range(2 * YIELD_COUNT):
+                await publisher.send("t", number)
+            await kit.until(lambda: reader.available() == 2 * YIELD_COUNT)
+            nursery.start_soon(step)
+            for number in range(2 * YIELD_COUNT):
+                assert (await reader.get()).data == number
+            assert steps >= 1
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_client_opens_so_many_connections_at_once_and_no_more(kit, monkeypatch) -> None:
+    """A channel's port that greets late gets few connections; the default channel serves."""
+    monkeypatch.setattr(client, "OPENING_MAX", 2)
+    topics = [f"t{number}" for number in range(5)]
+    [late] = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = late.socket.getsockname()[1]
+    async with kit.world() as world, world.subscriber() as reader:
+        for topic in topics:
+            await world.registry.write(sender_path(topic), f"127.0.0.1:{port}")
+            assert await reader.subscribe(topic)
+        opened = [await late.accept() for _ in range(2)]
+        for _ in range(10):  # The other clients' turns, if they had a connection to open.
+            await world.registry.read("/topics")
+        assert select.select([late.socket.fileno()], [], [], 0)[0] == []
+        await opened[0].aclose()
+        opened.append(await late.accept())
+    for stream in (*opened, late):
+        await stream.aclose()
 
 
 async def test_publishers_and_subscribers_wait_while_there_is_no_broker(kit, free_port):

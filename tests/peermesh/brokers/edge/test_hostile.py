@@ -7,14 +7,18 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 import trio
+from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
-from peermesh.brokers.edge import desk, embedded, line as line_module, messages
+from net.transport import StreamTransport
+from peermesh.brokers.edge import desk, embedded, line as line_module, messages, request_queue
 from peermesh.brokers.edge.channel import SOURCES_MAX, WAITING_BYTES_MAX, Channel
 from peermesh.brokers.edge.embedded import Session
 from peermesh.brokers.edge.line import (
     FRAMES_AT_ONCE,
     GREETING_SECONDS,
     GREETING_SIZE_MAX,
+    LOOKS,
+    SILENCE_SECONDS,
     UNFINISHED,
     Line,
 )
@@ -229,7 +233,7 @@ async def test_requests_that_wait_at_the_registry_share_the_budget(kit, monkeypa
 
 
 async def test_many_requests_at_once_to_the_registry_are_refused(kit, monkeypatch) -> None:
-    monkeypatch.setattr(desk, "ASKS_SIZE_MAX", 100_000)
+    monkeypatch.setattr(request_queue, "REQUESTS_SIZE_MAX", 100_000)
     async with besieged(kit) as world:
         async with intruder(world.host.registry_address[1], desk.HERE) as bad:
             with suppress(trio.BrokenResourceError):
@@ -366,6 +370,28 @@ async def test_thousands_of_frames_at_once_leave_turns_to_others(autojump_clock)
     trio.lowlevel.remove_instrument(turns)
     assert total == count
     assert turns.most <= FRAMES_AT_ONCE
+
+
+async def test_a_process_that_was_suspended_reads_before_it_takes_a_client_for_dead(
+    mock_clock,
+) -> None:
+    ours, theirs = memory_stream_pair()
+    line = Line(StreamTransport(ours))
+    heard = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(line.serve, heard.append)
+        await theirs.send_all(PREAMBLE + messages.write(Beat()))
+        await wait_all_tasks_blocked()
+        mock_clock.jump(10 * SILENCE_SECONDS)
+        await trio.lowlevel.checkpoint()  # The time of that wait is over; the beat is late.
+        await theirs.send_all(messages.write(Beat()))
+        await wait_all_tasks_blocked()
+        assert line.error is None
+        assert len(heard) == 2
+        for _ in range(LOOKS):  # Now it is silent indeed.
+            mock_clock.jump(SILENCE_SECONDS)
+            await wait_all_tasks_blocked()
+    assert "fell silent" in line.error
 
 
 async def test_a_mistake_of_ours_ends_one_connection_only(autojump_clock, caplog) -> None:
