@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
 from handshake.accounts import (
+    COST_LOG2,
     HASHES_MAX,
     NO_ACCOUNTS,
     SALTS_MAX,
     TOKEN,
     Accounts,
     Hash,
+    Recipe,
 )
 from handshake.principals import Principal, Proof
 from handshake.rules import Rules
@@ -45,6 +48,26 @@ def test_a_user_is_known_by_the_password_alone() -> None:
     assert accounts.find_user("ann", PASSWORD) == Principal("ann", Proof.PASSWORD)
     assert accounts.find_user("ann", "wrong horse") is None
     assert accounts.find_user("eve", PASSWORD) is None
+
+
+def test_each_user_has_a_recipe_of_its_own_and_a_stranger_costs_as_much() -> None:
+    cheap, dear = Recipe(b"a" * 16, 4, 2, 1), Recipe(b"b" * 16, 5, 2, 1)
+    users = {"ann": Hash.of(PASSWORD, cheap), "bob": Hash.of(PASSWORD, dear)}
+    accounts = Accounts({}, users)
+    assert [accounts.find_user(name, PASSWORD) is not None for name in ("ann", "bob", "eve")] == [
+        True, True, False,
+    ]  # fmt: skip
+    assert accounts._decoy == cheap
+    assert NO_ACCOUNTS._decoy.cost_log2 == COST_LOG2
+
+
+@pytest.mark.parametrize("name", ["ann", "\U0001f600", "a b", 'quo"te', "back\\slash", "\u00fc"])
+@pytest.mark.parametrize("fill", [b"\x5d\x75\xd7", b"\x00", b"\xff"])
+def test_any_name_and_any_hash_is_read_as_it_was_written(name, fill) -> None:
+    recipe = Recipe((fill * 16)[:15], 4, 2, 1)
+    made = Hash(recipe, (fill * 32)[:32])
+    accounts = Accounts({name: (made,)}, {name: made})
+    assert Accounts.parse(accounts.to_text()) == accounts
 
 
 def test_all_tokens_of_a_file_cost_one_hash() -> None:
@@ -106,3 +129,17 @@ def test_a_changed_file_is_used_and_a_damaged_one_changes_nothing(tmp_path) -> N
     NO_ACCOUNTS.with_token("ci", SECOND).save(file)
     assert rules.refresh()
     assert rules.accounts.find_token(FIRST) is None
+
+
+def test_two_damaged_files_are_both_told_of(tmp_path) -> None:
+    roles, accounts = tmp_path / "roles", tmp_path / "accounts"
+    roles.write_text("")
+    NO_ACCOUNTS.save(accounts)
+    rules = Rules(roles, accounts)
+    assert (rules.refresh(), rules.is_refreshable) == (False, True)
+    for each in (roles, accounts):
+        each.write_text("damaged")
+    with pytest.raises(CredentialsError) as raised:
+        rules.refresh()
+    told = "changed rules are not used, the old ones stay: roles of {}: .*; accounts of {}: .*"
+    assert re.fullmatch(told.format(roles, accounts), str(raised.value))

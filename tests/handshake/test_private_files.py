@@ -14,6 +14,7 @@ import pytest
 
 from endpoint.settings import Settings, SettingsError
 from endpoint.status import StatusCode
+from handshake import private_files
 from handshake.credentials import Credentials
 from handshake.issuing import AUTHORITY, OwnAuthority
 from handshake.private_files import (
@@ -392,5 +393,37 @@ def test_directories_above_are_made_too(tmp_path):
 @pytest.mark.parametrize("path", ["", ":memory:"])
 def test_a_database_in_memory_makes_no_file(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
+    another = tmp_path / "-wal"
+    another.touch()
+    another.chmod(0o644)
     assert make_private_database(path) == ()
-    assert list(tmp_path.iterdir()) == []
+    assert [each.name for each in tmp_path.iterdir()] == ["-wal"]
+    assert mode_of(another) == 0o644
+
+
+def test_an_error_names_what_the_file_should_hold(tmp_path, secret):
+    for read in (read_file, read_secret):
+        with pytest.raises(CredentialsError, match=f"cannot read the token file {tmp_path}/no:"):
+            read(tmp_path / "no", "token")
+    secret.chmod(0o604)
+    assert read_file(secret, "token"), "it may be public"
+    with pytest.raises(CredentialsError, match=f"the token file {secret} can be read or written"):
+        read_secret(secret, "token")
+
+
+def test_what_is_looked_at_is_what_is_read(secret, tmp_path, monkeypatch):
+    """Not what has the name a moment later."""
+    other = tmp_path / "other"
+    other.write_bytes(b"x")
+    other.chmod(0o600)
+
+    def swap_behind(path, mode):
+        file = open(path, mode)  # noqa: SIM115 - given to the caller
+        os.replace(other, path)
+        return file
+
+    os.link(secret, tmp_path / "kept")
+    secret.chmod(0o604)
+    monkeypatch.setattr(private_files, "open", swap_behind, raising=False)
+    with pytest.raises(CredentialsError, match="can be read or written by others"):
+        read_secret(secret, "token")

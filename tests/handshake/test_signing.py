@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa, x25519
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
@@ -18,7 +18,7 @@ from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from handshake.signing import Notary, Signer, id_of
 from wire.clocks import LamportTime
-from wire.errors import DecodeError
+from wire.errors import CredentialsError, DecodeError
 from wire.framing import (
     FRONT_SIZE,
     SCATTERED_SIZE_MIN,
@@ -54,6 +54,8 @@ def notary(credentials: Credentials | None = CREDENTIALS, moment: datetime = NOW
 def test_an_id_is_made_from_the_key_and_says_so() -> None:
     assert id_of(b"k" * 32) == EndpointId.parse("667c104c-d31c-8379-abf4-0f22fdefea68")
     assert id_of(b"k" * 32).is_signing
+    assert id_of(b"j" * 32)[8] & 0xC0 == 0x80
+    assert {id_of(bytes((n,)) * 32)[8] & 1 for n in range(20)} == {0, 1}
     assert id_of(b"k" * 32) != id_of(b"l" * 32)
 
 
@@ -201,6 +203,63 @@ def test_a_certificate_counts_while_it_is_valid(days) -> None:
     credentials = chain_of()
     late = notary(credentials, NOW + timedelta(days=days))
     assert "not valid now" in late.objection(news(Signer(bytes(32), credentials)))
+
+
+def test_an_authority_over_none_issues_what_stands_right_below_it() -> None:
+    over_none = x509.BasicConstraints(ca=True, path_length=0)
+    credentials = chain_of(middle_constraints=over_none)
+    assert notary(credentials).objection(news(Signer(bytes(32), credentials))) is None
+
+
+def test_what_is_no_authority_at_all_is_an_objection_and_no_error() -> None:
+    """Without constraints, with a key that has no signatures, or that has not signed."""
+    root_key, key, other = (ed25519.Ed25519PrivateKey.generate() for _ in range(3))
+    own = issue("left", key, "root", root_key, MEMBER)
+    bare = issue("root", root_key, "root", root_key, x509.OCSPNoCheck())
+    wrong = issue("root", other, "root", other, AUTHORITY)
+    no_signer = issue("root", x25519.X25519PrivateKey.generate(), "root", root_key, AUTHORITY)
+    for root in (bare, wrong, no_signer):
+        credentials = Credentials(pem(own), key, pem(root).decode(), "left")
+        told = notary(credentials).objection(news(Signer(bytes(32), credentials)))
+        assert told == "the certificate in its seal is not of our authority, or not valid now"
+
+
+def test_a_key_that_signs_nothing_endorses_nothing() -> None:
+    root_key, key = ed25519.Ed25519PrivateKey.generate(), x25519.X25519PrivateKey.generate()
+    root = issue("root", root_key, "root", root_key, AUTHORITY)
+    own = issue("left", key, "root", root_key, MEMBER)
+    signer = Signer(bytes(32), CREDENTIALS)
+    signer._seal = replace(signer._seal, certificates=(own.public_bytes(Encoding.DER),))
+    there = Notary(pem(root).decode(), now_ns)
+    assert there.objection(news(signer)) == "its certificate's key has not endorsed it"
+    with pytest.raises(AssertionError, match="TLS takes no other keys"):
+        signing._sign_with(key, b"")
+
+
+def test_what_is_beside_the_path_to_the_authority_does_not_end_an_endorsement() -> None:
+    root_key, key = (ed25519.Ed25519PrivateKey.generate() for _ in range(2))
+    root = issue("root", root_key, "root", root_key, AUTHORITY, 900)
+    own = issue("left", key, "root", root_key, MEMBER, 90)
+    beside = issue("beside", key, "root", root_key, AUTHORITY, 30)
+    credentials = Credentials(pem(own, beside), key, pem(root).decode(), "left")
+    signer, here = Signer(bytes(32), credentials), notary(credentials)
+    assert here.objection(news(signer)) is None
+    assert here.end_of(news(signer)) == now_ns(NOW + timedelta(days=90))
+
+
+def test_a_certificate_that_fits_no_announcement_is_refused(monkeypatch) -> None:
+    (certificate,) = Signer(bytes(32), CREDENTIALS)._seal.certificates
+    monkeypatch.setattr(signing, "CERTIFICATE_SIZE_MAX", len(certificate))
+    assert Signer(bytes(32), CREDENTIALS)
+    monkeypatch.setattr(signing, "CERTIFICATE_SIZE_MAX", len(certificate) - 1)
+    told = f"a certificate of {len(certificate)} bytes, .* of {len(certificate) - 1} at most"
+    with pytest.raises(CredentialsError, match=told):
+        Signer(bytes(32), CREDENTIALS)
+
+
+def test_without_a_certificate_a_seal_endorses_nothing() -> None:
+    seal = news(Signer(bytes(32), None), None).seal
+    assert (seal.certificates, seal.endorsement) == ((), b"")
 
 
 def short_lived(key, root_key, *, days: int, root_days: int) -> Credentials:

@@ -195,6 +195,38 @@ async def test_of_many_that_make_room_few_have_last_words(monkeypatch) -> None:
         assert here.said.count(acceptor_module.CROWDED.encode()) == 1
 
 
+async def test_one_that_is_gone_leaves_its_last_words_to_another(monkeypatch) -> None:
+    monkeypatch.setattr(acceptor_module, "LAST_WORDS_SECONDS", 1e9)
+    async with port(newcomers_max=12) as here, AsyncExitStack() as stack:
+        polite = [await stack.enter_async_context(await here.dial(b"polite")) for _ in range(12)]
+
+        async def crowd(count: int) -> int:
+            for _ in range(count):
+                here.acceptor.end_newcomer()
+                await trio.lowlevel.checkpoint()
+            return here.said.count(acceptor_module.CROWDED.encode())
+
+        assert await crowd(5) == 3, "a quarter of twelve"
+        before = here.acceptor._leaving
+        await polite[0].aclose()
+        await until(lambda: here.acceptor._leaving < before)
+        assert await crowd(3) == 4
+
+
+async def test_as_many_bytes_are_received_as_are_asked_for() -> None:
+    async with port() as here, await here.dial() as stream:
+        (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+        async with listener, await trio.testing.open_stream_to_socket_listener(listener) as left:
+            right = await listener.accept()
+            arrival = Arrival(here.acceptor, right, None)
+            async with right:
+                await left.send_all(b"abc")
+                resting = RestingStream(right, arrival)
+                assert await resting.receive_some(2) == b"ab"
+                assert await resting.receive_some() == b"c"
+        assert await is_served(stream)
+
+
 async def test_all_acceptors_of_a_process_share_the_files_of_newcomers(monkeypatch) -> None:
     monkeypatch.setattr(acceptor_module, "files_max", lambda: 16)
     async with port() as one, port() as other, AsyncExitStack() as stack:
@@ -230,12 +262,18 @@ async def test_a_member_that_rests_gives_its_file_if_there_is_no_newcomer() -> N
 
 async def test_who_asks_is_told_of_each_end_and_its_reason() -> None:
     told: list[str] = []
+    ended: list[Arrival] = []
+
+    def note(arrival: Arrival, reason: str) -> None:
+        ended.append(arrival)
+        told.append(reason)
+
     made = Port(
         Acceptor(
             Network(None, allow_plain=False),
             newcomers_max=1,
             members_max=1,
-            on_crowded=lambda _arrival, reason: told.append(reason),
+            on_crowded=note,
         )
     )
     async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
@@ -243,7 +281,8 @@ async def test_who_asks_is_told_of_each_end_and_its_reason() -> None:
         for said in (b"x", b"member", b"member"):
             await stack.enter_async_context(await made.dial(said))
         assert told == [acceptor_module.CROWDED, acceptor_module.FULL]
-        assert made.acceptor.end_resting() is not None
+        assert made.acceptor.end_resting() is ended[-1]
+        assert len(set(ended)) == 3
         assert told[2:] == [acceptor_module.FULL]
         assert made.acceptor.end_resting() is None
         nursery.cancel_scope.cancel()
