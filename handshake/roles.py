@@ -327,8 +327,9 @@ def _topics(body: Mapping[str, object], key: str, where: str) -> tuple[str, ...]
 
 
 def _stores(body: Mapping[str, object], key: str, where: str) -> tuple[Pattern, ...]:
+    texts = _texts(body, key, where)
     try:
-        return tuple(Pattern.parse_store(text) for text in _texts(body, key, where))
+        return tuple(Pattern.parse_store(text) for text in texts)
     except RolesError as error:
         raise RolesError(f"{where}: {key}: {error}") from None
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
+from handshake import roles as roles_module
 from handshake.keyfiles import load_roles
 from handshake.roles import ALL_RIGHTS, EVERYTHING, NOTHING, Pattern, Rights, Role, Roles
 from wire.errors import RolesError
@@ -111,24 +114,71 @@ def test_copies_are_sent_to_readers_and_answers_to_writers_too() -> None:
     assert not any(READER.may_hear(topic) for topic in store_topics("other"))
 
 
+STAR = "a star stands at the end, or nowhere"
+LIST = 'write a list of texts, as ["a", "b"]'
+FLAG = "say true or false"
+RESERVED = "the segment <$> of topic '<$>' is reserved: choose another name for it"
+BELOW = "a path means all that is below it: no star, and no dots"
+
 MISTAKES = {
-    "no TOML": ("[roles", "TOML"),
-    "depth": ("roles = " + "[" * 5_000, "nested too deep"),
-    "an unknown table": ("[role.a]", "unknown key 'role'"),
-    "an unknown key": ("[roles.a]\npublsih = []", "role 'a': unknown key 'publsih'"),
-    "a text for a list": ('[roles.a]\npublish = "/a"', "publish is '/a'; write a list"),
-    "a number in a list": ("[roles.a]\nread = [1]", "read is [1]"),
-    "a number for a flag": ("[roles.a]\nrelay = 1", "say true or false"),
-    "a reserved topic": ('[roles.a]\npublish = ["<$>"]', "reserved"),
-    "a star inside": ('[roles.a]\nread = ["a*b"]', "a star stands at the end"),
-    "an empty store": ('[roles.a]\nread = [""]', "'' is no name"),
-    "a role that is none": ("[roles]\na = 1", "write a table [roles.a]"),
-    "roles that are none": ("roles = 1", "write a table [roles]"),
-    "a name without a role": ('[names]\n"a" = "b"', "there is no role 'b'; there are: none"),
-    "a name with a list": ('[names]\n"a" = ["b"]', "give the name of a role"),
-    "a default that is none": ('default = "b"\n[roles.a]', "default: there is no role 'b'"),
-    "a star inside a name": ('[names]\n"*a" = "b"\n[roles.b]', "a star stands at the end"),
-    "too many topics": (f"[roles.a]\npublish = {[f'/{n}' for n in range(1025)]}", "1025 items"),
+    "no TOML": (
+        "[roles",
+        "the roles are no TOML: Expected ']' at the end of a table declaration"
+        " (at end of document)",
+    ),
+    "depth": ("roles = " + "[" * 5_000, "these are no roles: they are nested too deep"),
+    "an unknown table": (
+        "[role.a]",
+        "the roles: unknown key 'role'; there are default, names, roles",
+    ),
+    "an unknown key": (
+        "[roles.a]\npublsih = []\nzzz = 1",
+        "role 'a': unknown key 'publsih'; there are publish, subscribe, read, write, lead, relay,"
+        " observe, operate",
+    ),
+    "a text for a list": ('[roles.a]\npublish = "/a"', f"role 'a': publish is '/a'; {LIST}"),
+    "a number for a list": ("[roles.a]\nwrite = 3", f"role 'a': write is 3; {LIST}"),
+    "a number in a list": ("[roles.a]\nread = [1]", f"role 'a': read is [1]; {LIST}"),
+    "a text for stores": ('[roles.a]\nlead = "s"', f"role 'a': lead is 's'; {LIST}"),
+    "a number for a flag": ("[roles.a]\nrelay = 1", f"role 'a': relay is 1; {FLAG}"),
+    "a text for a flag": ('[roles.a]\nobserve = "x"', f"role 'a': observe is 'x'; {FLAG}"),
+    "a list for a flag": ("[roles.a]\noperate = []", f"role 'a': operate is []; {FLAG}"),
+    "a reserved topic": ('[roles.a]\npublish = ["<$>"]', f"role 'a': publish: {RESERVED}"),
+    "a reserved wish": ('[roles.a]\nsubscribe = ["<$>"]', f"role 'a': subscribe: {RESERVED}"),
+    "a star inside": ('[roles.a]\nread = ["a*b"]', f"role 'a': read: 'a*b' is no name: {STAR}"),
+    "an empty store": ('[roles.a]\nwrite = [""]', f"role 'a': write: '' is no name: {STAR}"),
+    "a star in a path": ('[roles.a]\nread = ["s:/x*"]', f"role 'a': read: 's:/x*': {BELOW}"),
+    "a path upwards": ('[roles.a]\nread = ["s:/../x"]', f"role 'a': read: 's:/../x': {BELOW}"),
+    "a path that stays": ('[roles.a]\nread = ["s:/./x"]', f"role 'a': read: 's:/./x': {BELOW}"),
+    "a path to lead": (
+        '[roles.a]\nlead = ["t", "s:/x"]',
+        "role 'a': lead: a store is led as a whole: leave the path out",
+    ),
+    "a role that is none": ("[roles]\na = 1", "role 'a' is 1: write a table [roles.a]"),
+    "roles that are none": ("roles = 1", "roles is 1: write a table [roles]"),
+    "names that are none": ("names = []", "names is []: write a table [names]"),
+    "a name without a role": (
+        '[names]\n"a" = "b"',
+        "names: 'a': there is no role 'b'; there are: none",
+    ),
+    "a name with a wrong role": (
+        '[names]\n"a" = "b"\n[roles.d]\n[roles.c]',
+        "names: 'a': there is no role 'b'; there are: c, d",
+    ),
+    "a name with a list": (
+        '[names]\n"a" = ["b"]',
+        "'a' has the role ['b']: give the name of a role",
+    ),
+    "a default with a list": ("default = []", "'default' has the role []: give the name of a role"),
+    "a default that is none": (
+        'default = "b"\n[roles.a]',
+        "default: there is no role 'b'; there are: a",
+    ),
+    "a star inside a name": ('[names]\n"*a" = "b"\n[roles.b]', f"'*a' is no name: {STAR}"),
+    "too many topics": (
+        f"[roles.a]\npublish = {[f'/{n}' for n in range(1025)]}",
+        "role 'a': publish has 1025 items; 1024 are possible",
+    ),
 }
 
 
@@ -136,7 +186,61 @@ MISTAKES = {
 def test_a_mistake_is_named_with_its_place(text, said) -> None:
     with pytest.raises(RolesError) as caught:
         Roles.parse(text)
-    assert said in str(caught.value)
+    assert str(caught.value) == said
+
+
+def test_as_much_as_is_possible_is_taken(monkeypatch) -> None:
+    topics = [f"/{n:04}/" for n in range(roles_module.ITEMS_MAX)]
+    assert Roles.of({"roles": {"a": {"publish": topics}}}).roles["a"].publish == tuple(topics)
+    monkeypatch.setattr(roles_module, "ROLES_MAX", 2)
+    monkeypatch.setattr(roles_module, "NAMES_MAX", 3)
+    some = dict.fromkeys("ab", NOTHING)
+    assert Roles(some, dict.fromkeys("xyz", "a"))
+    for roles, names in (({**some, "c": NOTHING}, {}), (some, dict.fromkeys("wxyz", "a"))):
+        with pytest.raises(RolesError, match="up to 2 roles and 3 names are possible"):
+            Roles(roles, names)
+
+
+def test_each_key_of_a_role_means_itself() -> None:
+    for key in ("publish", "subscribe"):
+        role = Roles.of({"roles": {"a": {key: ["/x"]}}}).roles["a"]
+        assert role == replace(NOTHING, **{key: ("/x",)})
+    for key in ("read", "write", "lead"):
+        role = Roles.of({"roles": {"a": {key: ["s", "t*"]}}}).roles["a"]
+        meant = (Pattern("s", is_whole=True), Pattern("t", is_whole=False))
+        assert role == replace(NOTHING, **{key: meant})
+    for key in ("relay", "observe", "operate"):
+        role = Roles.of({"roles": {"a": {key: True}}}).roles["a"]
+        assert role == replace(NOTHING, **{key: True})
+        assert Roles.of({"roles": {"a": {key: False}}}).roles["a"] == NOTHING
+
+
+def test_a_path_in_a_store_is_read_by_its_names() -> None:
+    read = ["f:/a//b/", "g*:/", "h"]
+    found = Roles.of({"roles": {"a": {"read": read}}}).roles["a"].read
+    assert [(each.beginning, each.is_whole, each.path) for each in found] == [
+        ("f", True, ("a", "b")),
+        ("g", False, ()),
+        ("h", True, None),
+    ]
+    assert not found[0].covers("ff", ("a", "b"))
+    assert not found[0].covers("f", ("a",))
+    assert found[0].covers("f", ("a", "b", "c"))
+    assert found[1].covers("gx", ())
+
+
+def test_roles_without_names_and_names_without_a_default() -> None:
+    roles = Roles.parse("[roles.a]")
+    assert (roles.default, dict(roles.names), list(roles.roles)) == (None, {}, ["a"])
+    assert Roles.parse('default = "a"\n[roles.a]').find("anybody") == NOTHING
+    assert Roles.of({}).roles == {}
+
+
+def test_commands_of_services_are_taken_of_whoever_has_any_right() -> None:
+    assert not NOTHING.may_command("mesh/<$>/admin")
+    assert Role(publish=("/a",)).may_command("mesh/<$>/admin")
+    assert not NOTHING.may_hear("mesh/<$>/admin")
+    assert EVERYTHING.may_hear("mesh/<$>/admin")
 
 
 def test_roles_are_read_from_a_file_and_its_name_stands_in_the_error(tmp_path) -> None:
