@@ -27,6 +27,8 @@ class Right(StrEnum):
     READ = "read"
     WRITE = "write"
     LEAD = "lead"
+    RELAY = "relay"
+    OBSERVE = "observe"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Port:
     name: str
     """With its article, as refusals and documents call it."""
     module: str
-    """The file that listens, from the root of the sources."""
+    """The file that listens, or where what comes in is asked, from the root of the sources."""
     proofs: tuple[Proof, ...]
     """How a connection proves its principal here, besides ``anonymous``."""
     bare: str
@@ -79,6 +81,8 @@ def permits(role: Role, right: Right, thing: Thing) -> bool:
     match right, thing:
         case Right.ENTER, _:
             return True
+        case ((Right.RELAY | Right.OBSERVE), _):
+            return bool(getattr(role, right.value))
         case Right.PUBLISH, str(topic):
             return role.may_publish(topic)
         case Right.SUBSCRIBE, str(topic):

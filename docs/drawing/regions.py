@@ -8,7 +8,7 @@ from typing import Final
 
 import channels
 import handshake
-from drawing import figures, house, log_page, protocols, store_page
+from drawing import doors, figures, house, log_page, protocols, store_page
 from drawing.channel_trials import (
     CONSUMER_STATES,
     PRODUCER_STATES,
@@ -49,6 +49,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "endpoint.topology",
         "wire.framing",
     ),
+    "ports": doors.ports,
     "edge-limits": lambda: limits_table(
         "peermesh.brokers.edge.line",
         "peermesh.brokers.edge.channel",

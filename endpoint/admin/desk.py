@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final, Protocol
 
 from endpoint.admin.protocol import Answer, Failed, Request, encode_answer
 from endpoint.gauge import Bucket
+from handshake.access import Port, Right, StoreOf, permits
+from handshake.principals import Proof
 from handshake.roles import Role
 from wire.errors import EncodeError, ErrorCode
 from wire.identifiers import EndpointId
@@ -38,20 +39,12 @@ ASKERS_MAX: Final = 1_024
 BUSY: Final = "busy: it is asked too much; ask again in a second"
 
 
-class Right(Enum):
-    """What takes a right, as the roles call it."""
-
-    OBSERVE = "observe"
-    """To see names and counts."""
-    LEAD = "lead"
-    """To say which endpoint leads the store or log in the first argument."""
-
-
 @dataclass(frozen=True, slots=True)
 class Verb:
     """Something that can be asked for."""
 
     right: Right
+    """To lead the store or log in the first argument; or to see names and counts."""
     arguments: tuple[type, ...] = ()
     is_cached: bool = False
     """Whether it is done at once, and given again for a while; otherwise it takes time."""
@@ -64,6 +57,16 @@ VERBS: Final[Mapping[str, Verb]] = {
 }
 """All verbs, the right that each takes, and its arguments: of the last two the name, and whether to
 use force."""
+
+
+PORT: Final = Port(
+    "the admin service",
+    "endpoint/admin/service.py",
+    (Proof.CERTIFICATE,),
+    "reached through the mesh alone",
+    {name: verb.right for name, verb in VERBS.items()},
+    "By the sender of the frame, which alone is answered. `Endpoint(admin=False)` answers nothing.",
+)
 
 
 class Permissions(Protocol):
@@ -159,12 +162,12 @@ class Desk:
 
     def _lacking(self, sender: EndpointId, right: Right, arguments: tuple[Value, ...]) -> str:
         """Say which right is missing; empty if none is."""
-        role = self._permissions.role(sender)
-        if right is Right.OBSERVE:
-            return "" if role.observe else "its role needs observe = true"
-        store = str(arguments[0])
-        may_lead = role.rights(store).lead
-        return "" if may_lead else f"its role needs {shorten(store)} in lead"
+        store = StoreOf(str(arguments[0]) if arguments else "")
+        if permits(self._permissions.role(sender), right, store):
+            return ""
+        if right is Right.LEAD:
+            return f"its role needs {shorten(store.name)} in lead"
+        return f"its role needs {right} = true"
 
     def _refuse(
         self,
