@@ -27,7 +27,7 @@ from peermesh.gateways import WebHDFSGateway, serve_webhdfs
 from peermesh.testing.time_limits import limit
 from peermesh.testing.webhdfs import WebHDFSClient
 from tests.chromium import find_chromium
-from tests.peermesh.brokers.qos2.test_foreign import MESSAGE, TAKEOVER, until_heard
+from tests.peermesh.brokers.qos2.test_foreign import MESSAGE, until_heard
 from wire.framing import VERSION_MAX, VERSION_MIN, encode_preamble
 from wire.messages import Preamble
 
@@ -37,6 +37,13 @@ PREAMBLE = encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
 CLIENT = b"\x55" * 16
 WRITE = messages.write(messages.Ask(1, "write", "/topics/evil", "null"))
 FILES = "/webhdfs/v1"
+TAKEOVER = b"LOGIN shop ids\r\nSUBSCRIBE orders\r\nNACK id=orders/1 final evil\r\n"
+"""Chromium sends a body of up to a kilobyte together with the headers, before it sees an answer."""
+
+TIMES = 30
+"""How often the page posts each body: the browser ends a connection at an answer that is no HTTP,
+which may be before a port that obeys comes to the body."""
+
 SEEN = ("fetch", "rebound", "form", "socket", "picture", "script", "frame")
 """Ways by which the page asks. ``rebound``: by its own name, which leads to this machine."""
 
@@ -51,8 +58,9 @@ function add(kind, fields) {
 }
 for (const {port, path, body} of plans) {
   const at = (host, way) => `http://${host}:${port}${path}${path.includes('?') ? '&' : '?'}${way}`;
-  const simple = {method: 'POST', mode: 'no-cors', body: new Blob([bytes(body)])};
-  tries.push(fetch(at('127.0.0.1', 'fetch'), simple), fetch(at(own, 'rebound'), simple));
+  const simple = {method: 'POST', mode: 'no-cors', body: bytes(body)};
+  for (let n = 0; n < TIMES; n++)
+    tries.push(fetch(at('127.0.0.1', 'fetch'), simple), fetch(at(own, 'rebound'), simple));
   for (const method of ['GET', 'PUT', 'DELETE']) {
     const asked = {method, body: method === 'PUT' ? bytes(body) : null};
     tries.push(fetch(at('127.0.0.1', method), asked), fetch(at(own, method), asked));
@@ -267,7 +275,7 @@ def page(plans: list[tuple[int, str, bytes]]) -> bytes:
         {"port": port, "path": path, "body": base64.b64encode(body).decode()}
         for port, path, body in plans
     ]
-    return PAGE.replace("PLANS", json.dumps(listed)).encode()
+    return PAGE.replace("PLANS", json.dumps(listed)).replace("TIMES", str(TIMES)).encode()
 
 
 def check_reached(control: Site) -> None:
