@@ -729,10 +729,13 @@ class Endpoint:
 
         It collects what others publish on topics that begin with one of ``topics``. ``partitions``
         is one for a new log, and stays. ``keep_seconds``, ``keep_count`` and ``keep_bytes`` say
-        how much each partition keeps, all for ever if not given. ``Backend.SQLite`` needs ``path``,
-        and takes what that of a store takes. Receipts wait until ``replicas`` followers have what
-        they are about in their backends. Raises ``MasterExists`` if a keeper of that name is known,
-        ``InvalidData``, ``BackendFailure``, and ``CredentialsError`` for a key.
+        how much each partition keeps, all for ever if not given: the oldest entries go. Beyond
+        ``max_entries`` or ``max_bytes`` of all partitions appends are refused with
+        ``QuotaExceeded``: 10 million and 2 GiB in memory, 64 GiB in a file, ``None`` for no limit.
+        ``Backend.SQLite`` needs ``path``, and takes what that of a store takes. Receipts wait until
+        ``replicas`` followers have what they are about in their backends. Raises ``MasterExists``
+        if a keeper of that name is known, ``InvalidData``, ``BackendFailure``, and
+        ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
         wanted = topics_of(topics)

@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, Unpack, cast, overload
 
 import trio
 
 from endpoint import arguments
-from endpoint.attaching import topics_of
+from endpoint.attaching import Backend, topics_of
 from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
 from endpoint.log_promoting import LogPromotion, promote
@@ -27,6 +27,8 @@ from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
 from stores.log.requests import check_name
 from stores.log.runs import partition_of
+from stores.quota import QuotaLimits
+from stores.statistics import LogStatistics
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange
@@ -217,21 +219,38 @@ class Log(AsyncClosing):
         """Make this follower the keeper of its log; the handle stays as it is, and so the file.
 
         The last keeper is fenced: when it returns it becomes a follower. ``topics``, ``replicas``,
-        ``keep_seconds``, ``keep_count`` and ``keep_bytes`` are those of ``attach_log``. Raises
-        ``PromotionRefused`` if the keeper is alive or something of it is known to be missing here:
-        with ``force`` that is lost. Raises ``MasterExists`` at a keeper, and ``BackendFailure``.
+        ``keep_seconds``, ``keep_count``, ``keep_bytes``, ``max_entries`` and ``max_bytes`` are
+        those of ``attach_log``. Raises ``PromotionRefused`` if the keeper is alive or something of
+        it is known to be missing here: with ``force`` that is lost. Raises ``MasterExists`` at a
+        keeper, and ``BackendFailure``.
         """
-        from endpoint.attachments import check_replicas
-        from endpoint.log_attachments import take_retention
+        from endpoint.attachments import check_replicas, take_quota
+        from endpoint.log_attachments import log_quota, take_retention
 
         check_replicas(arguments.count("replicas", replicas, least=0))
         wanted = topics_of(topics)
-        retention = take_retention(keep)
+        backend = self.runner.backend
+        is_on_disk = backend is not None and backend.is_durable
+        default = log_quota(Backend.SQLite if is_on_disk else Backend.Memory)
+        retention, quota = take_retention(keep), take_quota(keep, default)
         if keep:
             raise InvalidData(f"promote has no option {next(iter(keep))!r}")
-        promotion = await promote(self.runner, retention, replicas, force=force)
+        promotion = await promote(self.runner, retention, quota, replicas, force=force)
         self._collect(self, wanted)
         return promotion
+
+    def statistics(self) -> LogStatistics:
+        """Count what this handle has; at the keeper, the quota is among it."""
+        return cast("LogStatistics", self.runner.core.statistics())
+
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both, at once; ``None`` sets no limit.
+
+        What is there stays, even if it is more. It holds until the keeper ends: give
+        ``attach_log`` the same. Raises ``NoSuchMaster`` where the keeper is not, and
+        ``InvalidData``.
+        """
+        self.runner.set_quota(**limits)
 
     async def trim(self, partition: int, offset: int) -> Receipt:
         """Let the entries of a partition before an offset go, read or not."""

@@ -12,7 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from endpoint.attaching import PATIENCE_SECONDS, Backend, first_use
-from endpoint.attachments import check_open, check_options, check_replicas, take_path
+from endpoint.attachments import (
+    check_open,
+    check_options,
+    check_replicas,
+    take_path,
+    take_quota,
+)
 from endpoint.disk import reading
 from endpoint.guarding import Guarding
 from endpoint.log import Log
@@ -30,6 +36,7 @@ from stores.log.keeper import Keeper
 from stores.log.limits import PARTITIONS_MAX
 from stores.log.partitions import Retention
 from stores.log.proxy import Proxy
+from stores.quota import BYTES_DEFAULT, DISK_BYTES_DEFAULT, ENTRIES_DEFAULT, Meter, Quota
 from wire.errors import BackendFailure, InvalidData, MasterExists, NoSuchMaster, StoreError
 from wire.identifiers import EntityId
 from wire.topics import log_topics
@@ -83,6 +90,13 @@ def take_retention(options: dict[str, object]) -> Retention:
     )
 
 
+def log_quota(backend: Backend) -> Quota:
+    """Give the quota of a log that has no other: of the memory, or of the disk that it fills."""
+    if backend is Backend.Memory:
+        return Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)
+    return Quota(max_bytes=DISK_BYTES_DEFAULT)
+
+
 class LogAttachments:
     """The logs of one endpoint."""
 
@@ -113,7 +127,7 @@ class LogAttachments:
             raise InvalidData(f"a log has 1 to {PARTITIONS_MAX} partitions, not {partitions}")
         self._check_keeper(name)
         options = dict(options)
-        retention = take_retention(options)
+        retention, quota = take_retention(options), take_quota(options, log_quota(backend))
         keeper = make_log_backend(backend, name, options)
         load = partial(keeper.load_keeper, started_at(self._around.now_ns()), partitions)
         async with reading(load, keeper.close) as read:
@@ -122,6 +136,7 @@ class LogAttachments:
             core: Keeper | Follower
             if loaded.role is Role.KEEPER:
                 core = Keeper(self._entity(), loaded, retention, replicas)
+                core.meter = Meter(f"log {name}", quota)
             else:
                 core = Patience().follower(self._entity(), loaded, self._around.now_ns())
             runner = self._run(core, name, keeper, Patience())

@@ -14,6 +14,7 @@ from stores.log.changes import LogChanges, Role
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.partitions import Retention
+from stores.quota import Meter, Quota
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
 from wire.logs import logger_of
 from wire.public import public
@@ -38,7 +39,7 @@ class LogPromotion:
 
 
 async def promote(
-    runner: LogRunner, retention: Retention, replicas: int, *, force: bool
+    runner: LogRunner, retention: Retention, quota: Quota, replicas: int, *, force: bool
 ) -> LogPromotion:
     """Make a follower the keeper; raises ``PromotionRefused``, ``BackendFailure``."""
     follower = runner.log
@@ -59,7 +60,7 @@ async def promote(
         await _stand_still(runner, follower)
         change = follower.copy.promote(epoch)
         await runner.finish_task("its promotion to be durable", runner.commit_role, change)
-        ends = _lead(runner, follower, epoch, (retention, replicas))
+        ends = _lead(runner, follower, epoch, (retention, replicas), quota)
     except BackendFailure as error:
         runner.carry_out(follower.commit_failed(0, str(error)))
         raise
@@ -69,11 +70,16 @@ async def promote(
 
 
 def _lead(
-    runner: LogRunner, follower: Follower, epoch: int, options: tuple[Retention, int]
+    runner: LogRunner,
+    follower: Follower,
+    epoch: int,
+    options: tuple[Retention, int],
+    quota: Quota,
 ) -> tuple[int, ...]:
     """Put a keeper in the place of a follower; gives where the partitions end."""
     legacy, unanswered = follower.copy.legacy(epoch), follower.unanswered()
     keeper = Keeper(follower.entity, legacy, *options)
+    keeper.meter = Meter(f"log {runner.name}", quota)
     ends = keeper.partitions.ends()
     runner.change_role(keeper)
     runner.carry_out(keeper.inherit(follower.requests, unanswered))

@@ -75,6 +75,13 @@ class LogStatistics:
     replicas: int = 0
     consumers: tuple[ConsumerLag, ...] = ()
     followers: tuple[ReplicaStatistics, ...] = ()
+    entries: int = 0
+    """Of all partitions."""
+    bytes: int = 0
+    """Of these entries, as stored, in whole blocks."""
+    max_entries: int | None = None
+    """The quota of a keeper; ``None`` sets no limit."""
+    max_bytes: int | None = None
 
 
 def replicas_of(paths: Iterable[PathStatistics[CloneId]]) -> tuple[ReplicaStatistics, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import overload
+from typing import Unpack, overload
 
 from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import Closing
@@ -19,6 +19,8 @@ from endpoint.receipts import Receipt
 from endpoint.store_handle import AWAIT_IDLE_SECONDS
 from peermesh.blocking.living import FAILURES, Passage
 from stores.log.partitions import Span
+from stores.quota import QuotaLimits
+from stores.statistics import LogStatistics
 from wire.errors import RequestTimeout, StoreClosed
 from wire.values import Value
 
@@ -64,6 +66,14 @@ class Log(Closing):
 
     async def _promote(self, ask: Callable[[], Awaitable[LogPromotion]]) -> LogPromotion:
         return await ask()
+
+    def statistics(self) -> LogStatistics:
+        """Count what this handle has; see ``peermesh.Log.statistics``."""
+        return self._passage.call_sync(self._core.statistics)
+
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Change how much the log may hold; see ``peermesh.Log.set_quota``."""
+        self._passage.call_sync(partial(self._core.set_quota, **limits))
 
     def append(
         self,

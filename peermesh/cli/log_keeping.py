@@ -17,6 +17,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
 from peermesh.cli.offering import offer_log
 from peermesh.cli.output import Output
+from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 
@@ -42,6 +43,7 @@ _KEEPER_OPTIONS = (
 
 def _keeper_options(command: CommandT) -> CommandT:
     """Add what a keeper can be told, now or by its promotion."""
+    command = quota_options(command)
     for option in reversed(_KEEPER_OPTIONS):
         command = option(command)
     return command
@@ -54,7 +56,8 @@ def _place(path: str | None) -> dict[str, Any]:
 
 
 def _given(limits: dict[str, float | None], replicas: int) -> dict[str, Any]:
-    return {"replicas": replicas} | {key: each for key, each in limits.items() if each is not None}
+    kept = {key: each for key, each in limits.items() if key not in NAMES and each is not None}
+    return {"replicas": replicas} | kept | given_quota(limits)
 
 
 @command()
@@ -122,7 +125,8 @@ def follow(
 ) -> None:
     """Have a copy of a log until Ctrl-C, and be promoted if it comes to that.
 
-    --topic, --replicas and --keep-… are for when it is the keeper ("peermesh log promote").
+    --topic, --replicas, --keep-… and --max-… are for the keeper that it becomes by "peermesh log
+    promote".
     """
     run(_follow, mesh, name, path, _given(limits, replicas) | {"topics": topics}, output)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 import trio
 
@@ -11,6 +13,7 @@ from peermesh.cli.command import command
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
+from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
 
@@ -29,6 +32,7 @@ from peermesh.cli.values import on_a_line
     "--forward", "topics", multiple=True, metavar="TOPIC",
     help="Have messages sent here and passed on, as if a program here had subscribed.",
 )  # fmt: skip
+@quota_options
 @mesh_options(listens=True)
 def node(
     masters: tuple[str, ...],
@@ -36,21 +40,24 @@ def node(
     topics: tuple[str, ...],
     mesh: Mesh,
     output: Output,
+    **limits: int | None,
 ) -> None:
     """Be an endpoint of the mesh until Ctrl-C, and write what happens.
 
-    Peers that do not answer are tried again, for ever.
+    Peers that do not answer are tried again, for ever. --max-entries and --max-bytes are for each
+    store that is led here.
     """
-    run(_Node(mesh, output).live, masters, clones, topics)
+    run(_Node(mesh, output, given_quota(limits)).live, masters, clones, topics)
 
 
 class _Node:
     """An endpoint, as the command line has described it."""
 
-    def __init__(self, mesh: Mesh, output: Output) -> None:
-        """Write what happens to ``output``."""
+    def __init__(self, mesh: Mesh, output: Output, quota: dict[str, Any]) -> None:
+        """Write what happens to ``output``; stores that are led here have this quota."""
         self._mesh = mesh
         self._output = output
+        self._quota = quota
 
     def _say(self, event: str, text: str, **details: object) -> None:
         self._output.tell(text, event=event, **details)
@@ -78,12 +85,12 @@ class _Node:
         for master in masters:
             name, _, path = master.partition(":")
             if path:
-                await endpoint.attach_master(name, Backend.SQLite, path=path)
+                await endpoint.attach_master(name, Backend.SQLite, path=path, **self._quota)
             else:
-                await endpoint.attach_master(name, Backend.Memory)
+                await endpoint.attach_master(name, Backend.Memory, **self._quota)
         for clone in clones:
             name, _, path = clone.partition(":")
-            offer_store(endpoint, name, await endpoint.attach_clone(name), path)
+            offer_store(endpoint, name, await endpoint.attach_clone(name), path, **self._quota)
 
     def _tell_attached(self, masters: tuple[str, ...], clones: tuple[str, ...]) -> None:
         for master in masters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Final
 
 import click
@@ -11,6 +12,9 @@ from wire.scalars import INTEGER_MAX
 
 SECONDS_MAX: Final = 1e9
 """Thirty years: for ever, and its nanoseconds still fit into 64 bits when added to a date."""
+
+
+_UNITS: Final = {"": 1, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
@@ -66,3 +70,21 @@ class Whole(click.IntRange):
         if number > INTEGER_MAX:
             self.fail(f"it does not fit into 64 bits: {INTEGER_MAX} is the most", param, ctx)
         return number
+
+
+class Size(Whole):
+    """A number of bytes, maybe with a unit of powers of 1,024: 512MiB, 2 GiB."""
+
+    name = "size"
+
+    def convert(
+        self,
+        value: Any,  # noqa: ANN401 - text, or a default
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> int:
+        """Read a number of bytes."""
+        found = re.fullmatch(r"([0-9]{1,20}) ?([kmgt]ib)?", str(value).strip(), re.IGNORECASE)
+        if found is None:
+            self.fail(f"{value!r} is no size: write bytes, or a size such as 512MiB", param, ctx)
+        return super().convert(int(found[1]) * _UNITS[(found[2] or "").upper()], param, ctx)

@@ -10,13 +10,14 @@ from peermesh.cli.numbers import counted
 
 
 def offer_store(
-    endpoint: Endpoint, name: str, clone: Store, path: str, *, replicas: int = 0
+    endpoint: Endpoint, name: str, clone: Store, path: str, **options: int | None
 ) -> None:
-    """Offer a clone; as a master it is in the file, or in memory if the path is empty."""
-    options: dict[str, Any] = {"replicas": replicas}
-    if path:
-        options |= {"backend": Backend.SQLite, "path": path}
-    endpoint.admin.offer_store(name, partial(_promote_store, endpoint, clone, options))
+    """Offer a clone; as a master it is in the file, or in memory if the path is empty.
+
+    ``options`` are others of ``promote``.
+    """
+    place: dict[str, Any] = {"backend": Backend.SQLite, "path": path} if path else {}
+    endpoint.admin.offer_store(name, partial(_promote_store, endpoint, clone, options | place))
 
 
 def offer_log(endpoint: Endpoint, name: str, log: Log, options: dict[str, Any]) -> None:

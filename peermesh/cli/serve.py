@@ -19,6 +19,7 @@ from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Whole
 from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
+from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
@@ -61,6 +62,7 @@ def serve() -> None:
     " its certificate need not be given; other names are refused. Can be repeated.",
 )  # fmt: skip
 @tls_option
+@quota_options
 @mesh_options(listens=True, is_optional=True)
 def webhdfs(  # noqa: PLR0913 - one for each option
     name: str,
@@ -75,6 +77,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
     *,
     clone: bool,
     tls: bool,
+    **limits: int | None,
 ) -> None:
     """Serve the files in a store to Hadoop's client, for the checkpoints of Spark.
 
@@ -91,7 +94,7 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "names": names,
     }
     server = _Server(mesh, address, access, output)
-    run(server.live, name, None if clone else replicas, replicas)
+    run(server.live, name, {"replicas": replicas, **given_quota(limits)}, clone)
 
 
 def _read_token(path: Path) -> str:
@@ -114,8 +117,8 @@ class _Server:
     def _say(self, event: str, text: str, **details: object) -> None:
         self._output.tell(text, event=event, **details)
 
-    async def live(self, name: str, of_master: int | None, of_promoted: int) -> None:
-        """Do all of it, and stay; ``of_master`` is ``None`` for a clone."""
+    async def live(self, name: str, options: dict[str, Any], is_clone: bool) -> None:  # noqa: FBT001 - run hands it on
+        """Do all of it, and stay; ``options`` are those of a master, now or once promoted."""
         try:
             from peermesh.gateways.webhdfs.serving import open_gateway
         except ImportError as error:
@@ -125,11 +128,11 @@ class _Server:
         name, _, path = name.partition(":")
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
-                if of_master is None:
+                if is_clone:
                     store = await endpoint.attach_clone(name)
-                    offer_store(endpoint, name, store, path, replicas=of_promoted)
+                    offer_store(endpoint, name, store, path, **options)
                 else:
-                    store = await _attach_master(endpoint, name, path, of_master)
+                    store = await _attach_master(endpoint, name, path, options)
                 await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
                 async with open_gateway(store, host=host, port=port, **self._access) as gateway:
                     scheme = "webhdfs" if gateway.scheme == "http" else "swebhdfs"
@@ -147,7 +150,9 @@ class _Server:
         self._say(str(event.status), str(event), reason=event.reason)
 
 
-async def _attach_master(endpoint: Endpoint, name: str, path: str, replicas: int) -> Store:
+async def _attach_master(
+    endpoint: Endpoint, name: str, path: str, options: dict[str, Any]
+) -> Store:
     if path:
-        return await endpoint.attach_master(name, Backend.SQLite, path=path, replicas=replicas)
-    return await endpoint.attach_master(name, Backend.Memory, replicas=replicas)
+        return await endpoint.attach_master(name, Backend.SQLite, path=path, **options)
+    return await endpoint.attach_master(name, Backend.Memory, **options)

@@ -11,6 +11,7 @@ from stores.effects import (
     MasterFound,
     MasterLost,
     Multicast,
+    QuotaCrossed,
     Resolve,
     SecondMaster,
     ToOwnKind,
@@ -62,6 +63,7 @@ LogEffect = (
     | MasterLost
     | SecondMaster
     | Deposed
+    | QuotaCrossed
     | Closed
     | PersistLog
     | ReadFor

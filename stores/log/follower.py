@@ -138,6 +138,7 @@ class Follower(Proxy):
     def statistics(self) -> LogStatistics:
         """Give a snapshot of counts; changes nothing."""
         spans = self.partitions.spans()
+        entries, size = self.partitions.used()
         return replace(
             super().statistics(),
             role="follower",
@@ -145,6 +146,8 @@ class Follower(Proxy):
             is_in_touch=self.phase is Phase.SYNCED and not self.contact.is_lost,
             spans=spans,
             consumers=lags_of(self.cursors, spans),
+            entries=entries,
+            bytes=size,
         )
 
     @property

@@ -8,8 +8,10 @@ from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX
 from stores.log.memory import Memory
 from stores.log.messages import Append, ForgetConsumer, MoveCursor, Positions, Request, Trim
 from stores.log.partitions import Partitions
+from stores.log.runs import size_of
 from stores.log.staging import LogStage
 from stores.outcomes import Applied, Refused
+from stores.quota import UNLIMITED, Meter
 from wire.errors import InvalidData, StoreError
 
 
@@ -22,6 +24,10 @@ class Judge:
         """Look at what is committed in ``partitions`` and ``cursors``, and at the memory."""
         self.staged_ends = list(partitions.ends())
         """Where the partitions end with what is not committed yet."""
+        self.meter = Meter("the log", UNLIMITED)
+        """The quota; its driver puts another one in this place before anything is asked."""
+        self.used = partitions.used()
+        """Entries and bytes of what is committed, or on its way to be."""
         self._partitions = partitions
         self._cursors = cursors
         self._memory = memory
@@ -55,6 +61,9 @@ class Judge:
                         f"producer {producer} appended {request.sequence} to partition {found[0]}"
                     )
                 return Applied(found[1], answer=False)
+        entries, size = self.used
+        room = self.meter.room(entries + stage.count, size + stage.size)
+        room.take(len(request.entries) // 2, size_of(request.entries))
         offset = self.staged_ends[partition]
         self.staged_ends[partition] = offset + len(request.entries) // 2
         stage.append(partition, offset, request.entries, now_ns)

@@ -19,6 +19,7 @@ from stores.effects import (
     Deposed,
     Effect,
     IdleReached,
+    QuotaCrossed,
     Resolve,
     SecondMaster,
     Unicast,
@@ -54,6 +55,7 @@ from stores.log.requests import LogRequests
 from stores.log.runs import Run
 from stores.log.staging import LogStage, apply_cursors
 from stores.outcomes import Outcome, Refused, WriterRecord, outcomes_between
+from stores.quota import Meter, Quota
 from stores.replication import ReplicaGate
 from stores.statistics import LogStatistics, lags_of, replicas_of
 from stores.succession import Rivals
@@ -102,6 +104,8 @@ class Keeper(WithoutWork):
         }
         """Where every consumer is, as committed."""
         self._retention = retention
+        self._used = self.partitions.used()
+        """Entries and bytes of what is committed, kept as they change."""
         self._lives = tuple(loaded.epochs)
         self._effects: list[LogEffect] = []
         self._memory = memory = Memory(loaded.writers, loaded.producers)
@@ -141,6 +145,7 @@ class Keeper(WithoutWork):
     def statistics(self) -> LogStatistics:
         """Give a snapshot of counts; changes nothing."""
         channel, spans = self._feed.statistics(), self.partitions.spans()
+        entries, size = self._used
         return LogStatistics(
             "keeper",
             self.epoch,
@@ -151,7 +156,26 @@ class Keeper(WithoutWork):
             replicas=self._gate.replicas,
             consumers=lags_of(self.cursors, spans),
             followers=replicas_of(channel.consumers),
+            entries=entries,
+            bytes=size,
+            max_entries=self.meter.quota.max_entries,
+            max_bytes=self.meter.quota.max_bytes,
         )
+
+    @property
+    def meter(self) -> Meter:
+        """The quota, which its driver sets before anything is asked."""
+        return self._judge.meter
+
+    @meter.setter
+    def meter(self, meter: Meter) -> None:
+        self._judge.meter = meter
+
+    def set_quota(self, quota: Quota) -> list[LogEffect]:
+        """Judge by another quota from now on; what is there already stays."""
+        self.meter.replace(quota)
+        self._look_at_quota()
+        return self._take_effects()
 
     # -- inputs ----------------------------------------------------------------------------------
 
@@ -190,6 +214,7 @@ class Keeper(WithoutWork):
             if self._tick % RETENTION_TICKS == 0:
                 self._retain()
                 self._admission.retain(self._feed.pending())
+                self._look_at_quota()
             self._readers.tick(self.partitions)
             if self._idle:
                 self._feed.ask_for_acknowledgements()
@@ -436,6 +461,8 @@ class Keeper(WithoutWork):
         stage, self._stage = self._stage, LogStage()
         stage.seal()
         self._in_flight = stage
+        entries, size = self._judge.used
+        self._judge.used = entries + stage.count, size + stage.size
         self._token += 1
         ledger, known = self._memory.ledger, self._memory.producers
         writers, gone_writers = ledger.take_touched(), ledger.take_forgotten()
@@ -454,6 +481,8 @@ class Keeper(WithoutWork):
         self._effects.append(PersistLog(self._token, changes))
 
     def _take_in(self, stage: LogStage) -> None:
+        touched = {run.partition for run in stage.runs}.union(stage.starts)
+        entries_before, size_before = self.partitions.used(touched)
         for run in stage.runs:
             size = len(run.body)
             info = RunInfo(run.first_offset, run.count, run.timestamp_ns, size)
@@ -461,6 +490,17 @@ class Keeper(WithoutWork):
         for number, start in stage.starts.items():
             self.partitions[number].trim(start)
         apply_cursors(self.cursors, stage.forgotten(), stage.moved())
+        entries_after, size_after = self.partitions.used(touched)
+        entries, size = self._used
+        self._used = entries + entries_after - entries_before, size + size_after - size_before
+        self._judge.used = self._used
+        self._look_at_quota()
+
+    def _look_at_quota(self) -> None:
+        entries, size = self._used
+        level = self.meter.look(entries, size)
+        if level is not None:
+            self._effects.append(QuotaCrossed(level, self.meter.describe(entries, size)))
 
     def _publish(self, stage: LogStage) -> None:
         events = stage.events()

@@ -168,6 +168,14 @@ class Partitions:
         """Give the offset after the last of each."""
         return tuple(partition.end for partition in self._partitions)
 
+    def used(self, numbers: Iterable[int] | None = None) -> tuple[int, int]:
+        """Count the entries of some or all, and their bytes as stored, in whole blocks."""
+        chosen = self._partitions
+        if numbers is not None:
+            chosen = [self._partitions[number] for number in numbers]
+        entries = sum(partition.end - partition.start for partition in chosen)
+        return entries, sum(partition.size for partition in chosen)
+
 
 def lag(cursor: Sequence[tuple[int, int]], spans: Sequence[Span]) -> int:
     """Count the entries that a consumer has not committed and can still read."""

@@ -24,7 +24,10 @@ class LogStage:
     resolved: dict[WriterId, int] = field(default_factory=dict)
     """What these writers know already."""
     remembered: list[Remembered] = field(default_factory=list)
+    count: int = 0
+    """Entries."""
     size: int = 0
+    """Bytes of the entries, roughly."""
     runs: list[Run] = field(default_factory=list)
     starts: dict[int, int] = field(default_factory=dict)
     cursors: dict[str, dict[int, int] | None] = field(default_factory=dict)
@@ -53,6 +56,7 @@ class LogStage:
             run = self._open[partition] = OpenRun(partition, offset, timestamp_ns)
         run.flat.extend(entries)
         run.size += size
+        self.count += len(entries) // 2
         self.size += size
 
     def answer(self, writer: WriterId, resolved_request: int, outcome: Outcome) -> None:

@@ -136,3 +136,45 @@ async def test_what_a_file_holds_beyond_its_quota_is_told_at_once(tmp_path: Path
             assert (await quota_event(status)).status is StatusCode.QUOTA_EXCEEDED
             assert store.statistics().bytes == before
             assert await store.get("k") == "v" * 100
+
+
+async def test_a_log_refuses_at_its_quota_and_trimming_ends_it() -> None:
+    async with one() as (endpoint, status), endpoint.attach_log("l", max_entries=2) as log:
+        for value in range(2):
+            await (await log.append(value)).applied()
+        event = await quota_event(status)
+        assert event.status is StatusCode.QUOTA_EXCEEDED
+        assert "log l: 2 of 2 entries" in event.reason
+        with pytest.raises(QuotaExceeded, match="log l is full"):
+            await (await log.append(2)).applied()
+        assert (log.statistics().entries, log.statistics().max_bytes) == (2, 2 << 30)
+        await (await log.trim(0, 1)).applied()
+        assert (await quota_event(status)).status is StatusCode.QUOTA_RELIEVED
+        await (await log.append(2)).applied()
+        log.set_quota(max_entries=None)
+        await (await log.append(3)).applied()
+
+
+async def test_a_log_in_a_file_has_the_quota_of_a_disk(tmp_path: Path) -> None:
+    async with one() as (endpoint, _):
+        log = await endpoint.attach_log("l", backend=Backend.SQLite, path=tmp_path / "l.db")
+        found = log.statistics()
+        assert (found.max_entries, found.max_bytes) == (None, 64 << 30)
+
+
+async def test_followers_and_proxies_of_a_full_log_are_refused_and_one_is_promoted() -> None:
+    with trio.fail_after(limit()):
+        async with line(3) as (left, middle, right), left.attach_log("l", max_entries=1) as log:
+            await (await log.append(0)).applied()
+            async with middle.attach_log_clone("l") as copy, right.attach_log_proxy("l") as proxy:
+                assert await copy.await_idle(timeout=limit())
+                for handle in (copy, proxy):
+                    with pytest.raises(QuotaExceeded, match="log l is full"):
+                        await (await handle.append(1)).applied()
+                    with pytest.raises(NoSuchMaster):
+                        handle.set_quota(max_entries=2)
+                assert copy.statistics().bytes == log.statistics().bytes
+                await copy.promote(force=True, max_entries=2)
+                await (await copy.append(1)).applied()
+                with pytest.raises(QuotaExceeded, match="2 of 2 entries"):
+                    await (await copy.append(2)).applied()

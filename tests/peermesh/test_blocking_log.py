@@ -10,7 +10,7 @@ from peermesh import blocking
 from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position
-from wire.errors import OffsetOutOfRange, RequestTimeout, StoreClosed
+from wire.errors import OffsetOutOfRange, QuotaExceeded, RequestTimeout, StoreClosed
 
 
 @pytest.fixture
@@ -54,6 +54,17 @@ def test_a_log_of_threads(pair, tmp_path):
             assert keeper.await_idle(limit())
         with pytest.raises(StoreClosed):
             log.append("late")
+
+
+def test_a_full_log_says_so_and_takes_more_with_a_larger_quota(pair):
+    left, right = pair
+    with left.attach_log("log", max_entries=1) as keeper, right.attach_log_proxy("log") as log:
+        log.append("one").result(limit())
+        with pytest.raises(QuotaExceeded, match="log log is full"):
+            log.append("two").result(limit())
+        keeper.set_quota(max_entries=2)
+        log.append("two").result(limit())
+        assert (keeper.statistics().entries, keeper.statistics().max_entries) == (2, 2)
 
 
 def test_many_threads_append_and_one_follows(pair):

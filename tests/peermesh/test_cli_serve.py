@@ -11,7 +11,7 @@ import pytest
 
 from peermesh.cli.application import run
 from peermesh.cli.exits import ExitCode
-from peermesh.testing.webhdfs import WebHDFSClient, url
+from peermesh.testing.webhdfs import RemoteException, WebHDFSClient, url
 
 COMMAND = [sys.executable, "-m", "peermesh.cli", "serve", "webhdfs"]
 TOKEN = "a-token-of-some-length"
@@ -41,6 +41,20 @@ def test_a_store_on_disk_is_served_and_is_still_there_after_a_kill(tmp_path):
                         assert client.exchange("GET", target, headers={"Host": name})[0] == status
                     server.send_signal(signal.SIGTERM)
     assert server.returncode == 128 + signal.SIGTERM
+
+
+def test_a_gateway_takes_a_quota_for_its_store():
+    arguments = ["--store", "files", "--http", "127.0.0.1:0", "--json", "--max-bytes", "2KiB"]
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            host, _, port = json.loads(server.stdout.readline())["address"].rpartition(":")
+            with WebHDFSClient(host, int(port)) as client:
+                client.create("/file", bytes(1_000), overwrite=False)
+                with pytest.raises(RemoteException, match="files is full") as refused:
+                    client.create("/other", bytes(1_000), overwrite=False)
+                assert refused.value.name == "DSQuotaExceededException"
+        finally:
+            server.kill()
 
 
 def test_strangers_are_not_let_in_by_accident():

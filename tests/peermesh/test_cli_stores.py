@@ -16,6 +16,8 @@ import pytest
 from peermesh.blocking import Endpoint
 from peermesh.cli.application import run
 from peermesh.cli.exits import ExitCode
+from peermesh.errors import QuotaExceeded
+from peermesh.testing.time_limits import limit
 
 COMMAND = [sys.executable, "-m", "peermesh"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
@@ -65,6 +67,36 @@ def test_a_key_can_be_deleted_once(tell: Run) -> None:
     tell("store", "put", "cities", "vienna", "1")
     assert json.loads(tell("store", "erase", "cities", "vienna", "--json")[0])["revision"] > 2
     assert tell("store", "keys", "cities")[0] == ""
+
+
+def test_a_store_that_is_full_says_what_is_used_and_what_to_do(
+    tell: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Endpoint() as endpoint, endpoint.attach_master("cities", max_entries=1):
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{endpoint.listen()}")
+        tell("store", "put", "cities", "vienna", "1")
+        _, err = tell("store", "put", "cities", "linz", "1", code=ExitCode.FAILED)
+        assert err == (
+            "peermesh: store cities is full: 1 of 1 entries are used; remove some, or give its"
+            " master a larger quota\n"
+        )
+        tell("store", "erase", "cities", "vienna")
+        tell("store", "put", "cities", "linz", "1")
+
+
+def test_a_node_takes_a_quota_for_its_stores() -> None:
+    node = ["node", "--master", "cities", "--max-entries", "1", "--max-bytes", "1MiB"]
+    with started(*node, "--listen", "0", "--json") as process:
+        assert process.stdout is not None
+        port = next(
+            found["port"] for line in process.stdout if "port" in (found := json.loads(line))
+        )
+        with Endpoint() as endpoint:
+            assert endpoint.peer("127.0.0.1", port)
+            with endpoint.attach_proxy("cities") as proxy:
+                proxy.put("vienna", 1).result(timeout=limit())
+                with pytest.raises(QuotaExceeded):
+                    proxy.put("linz", 1).result(timeout=limit())
 
 
 @pytest.mark.usefixtures("cities")

@@ -7,6 +7,8 @@ from typing import Final
 from tests.safeguards.safeguard import Safeguard
 
 _STORES: Final = "tests/stores/test_quota.py"
+_LOGS: Final = "tests/stores/log/test_keeper.py"
+_UPLOADS: Final = "tests/peermesh/gateways/webhdfs/test_quotas.py"
 _LOADED: Final = (
     "tests/stores/backends/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
 )
@@ -83,5 +85,45 @@ QUOTAS = [
         "        columns.measure()\n",
         "",
         (_LOADED,),
+    ),
+    Safeguard(
+        "quota: appends are looked at",
+        "a writer fills the memory or the disk of a log's keeper",
+        "stores/log/judge.py",
+        "        room.take(len(request.entries) // 2, size_of(request.entries))\n",
+        "",
+        (_LOGS,),
+    ),
+    Safeguard(
+        "quota: what is on its way to a log's disk counts",
+        "a slow disk lets a log grow beyond its quota",
+        "stores/log/keeper.py",
+        "        self._judge.used = entries + stage.count, size + stage.size\n",
+        "",
+        (_LOGS,),
+    ),
+    Safeguard(
+        "quota: trimming makes room in a log",
+        "a full log stays full",
+        "stores/log/keeper.py",
+        "        touched = {run.partition for run in stage.runs}.union(stage.starts)\n",
+        "        touched = {run.partition for run in stage.runs}\n",
+        (_LOGS,),
+    ),
+    Safeguard(
+        "WebHDFS: unfinished uploads have a budget",
+        "clients that never end fill the store, and others cannot end",
+        "peermesh/gateways/webhdfs/uploads.py",
+        "        if self.used + size > most:\n",
+        "        if False:\n",
+        (_UPLOADS,),
+    ),
+    Safeguard(
+        "WebHDFS: uploads that end give their budget back",
+        "after some uploads none is taken any more",
+        "peermesh/gateways/webhdfs/service.py",
+        "            self.uploads.give_back(upload.length)\n",
+        "            pass\n",
+        (_UPLOADS,),
     ),
 ]

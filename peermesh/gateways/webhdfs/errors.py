@@ -42,6 +42,15 @@ class Impossible(Refusal):
     """It makes sense, but not here: a directory moved into itself, a file that is too large."""
 
 
+class Full(Refusal):
+    """The store, or what uploads may take of it, is at its quota, as a directory of HDFS would be.
+
+    A NameNode sends this with 403, as all of its I/O errors: a client does not try it again.
+    """
+
+    java_class = "org.apache.hadoop.hdfs.protocol.DSQuotaExceededException"
+
+
 class InvalidRequest(Refusal):
     """A parameter or a path that makes no sense."""
 

@@ -11,8 +11,12 @@ CHUNK_SIZE: Final = 256 * KIB
 store pass in between. Smaller files are one mutation."""
 
 FILE_SIZE_MAX: Final = 64 * 1024 * MIB
-"""Bytes of a file: the store keeps all of it in memory, so that no machine of today has room for
-more; and what Spark calls large is some hundred megabytes."""
+"""Bytes of a file, and of all unfinished uploads together, where the store has no quota: it keeps
+all of it in memory, so that no machine of today has room for more."""
+
+UPLOADS_SHARE: Final = 0.5
+"""Share of the store's quota that all unfinished uploads of a gateway may take together: clients
+that begin and never end leave room for those that end."""
 
 UPLOAD_WINDOW_CHUNKS: Final = 8
 """Chunks of one upload that wait for their receipts: 2 MiB fill any disk's or replica's queue."""

@@ -16,6 +16,7 @@ from endpoint.store import Store
 from peermesh.gateways.http import Reply
 from peermesh.gateways.webhdfs import changes, collection, replies, uploads
 from peermesh.gateways.webhdfs.errors import (
+    Full,
     Impossible,
     NotFound,
     Refusal,
@@ -60,6 +61,7 @@ from wire.errors import (
     GuardFailed,
     MasterExists,
     NoSuchMaster,
+    QuotaExceeded,
     RequestTimeout,
     StaleData,
     StoreClosed,
@@ -108,6 +110,7 @@ class Service:
         self._name = name
         self._is_prepared = False
         self.tree = Tree(StoreView(store))
+        self.uploads = uploads.UploadBudget()
         self.has_garbage: Callable[[], None] = lambda: None
         """Called when there is something to collect."""
 
@@ -193,7 +196,7 @@ class Service:
         """Move something; false, as Hadoop has it, where the other style raises."""
         try:
             await self._commit(lambda: changes.rename(self.tree, request))
-        except (Standby, StoreFailed):
+        except (Full, Standby, StoreFailed):
             raise
         except Refusal:
             return False
@@ -225,6 +228,8 @@ class Service:
             yield
         except _MOVED as error:
             raise Standby(f"store {self._store.name()}: {error}") from error
+        except QuotaExceeded as error:
+            raise Full(str(error)) from error
         except StoreError as error:
             raise StoreFailed(f"store {self._store.name()}: {error}") from error
 
@@ -265,6 +270,8 @@ class Service:
         except BaseException:
             self._abandon(upload)
             raise
+        finally:
+            self.uploads.give_back(upload.length)
         if replaced is not None:
             self.has_garbage()
 
@@ -273,6 +280,7 @@ class Service:
     ) -> None:
         transfer = _Transfer(self._store, upload.number, self._name)
         async for piece in pieces:
+            self.uploads.take(len(piece), self._store.statistics().max_bytes)
             await transfer.store(upload.feed(piece))
         rest, content = upload.end()
         await transfer.store(rest)
@@ -311,7 +319,8 @@ class _Transfer:
         for index, chunk in chunks:
             if index == 0:
                 note = uploads.begin_upload(self._number, self._uploader)
-                self._receipts.append(await self._store.batch(note))
+                # A chunk that is kept without it would never be collected.
+                await (await self._store.batch(note)).applied()
             self._receipts.append(await self._store.put(chunk_key(self._number, index), chunk))
             while len(self._receipts) > UPLOAD_WINDOW_CHUNKS:
                 await self._receipts.popleft().applied()

@@ -68,6 +68,8 @@ class GatewayStatistics:
     """So many of each kind."""
     refusals: dict[str, int]
     """So many for each reason, by the name of the Java exception."""
+    upload_bytes: int
+    """Of all uploads that have not ended."""
 
 
 @dataclass(slots=True)
@@ -131,6 +133,7 @@ class WebHDFSGateway:
             sum(1 for _ in self._acceptor.arrivals),
             dict(self._requests),
             dict(self._refusals),
+            self._service.uploads.used,
         )
 
     async def serve(self, listeners: list[trio.SocketListener]) -> None:

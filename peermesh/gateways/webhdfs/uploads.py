@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 from peermesh.gateways.webhdfs.changes import Content
-from peermesh.gateways.webhdfs.errors import Impossible
-from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, FILE_SIZE_MAX
+from peermesh.gateways.webhdfs.errors import Full, Impossible
+from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, FILE_SIZE_MAX, UPLOADS_SHARE
 from peermesh.gateways.webhdfs.nodes import garbage_key, upload_key
 from stores.batch import Batch
+
+
+class UploadBudget:
+    """The bytes that all unfinished uploads of one gateway have taken in."""
+
+    def __init__(self) -> None:
+        """Start without uploads."""
+        self.used = 0
+
+    def take(self, size: int, max_bytes: int | None) -> None:
+        """Take in more; raises ``Full``. ``max_bytes`` is the quota of the store."""
+        most = FILE_SIZE_MAX if max_bytes is None else int(max_bytes * UPLOADS_SHARE)
+        if self.used + size > most:
+            raise Full(
+                f"unfinished uploads have {self.used} bytes, and may have {most}, a share of the"
+                " store's quota: try again when others have ended, or give the store a larger quota"
+            )
+        self.used += size
+
+    def give_back(self, size: int) -> None:
+        """Let go of what an upload had taken, that has ended in whatever way."""
+        self.used -= size
 
 
 class Upload:
@@ -15,8 +37,9 @@ class Upload:
     def __init__(self, number: int) -> None:
         """Begin a file of this number."""
         self.number = number
+        self.length = 0
+        """Bytes that came so far."""
         self._rest = bytearray()
-        self._length = 0
         self._chunk_count = 0
 
     @property
@@ -26,8 +49,8 @@ class Upload:
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
         """Take in data; give the chunks that are full, with their places."""
-        self._length += len(data)
-        if self._length > FILE_SIZE_MAX:
+        self.length += len(data)
+        if self.length > FILE_SIZE_MAX:
             raise Impossible(f"a file has at most {FILE_SIZE_MAX} bytes: write several")
         self._rest += data
         full = []
@@ -43,7 +66,7 @@ class Upload:
             count = 1 if rest else 0
             return [], Content(self.number, len(rest), count, rest or None)
         last = [self._cut(CHUNK_SIZE)]
-        return last, Content(self.number, self._length, self._chunk_count, None)
+        return last, Content(self.number, self.length, self._chunk_count, None)
 
     def _cut(self, size: int) -> tuple[int, bytes]:
         chunk = bytes(self._rest[:size])

@@ -11,6 +11,7 @@ from stores.log.limits import PRODUCER_WINDOW
 from stores.log.messages import Fetch, Fetched, Join, QueryFailed, State, StateQuery, TimeQuery
 from stores.log.partitions import Retention
 from stores.outcomes import Applied, Refused
+from stores.quota import Meter, Quota, QuotaLevel
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 
@@ -324,3 +325,91 @@ def test_consumers_that_move_are_counted_once(world, monkeypatch):
     world.settle()
     assert isinstance(keeper.outcomes[fourth], Applied)
     assert "up to 4 consumers: forget some" in keeper.outcomes[fifth].text
+
+
+def quota_told(keeper) -> list[QuotaLevel]:
+    return [effect.level for effect in keeper.told if isinstance(effect, fx.QuotaCrossed)]
+
+
+def test_appends_beyond_the_quota_are_refused_until_entries_go(world):
+    keeper = world.keeper()
+    keeper.core.meter = Meter("log l", Quota(max_entries=4))
+    requests = [keeper.append(value) for value in range(6)]
+    world.settle()
+    results = [keeper.outcomes[request] for request in requests]
+    assert results[:4] == [Applied(offset) for offset in range(4)]
+    for result in results[4:]:
+        assert isinstance(result, Refused)
+        assert result.code is ErrorCode.QUOTA_EXCEEDED
+        assert "log l is full: 4 of 4 entries" in result.text
+    assert quota_told(keeper) == [QuotaLevel.EXCEEDED]
+    keeper.core.requests.trim(0, 2)
+    world.settle()
+    assert quota_told(keeper) == [QuotaLevel.EXCEEDED, QuotaLevel.RELIEVED]
+    again = keeper.append("more")
+    world.settle()
+    assert keeper.outcomes[again] == Applied(4)
+    found = keeper.core.statistics()
+    assert (found.entries, found.max_entries) == (3, 4)
+    assert (found.entries, found.bytes) == keeper.core.partitions.used()
+
+
+def test_the_quota_counts_what_is_on_its_way_to_the_disk(world):
+    keeper = world.keeper()
+    keeper.core.meter = Meter("log l", Quota(max_entries=2))
+    first = keeper.append("first")
+    keeper.flush()
+    second = keeper.append("second")
+    refused = keeper.append("third")
+    keeper.flush()
+    world.settle()
+    assert [keeper.outcomes[each] for each in (first, second)] == [Applied(0), Applied(1)]
+    assert isinstance(keeper.outcomes[refused], Refused)
+
+
+def test_a_batch_beyond_the_bytes_is_refused_as_a_whole_and_a_smaller_one_is_not(world):
+    keeper = world.keeper()
+    keeper.core.meter = Meter("log l", Quota(max_bytes=400))
+    refused = keeper.core.requests.append(0, (None, encode("v" * 200)) * 2)
+    done = keeper.append("v" * 200)
+    world.settle()
+    assert isinstance(keeper.outcomes[refused], Refused)
+    assert keeper.outcomes[done] == Applied(0)
+    keeper.carry_out(keeper.core.set_quota(Quota(max_bytes=4_000)))
+    again = keeper.core.requests.append(0, (None, encode("v" * 200)) * 2)
+    world.settle()
+    assert keeper.outcomes[again] == Applied(1)
+    assert quota_told(keeper) == [QuotaLevel.EXCEEDED, QuotaLevel.RELIEVED]
+
+
+def test_retention_keeps_a_log_below_its_quota(world):
+    keeper = world.keeper(retention=Retention(count=2))
+    keeper.core.meter = Meter("log l", Quota(max_entries=4))
+    for value in range(20):
+        request = keeper.append(value)
+        world.run(6)
+        assert isinstance(keeper.outcomes[request], Applied)
+
+
+def test_a_named_producer_that_was_refused_may_repeat_it(world):
+    keeper = world.keeper()
+    keeper.core.meter = Meter("log l", Quota(max_entries=1))
+    keeper.append("first")
+    refused = keeper.append("once", 0, "producer", 7)
+    world.settle()
+    assert isinstance(keeper.outcomes[refused], Refused)
+    keeper.core.requests.trim(0, 1)
+    world.settle()
+    again = keeper.append("once", 0, "producer", 7)
+    world.settle()
+    assert keeper.outcomes[again] == Applied(1)
+
+
+def test_a_follower_counts_what_it_has(world):
+    keeper, follower = world.keeper(), world.follower()
+    world.run(3)
+    keeper.append("some")
+    world.run(3)
+    found, copied = keeper.core.statistics(), follower.core.statistics()
+    assert (copied.entries, copied.bytes) == (found.entries, found.bytes) == (1, found.bytes)
+    assert copied.max_bytes is None
