@@ -58,12 +58,14 @@ def test_refusals_are_counted_by_sender_and_reason_and_given_once(monkeypatch) -
 
 
 class Judge:
-    """Objects to what it is told to."""
+    """Objects to what it is told to, and notes what it has looked at."""
 
     def __init__(self, objection: str | None) -> None:
         self._objection = objection
+        self.looked_at: list[Announcement] = []
 
     def objection(self, announcement: Announcement) -> str | None:
+        self.looked_at.append(announcement)
         return self._objection
 
 
@@ -72,7 +74,9 @@ def test_an_announcement_is_forged_if_its_seal_proves_it_or_cannot_be_looked_at(
     for proof in (Judge("wrong"), Judge(None), None):
         assert not Forgeries(proof).is_forged(PEER, plain), "it has nothing to look at"
     for each in (sealed, signing):
-        assert not Forgeries(Judge(None)).is_forged(PEER, each)
+        judge = Judge(None)
+        assert not Forgeries(judge).is_forged(PEER, each)
+        assert judge.looked_at == [each]
         for proof, why in ((Judge("wrong"), "wrong"), (None, "nothing here can look at seals")):
             forgeries = Forgeries(proof)
             assert forgeries.is_forged(PEER, each)
@@ -173,6 +177,16 @@ def test_an_endpoint_that_is_renamed_is_told_of() -> None:
     assert here.is_renamed(news(FAR, None), known)
     reason = "it is called 'core-2', and somebody says nothing"
     assert list(here.refusals.take()) == [(FAR, reason, 1)]
+    assert here.is_renamed(news(FAR, "core-3"), known)
+    ((_, reason, _),) = here.refusals.take()
+    assert reason == "it is called 'core-2', and somebody says 'core-3'"
+
+
+def test_a_peer_is_judged_by_its_certificate_whatever_it_is_said_to_be() -> None:
+    here = rules()
+    here.enter(FAR, "leaf-1")
+    refused = here.refusal(header("/out/a"), news(FAR, "core-2"))
+    assert refused == "'core-2' (role core) may not publish on '/out/a'"
 
 
 def test_a_role_is_that_of_the_certificate_else_of_the_name_that_is_believed() -> None:

@@ -73,3 +73,22 @@ def test_the_defaults_are_a_ping_each_second_and_an_end_after_fifteen():
     keep_alive = KeepAlive(now=0.0)
     answers = [keep_alive.tick(float(second)) for second in range(1, 16)]
     assert answers == [PingDue()] * 14 + [PeerSilent(15.0)]
+
+
+@pytest.mark.parametrize(("interval", "timeout"), [(0.3, 0.6), (0.2, 0.5)])
+def test_a_timeout_that_fits_two_pings_is_taken(interval, timeout):
+    assert KeepAlive(now=0.0, interval_seconds=interval, timeout_seconds=timeout).tick(0) is None
+
+
+@pytest.mark.parametrize(("interval", "timeout"), [(0.3, 0.59), (0.0, 1.0), (-1, 1)])
+def test_a_timeout_that_fits_no_two_pings_is_refused(interval, timeout):
+    told = f"a keep-alive of {timeout} s with pings every {interval} s"
+    with pytest.raises(ValueError, match=told):
+        KeepAlive(now=0.0, interval_seconds=interval, timeout_seconds=timeout)
+
+
+def test_a_late_tick_counts_as_two_intervals_whatever_they_are():
+    for interval in (0.5, 4.0):
+        slow = KeepAlive(now=0.0, interval_seconds=interval, timeout_seconds=3 * interval)
+        assert slow.tick(100 * interval) == PingDue()
+        assert slow.tick(200 * interval) == PeerSilent(4 * interval)

@@ -213,6 +213,18 @@ async def test_one_that_is_gone_leaves_its_last_words_to_another(monkeypatch) ->
         assert await crowd(3) == 4
 
 
+async def test_what_the_mesh_reads_from_has_spoken_once_a_byte_came() -> None:
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    async with listener, await trio.testing.open_stream_to_socket_listener(listener) as left:
+        arrival = Arrival(Acceptor(Network(None, allow_plain=False)), await listener.accept(), None)
+        transport = await arrival.transport()
+        assert not arrival.has_spoken()
+        await left.send_all(b"x")
+        assert await transport.receive() == b"x"
+        assert arrival.has_spoken()
+        transport.close()
+
+
 async def test_as_many_bytes_are_received_as_are_asked_for() -> None:
     async with port() as here, await here.dial() as stream:
         (listener,) = await trio.open_tcp_listeners(0, host=HOST)
