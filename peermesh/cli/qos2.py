@@ -30,6 +30,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
 from peermesh.cli.output import Output, write_bytes
+from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
 from peermesh.cli.values import on_a_line
@@ -100,6 +101,7 @@ _name_option = click.option(
 @click.option("--keep-count", type=Whole(1), help="Keep so many in each topic.")
 @click.option("--keep-bytes", type=Whole(1), help="Keep so much in each topic.")
 @click.option("--every", type=_SECONDS, metavar="SECONDS", help="Write what is counted, so often.")
+@port_roles_option
 @tls_option
 @mesh_options(listens=True, is_optional=True)
 def qos2(  # noqa: PLR0913 - an option each
@@ -117,6 +119,7 @@ def qos2(  # noqa: PLR0913 - an option each
     acknowledge_seconds: float,
     silence_seconds: float,
     every: float | None,
+    port_roles: Path | None,
     **retention: float | None,
 ) -> None:
     """Keep topics, and deliver each message exactly once.
@@ -142,7 +145,7 @@ def qos2(  # noqa: PLR0913 - an option each
     if "\0" in name or not name:
         raise click.UsageError("--name needs a text")
     pace = Pace(acknowledge_seconds=acknowledge_seconds, silence_seconds=silence_seconds)
-    run(_serve, mesh, place, ports, pace, _Teller(every, output))
+    run(_serve, mesh, place, ports, pace, port_roles, _Teller(every, output))
 
 
 class _Teller:
@@ -168,10 +171,12 @@ class _Teller:
             self._output.tell(text, **found)
 
 
-async def _serve(mesh: Mesh, place: Place, ports: Ports, pace: Pace, teller: _Teller) -> None:
+async def _serve(
+    mesh: Mesh, place: Place, ports: Ports, pace: Pace, roles: Path | None, teller: _Teller
+) -> None:
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
-        async with open_broker(endpoint, place, ports, pace) as broker:
+        async with open_broker(endpoint, place, ports, pace, roles) as broker:
             teller.say_ports(broker)
             await teller.run(broker)
 

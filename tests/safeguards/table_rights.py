@@ -11,9 +11,69 @@ _SEALS = ("tests/handshake/test_signing.py",)
 
 _ACCESS = ("tests/handshake/test_access.py",)
 _GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
+_QOS2 = ("tests/peermesh/brokers/qos2/test_rights.py",)
 _EDGE = ("tests/peermesh/brokers/edge/test_rights.py",)
 
 RIGHTS = [
+    Safeguard(
+        "publishing at a QoS-2 broker asks the role",
+        "a guest of the mesh publishes wherever it likes, in lines",
+        "peermesh/brokers/qos2/broker.py",
+        "            rights.check(BEGIN, *step.topics)\n",
+        "",
+        _QOS2,
+    ),
+    Safeguard(
+        "subscribing at a QoS-2 broker asks the role",
+        "a guest of the mesh reads every topic, in lines",
+        "peermesh/brokers/qos2/broker.py",
+        "                self._rights.check(SUBSCRIBE, topic)\n"
+        "                await backlog.open(topic)\n"
+        "                self._rights.check(SUBSCRIBE, topic)  # the roles may have changed meanwhile\n",
+        "                await backlog.open(topic)\n",
+        _QOS2,
+    ),
+    Safeguard(
+        "logging in at a QoS-2 broker takes a role",
+        "a client without a role counts as a member, and holds its connection",
+        "peermesh/brokers/qos2/broker.py",
+        "                self._rights.check(LOGIN, login.name)\n",
+        "",
+        _QOS2,
+    ),
+    Safeguard(
+        "a consumer's name belongs to a principal",
+        "a guest takes a consumer's place, and makes dead letters of its messages",
+        "peermesh/brokers/qos2/broker.py",
+        "                if not await self._shelf.owns(login.name, self._rights.principal):\n"
+        "                    raise self._rights.refusal(LOGIN, login.name)\n",
+        "",
+        _QOS2,
+    ),
+    Safeguard(
+        "the owner of a consumer's name is kept",
+        "a guest logs in under the name of a consumer, and is it",
+        "peermesh/brokers/qos2/shelf.py",
+        "                await self.table.put_unique(key, principal.name)\n",
+        "                pass\n",
+        _QOS2,
+    ),
+    Safeguard(
+        "ids of a publisher's name count for one principal",
+        "a guest publishes ids in advance, and the publisher's messages count as repetitions",
+        "peermesh/brokers/qos2/shelf.py",
+        '    whose = "" if principal.name is None else f" {principal.name}"\n',
+        '    whose = ""\n',
+        _QOS2,
+    ),
+    Safeguard(
+        "a withdrawn right ends its subscription at a QoS-2 broker",
+        "a consumer reads what it lost the right to, until it disconnects",
+        "peermesh/brokers/qos2/broker.py",
+        "            visit.recheck()\n",
+        "            pass\n",
+        _QOS2,
+    ),
     Safeguard(
         "publishing at an edge broker asks the role",
         "a guest of the mesh publishes wherever it likes, through a broker",

@@ -16,7 +16,7 @@ whoever crashes.
 from peermesh.brokers.qos2.broker import Ports, QoS2Broker, open_broker
 from peermesh.brokers.qos2.client import Consumer, Publisher
 from peermesh.brokers.qos2.entries import Letter
-from peermesh.brokers.qos2.errors import BrokerError, BrokerUnavailable, Refused, TakenOver
+from peermesh.brokers.qos2.errors import BrokerError, BrokerUnavailable, Denied, Refused, TakenOver
 from peermesh.brokers.qos2.letters import DeadLetters
 from peermesh.brokers.qos2.limits import Pace
 from peermesh.brokers.qos2.receiver import Incoming
@@ -27,6 +27,7 @@ __all__ = [
     "BrokerUnavailable",
     "Consumer",
     "DeadLetters",
+    "Denied",
     "Incoming",
     "Letter",
     "Pace",

@@ -20,6 +20,7 @@ from endpoint import arguments as checks
 from endpoint.closing import Closing
 from endpoint.endpoint import Endpoint
 from handshake.credentials import Credentials
+from handshake.keyfiles import RolesSource
 from peermesh.blocking.portal import Portal
 from peermesh.brokers.qos2 import client
 from peermesh.brokers.qos2.broker import Ports, QoS2Broker, open_broker
@@ -160,14 +161,18 @@ class Broker(_Blocking):
         folder: str | PathLike[str] | None = None,
         ports: Ports | None = None,
         pace: Pace | None = None,
+        roles: RolesSource | None = None,
     ) -> None:
-        """Start it; without a folder it keeps nothing. Raises what ``open_broker`` raises."""
+        """Start it; without a folder it keeps nothing. ``roles`` say what clients may do.
+
+        Raises what ``open_broker`` raises.
+        """
         super().__init__()
         self._place = Place(folder=None if folder is None else Path(folder))
         self._scope = trio.CancelScope()
         self._ended = trio.Event()
         started: queue.SimpleQueue[QoS2Broker | BaseException] = queue.SimpleQueue()
-        self._portal.start_soon(self._run, started, ports, pace)
+        self._portal.start_soon(self._run, started, ports, pace, roles)
         found = started.get()
         if not isinstance(found, QoS2Broker):
             self._is_open = False
@@ -182,12 +187,13 @@ class Broker(_Blocking):
         started: queue.SimpleQueue[QoS2Broker | BaseException],
         ports: Ports | None,
         pace: Pace | None,
+        roles: RolesSource | None,
     ) -> None:
         try:
             with self._scope:
                 async with (
                     Endpoint() as endpoint,
-                    open_broker(endpoint, self._place, ports, pace) as broker,
+                    open_broker(endpoint, self._place, ports, pace, roles) as broker,
                 ):
                     started.put(broker)
                     await trio.sleep_forever()

@@ -13,10 +13,15 @@ import trio
 
 from endpoint import arguments
 from endpoint.endpoint import Endpoint
+from endpoint.port_access import PortAccess
 from handshake.credentials import Credentials
 from handshake.exposure import is_loopback
+from handshake.keyfiles import RolesSource
+from handshake.principals import Principal
+from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival, RestingStream
 from net.network import Network
+from peermesh.brokers.qos2.access import BEGIN, LOGIN, PORT, SUBSCRIBE, Rights
 from peermesh.brokers.qos2.backlog import Backlog
 from peermesh.brokers.qos2.consumer_session import ConsumerSession
 from peermesh.brokers.qos2.conversation import Conversation, Work
@@ -77,9 +82,11 @@ class Ports:
 class QoS2Broker:
     """A running broker. Use ``open_broker``."""
 
-    def __init__(self, shelf: Shelf, pace: Pace) -> None:
-        """Begin without ports."""
+    def __init__(self, shelf: Shelf, pace: Pace, guard: PortAccess) -> None:
+        """Serve what is on the shelf, by the roles of ``guard``."""
         self.shelf = shelf
+        self._guard = guard
+        self._visits: set[_Visit] = set()
         self.counters = Counters()
         self.publisher_port = 0
         self.consumer_port = 0
@@ -91,24 +98,39 @@ class QoS2Broker:
         """Give what was counted, by name; see ``Counters``."""
         return {**self.counters.as_dict(), "topics": len(self.shelf.topics())}
 
-    async def serve_publisher(self, stream: trio.abc.Stream, arrival: Arrival) -> None:
+    async def serve_publisher(
+        self, stream: trio.abc.Stream, arrival: Arrival, principal: Principal
+    ) -> None:
         """Talk with one publisher; it makes room for others while it is silent."""
+        rights = self._rights(principal)
         session = PublisherSession(self._pace)
         stream = RestingStream(stream, arrival)
         self.counters.publishers += 1
         try:
-            work = partial(self._store, session, arrival)
+            work = partial(self._store, session, arrival, rights)
             seconds = self._pace.send_seconds
             conversation = Conversation(stream, session, work, seconds, self._unfinished)
             await self._talk(conversation, arrival)
         finally:
             self.counters.publishers -= 1
 
-    async def _store(self, session: PublisherSession, arrival: Arrival, step: Work) -> Tell:
+    def _rights(self, principal: Principal) -> Rights:
+        self._guard.refresh()
+        return Rights(self._guard.access, principal)
+
+    def recheck(self) -> None:
+        """End the consumers whose subscriptions the roles no longer permit."""
+        for visit in list(self._visits):
+            visit.recheck()
+
+    async def _store(
+        self, session: PublisherSession, arrival: Arrival, rights: Rights, step: Work
+    ) -> Tell:
         assert isinstance(step, Store)
-        arrival.prove()
         try:
-            is_repeated = await self.shelf.store(step)
+            rights.check(BEGIN, *step.topics)
+            arrival.prove()
+            is_repeated = await self.shelf.store(step, rights.principal)
         except MeshError as error:
             self.counters.refused += 1
             return partial(session.refused, _reason(error))
@@ -116,22 +138,27 @@ class QoS2Broker:
         self.counters.published += not is_repeated
         return session.stored
 
-    async def serve_consumer(self, stream: trio.abc.Stream, arrival: Arrival) -> None:
+    async def serve_consumer(
+        self, stream: trio.abc.Stream, arrival: Arrival, principal: Principal
+    ) -> None:
         """Talk with one consumer."""
 
         def admit(name: str, conversation: Conversation) -> None:
             arrival.prove()
             self._admit(name, conversation)
 
-        visit = _Visit(self.shelf, self.counters, ConsumerSession(self._pace), admit)
+        session, rights = ConsumerSession(self._pace), self._rights(principal)
+        visit = _Visit(self.shelf, self.counters, session, rights, admit)
         visit.conversation = Conversation(
             stream, visit.session, visit.perform, self._pace.send_seconds, self._unfinished
         )
+        self._visits.add(visit)
         self.counters.consumers += 1
         try:
             await self._talk(visit.conversation, arrival)
         finally:
             self.counters.consumers -= 1
+            self._visits.discard(visit)
             for name in [name for name, at in self._consumers.items() if at is visit.conversation]:
                 del self._consumers[name]
 
@@ -172,11 +199,13 @@ class _Visit:
         shelf: Shelf,
         counters: Counters,
         session: ConsumerSession,
+        rights: Rights,
         admit: Callable[[str, Conversation], None],
     ) -> None:
         self.session = session
         self._shelf = shelf
         self._counters = counters
+        self._rights = rights
         self._admit = admit
         self._backlog: Backlog | None = None
 
@@ -189,9 +218,22 @@ class _Visit:
             tell = self.session.lost if is_lost else self.session.refused
             return partial(tell, _reason(error))
 
+    def recheck(self) -> None:
+        """End the connection if its login, or a topic, is no longer permitted."""
+        if self.session.name is None:
+            return
+        try:
+            self._rights.check(LOGIN, self.session.name)
+            self._rights.check(SUBSCRIBE, *self.session.topics)
+        except Refused as error:
+            self.conversation.end(str(error))
+
     async def _do(self, step: Work) -> Tell:
         match step:
             case Enter(login):
+                self._rights.check(LOGIN, login.name)
+                if not await self._shelf.owns(login.name, self._rights.principal):
+                    raise self._rights.refusal(LOGIN, login.name)
                 token = uuid.uuid4().bytes
                 await self._shelf.enter(login.name, token)
                 self._backlog = Backlog(self._shelf, self._counters, login.name, token)
@@ -206,7 +248,9 @@ class _Visit:
     async def _with(self, backlog: Backlog, step: Open | Fetch | Commit | Bury) -> Tell:
         match step:
             case Open(topic):
+                self._rights.check(SUBSCRIBE, topic)
                 await backlog.open(topic)
+                self._rights.check(SUBSCRIBE, topic)  # the roles may have changed meanwhile
                 return self.session.opened
             case Fetch(number, topics):
                 delivery = await backlog.next(topics)
@@ -228,7 +272,7 @@ class _Port:
         self,
         host: str,
         acceptor: Acceptor,
-        serve: Callable[[trio.abc.Stream, Arrival], Awaitable[None]],
+        serve: Callable[[trio.abc.Stream, Arrival, Principal], Awaitable[None]],
         counters: Counters,
     ) -> None:
         self.listeners: list[trio.SocketListener] = []
@@ -259,7 +303,8 @@ class _Port:
     async def _handle(self, arrival: Arrival) -> None:
         try:
             arrival.keep_alive(KEEPALIVE_SECONDS)
-            await self._serve(await arrival.secure(), arrival)
+            stream = await arrival.secure()
+            await self._serve(stream, arrival, self._acceptor.network.principal(stream))
         except (PeerNotTrusted, PeerUnavailable) as error:
             self._counters.not_trusted += 1
             logger.info("a client was refused: %s", error)
@@ -290,15 +335,20 @@ async def open_broker(
     place: Place | None = None,
     ports: Ports | None = None,
     pace: Pace | None = None,
+    roles: RolesSource | None = None,
 ) -> AsyncIterator[QoS2Broker]:
     """Run a broker on an endpoint, until the end of the block.
 
+    ``roles`` say what clients may do, by the names in their certificates; without, those of the
+    endpoint.
     Raises ``InsecureAddress``, ``AddressInUse`` and whatever the stores raise.
     """
     ports = ports or Ports()
     network = _make_network(ports, endpoint)
     async with open_shelf(endpoint, place or Place()) as shelf:
-        broker = QoS2Broker(shelf, pace or Pace())
+        guard = PortAccess(PORT, Rules(roles), endpoint.loop)
+        broker = QoS2Broker(shelf, pace or Pace(), guard)
+        guard.on_change.append(broker.recheck)
         acceptor = Acceptor(network, members_max=CONNECTIONS_MAX, on_crowded=broker.turned_away)
         publishers = _Port(ports.host, acceptor, broker.serve_publisher, broker.counters)
         consumers = _Port(ports.host, acceptor, broker.serve_consumer, broker.counters)
@@ -315,6 +365,7 @@ async def open_broker(
                 }
                 if not shelf.place.is_follower:
                     parts["keeper of topics"] = shelf.follow
+                connections.start_soon(guard.refresh_forever)
                 for name, part in parts.items():
                     connections.start_soon(supervise, name, part)
                 try:

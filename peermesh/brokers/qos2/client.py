@@ -17,8 +17,9 @@ import trio
 from endpoint import arguments
 from handshake.credentials import Credentials
 from net.network import Network
+from peermesh.brokers.qos2.access import DENIED
 from peermesh.brokers.qos2.commands import check_name
-from peermesh.brokers.qos2.errors import DialogueError, Refused, TakenOver
+from peermesh.brokers.qos2.errors import Denied, DialogueError, Refused, TakenOver
 from peermesh.brokers.qos2.limits import (
     CONSUMER_PORT,
     ID_MAX,
@@ -159,7 +160,7 @@ class Publisher(_Client):
         """Return once the message is durable on all its topics; try until it is.
 
         Ids only grow. After a restart, repeat the message of which you do not know. Raises
-        ``Refused`` for what the broker will never take.
+        ``Refused`` for what the broker will never take, and ``Denied`` where a right is missing.
         """
         if not isinstance(payload, (bytes, bytearray, memoryview)):
             raise TypeError(f"payload={payload!r:.80} is {type(payload).__name__}: give bytes")
@@ -200,7 +201,7 @@ class Publisher(_Client):
                     return True
                 case Rejected(_, reason):
                     await self.aclose()
-                    raise _ConnectionLost(reason) if _is_temporary(reason) else Refused(reason)
+                    raise _ConnectionLost(reason) if _is_temporary(reason) else _refusal(reason)
                 case Close():
                     raise _ConnectionLost
         return False
@@ -223,6 +224,10 @@ def _check(message: Outgoing) -> None:
         raise InvalidData(f"a message has 1 to {TOPICS_OF_MESSAGE_MAX} topics")
     if len(message.payload) > MESSAGE_SIZE_MAX:
         raise InvalidData(f"a payload has {MESSAGE_SIZE_MAX} bytes at most")
+
+
+def _refusal(reason: str) -> Refused:
+    return (Denied if reason.startswith(DENIED) else Refused)(reason)
 
 
 def _is_temporary(reason: str) -> bool:
@@ -261,7 +266,8 @@ class Consumer(_Client):
     async def get(self) -> Incoming:
         """Wait for the next message; it has to be ``done`` or ``refuse``\\ d before the next.
 
-        Asked again before that, gives the same. Raises ``Refused``, and ``TakenOver`` when
+        Asked again before that, gives the same. Raises ``Refused``, ``Denied`` where a right is
+        missing or was withdrawn, and ``TakenOver`` when
         somebody else logged in under this name.
         """
         while self._message is None:
@@ -334,7 +340,7 @@ class Consumer(_Client):
                     await self.aclose()
                     if _is_temporary(reason):
                         raise _ConnectionLost(reason)
-                    raise (TakenOver if reason == "TAKEN OVER" else Refused)(reason)
+                    raise TakenOver(reason) if reason == "TAKEN OVER" else _refusal(reason)
                 case Close() | Send():
                     raise _ConnectionLost
         return is_released

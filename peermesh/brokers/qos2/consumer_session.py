@@ -85,6 +85,16 @@ class ConsumerSession:
         )
 
     @property
+    def name(self) -> str | None:
+        """Under which name it has logged in."""
+        return None if self._login is None else self._login.name
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it is subscribed to."""
+        return tuple(self._topics)
+
+    @property
     def body_size(self) -> int | None:
         """Consumers send lines only."""
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wire.errors import MeshError
+from wire.errors import ErrorCode, MeshError, NotAllowed
 
 
 class BrokerError(MeshError):
@@ -15,6 +15,12 @@ class DialogueError(BrokerError):
 
 class Refused(BrokerError):
     """The broker refused what was asked; nothing was done. The text is its own."""
+
+
+class Denied(Refused, NotAllowed):
+    """The broker refused because its roles do not permit it, or the name is another principal's."""
+
+    code = ErrorCode.NOT_AUTHORIZED
 
 
 class BrokerUnavailable(BrokerError):

@@ -25,6 +25,7 @@ from endpoint.reading import Entry
 from endpoint.shielding import shielded
 from endpoint.store import Store as Table
 from endpoint.watching import Commit
+from handshake.principals import UNPROVEN, Principal
 from handshake.private_files import make_directory
 from peermesh.brokers.qos2.entries import Letter, letter_value
 from peermesh.brokers.qos2.errors import BrokerUnavailable, Refused, TakenOver
@@ -102,7 +103,8 @@ class Shelf:
         if len(self._logs) >= TOPICS_MAX:
             raise Refused(f"{TOPICS_MAX} TOPICS AT MOST")
         try:
-            await self.table.put_unique(f"topic/{topic}", value=True)
+            if await self.table.get(f"topic/{topic}") is None:  # to look takes no right to write
+                await self.table.put_unique(f"topic/{topic}", value=True)
             log = await self._attach(topic)
             await log.partition_count()
         except MeshError as error:
@@ -144,12 +146,13 @@ class Shelf:
 
     # Messages.
 
-    async def store(self, step: Store) -> bool:
+    async def store(self, step: Store, principal: Principal = UNPROVEN) -> bool:
         """Make a message durable on all its topics; tell whether it was there already.
 
+        The ids of one name count for one ``principal``: no other one's are taken for repetitions.
         Raises ``Refused`` for an id that is older than what is remembered.
         """
-        producer = None if step.publisher is None else f"publisher {step.publisher}"
+        producer = None if step.publisher is None else _producer(step.publisher, principal)
         try:
             logs = [await self.log(topic) for topic in step.topics]
             receipts: list[AppendReceipt] = [
@@ -166,6 +169,23 @@ class Shelf:
         return all(receipt.is_repeated() for receipt in receipts)
 
     # Consumers.
+
+    async def owns(self, consumer: str, principal: Principal) -> bool:
+        """Tell whether a consumer's name is its own; a name without an owner gets one.
+
+        A principal that has proven no name owns nothing: what it makes has no owner until a
+        principal with a name logs in under it.
+        """
+        key = f"owner/{consumer}"
+        try:
+            if principal.name is not None:
+                await self.table.put_unique(key, principal.name)
+            if self.place.is_follower:
+                await self.table.await_idle(timeout=PATIENCE_SECONDS)
+            owner = await self.table.get(key)
+        except MeshError as error:
+            raise _unavailable(error) from error
+        return owner == principal.name
 
     async def enter(self, consumer: str, token: bytes) -> None:
         """Make this session the only one of a consumer, on any broker."""
@@ -236,6 +256,11 @@ class Shelf:
             raise TakenOver("TAKEN OVER") from error
         except MeshError as error:
             raise _unavailable(error) from error
+
+
+def _producer(publisher: str, principal: Principal) -> str:
+    whose = "" if principal.name is None else f" {principal.name}"
+    return f"publisher {publisher}{whose}"  # no publisher's name has a space
 
 
 def _cursor(consumer: str, topic: str) -> str:
