@@ -37,6 +37,11 @@ BURST_SIZE: Final = 4096
 """Bytes of one write that show that somebody publishes without a pause: the next is no reply."""
 
 
+FRAMES_AT_ONCE: Final = 256
+"""Frames of one connection that are taken in before other tasks have their turn: some milliseconds.
+What is received at once may be five thousand frames."""
+
+
 EncodeSingle = Callable[[bytes, int, int, bytes], bytes]
 """Frames one payload: ``wire.framing.encode_single``, or the same with a signature."""
 
@@ -161,7 +166,7 @@ class Connection:
         self.wake()
 
     async def _read(self) -> None:
-        host, decoder = self._host, self.decoder
+        host, decoder, frames = self._host, self.decoder, 0
         while chunk := await self._receive():
             host.turn += 1
             self._said = 0
@@ -173,6 +178,10 @@ class Connection:
                         host.receive_node(self, frame)
                     else:
                         host.receive(self, frame)
+                    frames += 1
+                    if frames == FRAMES_AT_ONCE:
+                        frames = 0
+                        await trio.lowlevel.checkpoint()
             except RemoteProtocolError as error:
                 host.accuse(self, error)
             pause = host.settle(self)

@@ -15,15 +15,17 @@ import trio
 import trio.testing
 
 from endpoint import StatusCode, greeting as greeting_module
+from endpoint.connection import FRAMES_AT_ONCE, Connection
 from endpoint.duplicates import RUNS_MAX
 from endpoint.gauge import PAUSE_SECONDS_MAX
+from endpoint.loop import EndpointLoop
 from endpoint.outbox import WINDOW_SIZE
 from handshake.machine import OUR_VERSIONS
 from net.transport import RECEIVE_SIZE
 from wire.clocks import LamportTime, VectorTime
 from wire.encoding import encode
 from wire.errors import ErrorCode
-from wire.framing import FRONT, FRONT_SIZE
+from wire.framing import FRONT, FRONT_SIZE, Frame
 from wire.identifiers import EndpointId
 from wire.limits import (
     FRAME_SIZE_MAX,
@@ -357,6 +359,41 @@ async def test_bombs_are_skipped_and_counted(kit) -> None:
             await siege.friend.publish("/t", "end")
             assert await ear.get() == ("/t", "end")
             assert siege.hub.statistics().messages_malformed == 3
+        await siege.check()
+
+
+class Turns(trio.abc.Instrument):
+    """Counts the frames that are taken in between two looks at the network."""
+
+    def __init__(self) -> None:
+        self.frames = self.most = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.most, self.frames = max(self.most, self.frames), 0
+
+
+async def test_thousands_of_frames_at_once_leave_turns_to_others(kit, monkeypatch) -> None:
+    turns, count = Turns(), 20_000
+    async with kit.besieged() as siege:
+        async with kit.raw(siege.hub, siege.port) as raw, trio.open_nursery() as nursery:
+            connection, receive = (
+                siege.hub.loop.peerings[raw.local].connection,
+                EndpointLoop.receive,
+            )
+            before = connection.bytes_received
+
+            def counted(loop: EndpointLoop, connection: Connection, frame: Frame) -> None:
+                turns.frames += 1
+                receive(loop, connection, frame)
+
+            monkeypatch.setattr(EndpointLoop, "receive", counted)
+            trio.lowlevel.add_instrument(turns)
+            pings = kit.encoded(Ping(1, 0)) * count
+            nursery.start_soon(raw.send, pings)
+            await kit.until(lambda: connection.bytes_received - before >= len(pings))
+            await answered(raw)
+            trio.lowlevel.remove_instrument(turns)
+        assert turns.most <= 2 * FRAMES_AT_ONCE  # as others send frames, too
         await siege.check()
 
 
