@@ -80,10 +80,21 @@ def check_private(path: PathLike, what: str, found: os.stat_result | None = None
     if mode & (OTHERS if owner else OTHERS_OF_ROOT):
         # Without its group, a program that is not root could not read root's file any more.
         least = "600" if owner == os.geteuid() else "640"
+        remedy = f"chmod {least} {quoted}"
+        if is_file and _is_read_only(path):
+            remedy = "it is mounted read-only: mount it with mode 0400, or 0440 and a group"
         raise CredentialsError(
-            f"the {what} file {where} can be read or written by others than its owner: chmod"
-            f" {least} {quoted}, and replace what is in it if that may have happened"
+            f"the {what} file {where} can be read or written by others than its owner: {remedy},"
+            " and replace what is in it if that may have happened"
         )
+
+
+def _is_read_only(path: PathLike) -> bool:
+    """Tell whether a file is in a file system that is mounted to be read alone."""
+    try:
+        return bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False  # It was read through a descriptor, and its directory is closed to us.
 
 
 def write_private(path: PathLike, data: bytes, *, replaces: bool = False) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
+import struct
 import subprocess
 import sys
 from contextlib import closing
@@ -90,6 +92,77 @@ def test_a_mounted_secret_of_root_and_a_group_is_read(secret, mode):
     os.chown(secret, 0, ANOTHER)
     secret.chmod(mode)
     assert ClusterSecret.from_file(secret)
+
+
+READ = 4
+ACL = struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, rights, who)
+    for tag, rights, who in (
+        (0x01, READ, 2**32 - 1),  # the owner
+        (0x02, READ, ANOTHER),
+        (0x04, 0, 2**32 - 1),  # the group
+        (0x10, READ, 2**32 - 1),  # the mask, which is what a mode shows of the group
+        (0x20, 0, 2**32 - 1),  # others
+    )
+)
+"""What systemd sets for the user of a service, as Linux keeps it: see acl(5)."""
+
+
+@needs_root
+@pytest.mark.parametrize("has_acl", [True, False])
+def test_a_credential_is_read_as_systemd_gives_it(secret, tmp_path, has_acl):
+    """``LoadCredential=``: root's file with an entry for the user, or the user's own file."""
+    tmp_path.chmod(0o711)
+    secret.chmod(0o400)
+    if has_acl:
+        try:
+            os.setxattr(secret, "system.posix_acl_access", ACL)
+        except OSError as error:
+            pytest.skip(f"no ACLs here: {error}")
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o440
+    else:
+        os.chown(secret, ANOTHER, -1)
+    child = os.fork()
+    if child == 0:
+        os.chdir(tmp_path)  # The directories above are root's alone.
+        os.setgroups([])
+        os.setgid(ANOTHER)
+        os.setuid(ANOTHER)
+        try:
+            os._exit(0 if ClusterSecret.from_file(secret.name) else 1)
+        except BaseException:
+            os._exit(9)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@needs_root
+@pytest.mark.parametrize(
+    ("mode", "is_read"), [("0444", False), ("0644", False), ("0440", True), ("0400", True)]
+)
+def test_a_mounted_secret_that_all_may_read_is_refused_with_the_option_that_mends_it(
+    tmp_path, mode, is_read
+):
+    """As containers mount them: root's, in a file system in memory that cannot be written."""
+    code = f"from handshake.secret import ClusterSecret as s; s.from_file({str(tmp_path)!r} + '/s')"
+    text = ClusterSecret.generate().text()
+    steps = [
+        f"mount -t tmpfs none {tmp_path} || exit 77",
+        f"echo {text} > {tmp_path}/s",
+        f"chmod {mode} {tmp_path}/s",
+        f"mount -o remount,ro {tmp_path}",
+        f'{sys.executable} -c "{code}"',
+    ]
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", "\n".join(steps)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"nothing can be mounted here: {done.stderr}")
+    assert (done.returncode == 0) is is_read, done.stderr
+    assert is_read or "mount it with mode 0400, or 0440 and a group" in done.stderr
 
 
 @needs_root
