@@ -14,8 +14,9 @@ from endpoint import Endpoint, StatusCode
 from endpoint.authorisation import Authorisation
 from endpoint.core import EndpointCore
 from endpoint.effects import DropPeer, RightsChanged, SendControl
+from endpoint.rights import Turn, turn_of
 from handshake.credentials import Credentials
-from handshake.roles import Rights, Roles
+from handshake.roles import ALL_RIGHTS, Rights, Roles
 from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
 from wire.clocks import LamportTime, VectorTime
@@ -515,3 +516,26 @@ def test_only_rights_that_changed_are_told_of_and_of_others_alone(kit) -> None:
     changes = [each for each in effects if isinstance(each, RightsChanged)]
     before, now = Rights(read=True), Rights(write=True)
     assert changes == [RightsChanged(store_topics("s")[0], kit.great_id, before, now)]
+
+
+READING, LEADING, NONE = Rights(read=True), ALL_RIGHTS, Rights()
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "is_master", "turn"),
+    [
+        (READING, NONE, True, Turn.DISMISSED),
+        (LEADING, NONE, True, Turn.DISMISSED),
+        (LEADING, READING, True, Turn.NONE),
+        (NONE, READING, True, Turn.NONE),
+        (READING, Rights(read=True, write=True), True, Turn.NONE),
+        (READING, NONE, False, Turn.UNSEEN),
+        (LEADING, READING, False, Turn.UNSEEN),
+        (READING, LEADING, False, Turn.NONE),
+        (NONE, READING, False, Turn.NONE),
+    ],
+)
+def test_what_other_rights_mean_for_a_store(
+    before: Rights, now: Rights, is_master: bool, turn: Turn
+) -> None:
+    assert turn_of(before, now, is_master=is_master) is turn
