@@ -13,6 +13,7 @@ import trio
 from endpoint.barriers import Barrier
 from endpoint.callbacks import Callbacks
 from endpoint.disk import close_file, describe, log_failure, on_disk
+from endpoint.freed_memory import Shrinkage, give_back
 from endpoint.guarding import Guarding
 from endpoint.outcome import Outcome
 from endpoint.port_access import Home
@@ -95,6 +96,10 @@ class StoreCore(Protocol):
 
     requests: Requests
     history: History
+
+    @property
+    def size(self) -> int:
+        """Bytes of the keys and values, or entries, that it holds."""
 
     def get(self, key: bytes) -> bytes | None:
         """Give the encoded value of an encoded key."""
@@ -282,6 +287,7 @@ class StoreRunner:
         self._turn = -1
         self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
         self._work = trio.lowlevel.ParkingLot()
+        self._shrinkage = Shrinkage()
 
     # The loop's side.
 
@@ -322,6 +328,8 @@ class StoreRunner:
         if self.error is None:
             self.carry_out(self.core.tick(self.now_ns()))
             self.settle()
+            if self._shrinkage.tick(self.core.size):
+                self.start_task(give_back)
 
     def unreachable(self, endpoint: EndpointId) -> None:
         """An endpoint is gone, and whatever part it had in the store."""

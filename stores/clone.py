@@ -123,6 +123,11 @@ class Clone:
             f" unanswered={self._writing.pending_count} {self._following!r}>"
         )
 
+    @property
+    def size(self) -> int:
+        """Bytes of all keys and values."""
+        return self._table.columns.size
+
     def statistics(self) -> StoreStatistics:
         """Give a snapshot of counts; changes nothing."""
         return StoreStatistics(

@@ -155,6 +155,11 @@ class Master(CommittedReads):
 
     # -- reads, besides those of what is committed -----------------------------------------------
 
+    @property
+    def size(self) -> int:
+        """Bytes of all keys and values."""
+        return self._table.columns.size
+
     def observe(self, *, is_observed: bool) -> None:
         """Give ``Changed`` effects from now on, or no longer."""
         self._table.observer = self._on_changed if is_observed else None

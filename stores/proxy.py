@@ -94,6 +94,9 @@ class Proxy(WithoutWork):
             f" unanswered={self._writing.pending_count} {self._master}{lost}>"
         )
 
+    size = 0
+    """Bytes of what it holds, which is nothing."""
+
     def statistics(self) -> StoreStatistics:
         """Give a snapshot of counts; changes nothing."""
         return StoreStatistics(

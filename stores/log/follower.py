@@ -135,6 +135,11 @@ class Follower(Proxy):
             f" {self._consumer!r}>"
         )
 
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return self.partitions.used()[1]
+
     def statistics(self) -> LogStatistics:
         """Give a snapshot of counts; changes nothing."""
         spans = self.partitions.spans()

@@ -142,6 +142,11 @@ class Keeper(WithoutWork):
             f" waiting={len(self._readers)}>"
         )
 
+    @property
+    def size(self) -> int:
+        """Bytes of all entries."""
+        return self._used[1]
+
     def statistics(self) -> LogStatistics:
         """Give a snapshot of counts; changes nothing."""
         channel, spans = self._feed.statistics(), self.partitions.spans()

@@ -60,6 +60,11 @@ class Proxy(WithoutWork):
         """Show in one line what matters when something hangs."""
         return f"<Proxy {self.entity} asked={len(self.questions)} {self.contact!r}>"
 
+    @property
+    def size(self) -> int:
+        """Bytes of what it holds, which is nothing."""
+        return 0
+
     def statistics(self) -> LogStatistics:
         """Give a snapshot of counts; changes nothing."""
         return LogStatistics(

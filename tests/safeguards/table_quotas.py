@@ -9,6 +9,7 @@ from tests.safeguards.safeguard import Safeguard
 _STORES: Final = "tests/stores/test_quota.py"
 _LOGS: Final = "tests/stores/log/test_keeper.py"
 _UPLOADS: Final = "tests/peermesh/gateways/webhdfs/test_quotas.py"
+_MEMORY: Final = "tests/endpoint/test_freed_memory.py"
 _LOADED: Final = (
     "tests/stores/backends/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
 )
@@ -125,5 +126,21 @@ QUOTAS = [
         "            self.uploads.give_back(upload.length)\n",
         "            pass\n",
         (_UPLOADS,),
+    ),
+    Safeguard(
+        "freed memory is given back",
+        "a process keeps the memory of large values for as long as it lives",
+        "endpoint/store_runner.py",
+        "                self.start_task(give_back)\n",
+        "                pass\n",
+        (_MEMORY,),
+    ),
+    Safeguard(
+        "memory is given back once it is not used again",
+        "a store that is emptied and filled again and again stops the process each time",
+        "endpoint/freed_memory.py",
+        "        if self._ticks < TRIM_TICKS:\n",
+        "        if False:\n",
+        (_MEMORY,),
     ),
 ]
