@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from inspect import isawaitable
 
+import trio
+
 from endpoint.status import StatusCode, StatusEvent
 from wire.errors import ErrorCode
 from wire.logs import logger_of
@@ -44,6 +46,7 @@ class Callbacks:
     def _run_in_task(self, callback: Callable[..., object], values: tuple[object, ...]) -> None:
         self._start_task(self._call, callback, values)
 
+    @trio.lowlevel.disable_ki_protection  # A callback without end can be interrupted.
     async def _call(self, callback: Callable[..., object], values: tuple[object, ...]) -> None:
         try:
             result = callback(*values)

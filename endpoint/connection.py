@@ -224,6 +224,7 @@ class Connection:
             host.is_polling = False
         return await transport.receive()
 
+    @trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
     async def _write_all(self) -> None:
         """Write until that fails: why, the reader finds out, who hears the other's last words."""
         try:

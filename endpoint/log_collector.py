@@ -41,6 +41,7 @@ async def _append_all(log: Log, subscriber: Subscriber) -> None:
                 await log.append(value, key=topic)
 
 
+@trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
 async def _end_with(log: Log, scope: trio.CancelScope) -> None:
     while log.runner.error is None and log.is_keeper():
         await log.runner.changed.park()

@@ -44,8 +44,13 @@ class Tasks:
             raise EndpointClosed("the endpoint is not open: use it inside of 'async with'")
         self._context.run(self._nursery.start_soon, self.run, function, *arguments, name=function)
 
+    @trio.lowlevel.enable_ki_protection
     async def run(self, function: Callable[..., Any], *arguments: object) -> None:
-        """Run what is a task already as one of the endpoint's."""
+        """Run what is a task already as one of the endpoint's.
+
+        Ctrl-C goes past it to the main task: raised here, it would wait with the nursery for all
+        other tasks, which are shielded, and the caller would never see it.
+        """
         with trio.CancelScope(shield=True) as scope:
             if self._is_over:
                 scope.cancel()

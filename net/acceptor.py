@@ -221,6 +221,7 @@ class Acceptor:
             for listener in listeners:
                 listener.socket.close()
 
+    @trio.lowlevel.enable_ki_protection  # Ctrl-C is the main task's; see endpoint.tasks.
     async def _accept(self, listener: trio.SocketListener, handle: Handle, start: Start) -> None:
         while True:
             try:

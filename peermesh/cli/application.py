@@ -156,9 +156,9 @@ def run(arguments: list[str]) -> int:
     handler = logging.StreamHandler()
     handler.addFilter(ESCAPING)  # Lines of other packages, too.
     logging.basicConfig(format="%(message)s", handlers=[handler])
-    logger_of("peermesh.endpoint").addFilter(_is_not_told_anyway)
     try:
-        code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
+        with _filtering():
+            code = application.main(arguments, prog_name="peermesh", standalone_mode=False)
     except (click.ClickException, MeshError, OSError) as error:
         return _tell(error, as_json=wants_json(arguments))
     except Stopped as stopped:
@@ -166,6 +166,17 @@ def run(arguments: list[str]) -> int:
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
     return code if isinstance(code, int) else ExitCode.DONE
+
+
+@contextmanager
+def _filtering() -> Iterator[None]:
+    """Leave out what commands tell of themselves; the caller's process may go on afterwards."""
+    logger = logging.getLogger("peermesh.endpoint")
+    logger.addFilter(_is_not_told_anyway)
+    try:
+        yield
+    finally:
+        logger.removeFilter(_is_not_told_anyway)
 
 
 def _is_not_told_anyway(record: logging.LogRecord) -> bool:

@@ -101,6 +101,44 @@ WHILE_ATTACHING = """
 """
 
 
+AT_A_TICK = """
+    # The second Ctrl-C comes while a task of the endpoint has its turn.
+    from endpoint.store_runner import StoreRunner
+
+    has_left = []
+
+    async def noted(self, *arguments, **options):
+        has_left.append(True)
+        await announced(self, *arguments, **options)
+
+    tick = StoreRunner.tick
+
+    def interrupted(self):
+        tick(self)
+        if has_left:
+            has_left.clear()
+            signal.raise_signal(signal.SIGINT)
+
+    Endpoint.shutdown = noted
+    StoreRunner.tick = interrupted
+"""
+
+
+IN_A_CALLBACK = """
+    def endless():
+        print("stuck", flush=True)
+        while True:
+            pass
+
+    async def main():
+        async with Endpoint() as endpoint:
+            endpoint.loop.callbacks.call(endless)
+            await trio.sleep_forever()
+
+    trio.run(main)
+"""
+
+
 @contextmanager
 def running(folder: Path, *parts: str) -> Iterator[subprocess.Popen[str]]:
     """Run a program whose disk never answers, until that is so."""
@@ -140,6 +178,14 @@ def test_a_second_interrupt_ends_a_process_whose_disk_never_answers(
     assert "KeyboardInterrupt" in said
 
 
+def test_a_second_interrupt_while_the_endpoint_works_is_not_lost(tmp_path: Path) -> None:
+    with running(tmp_path, ENDLESS, AT_A_TICK, IN_TRIO) as process:
+        interrupt(process)
+        _, said = process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert "KeyboardInterrupt" in said
+
+
 @pytest.mark.parametrize(
     "program", [IN_TRIO, IN_A_TASK, IN_THREADS], ids=["trio", "a task", "blocking"]
 )
@@ -158,3 +204,11 @@ def test_one_interrupt_ends_a_process_that_waits_for_a_file(tmp_path: Path) -> N
         interrupt(process)
         process.communicate()
     assert process.returncode in (1, -signal.SIGINT)
+
+
+def test_one_interrupt_ends_a_callback_that_has_no_end(tmp_path: Path) -> None:
+    with running(tmp_path, IN_A_CALLBACK) as process:
+        interrupt(process)
+        _, said = process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert "KeyboardInterrupt" in said

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
 import click
 import pytest
 
-from peermesh.cli.application import MODULES, application
+from peermesh.cli.application import MODULES, application, run
 
 SCRIPT = """
 import sys
@@ -35,3 +36,9 @@ def test_a_command_imports_what_it_needs() -> None:
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines()[-1] == ""
+
+
+def test_a_command_leaves_the_log_of_its_process_as_it_was() -> None:
+    before = list(logging.getLogger("peermesh.endpoint").filters)
+    assert run(["store", "get", "--help"]) == 0
+    assert logging.getLogger("peermesh.endpoint").filters == before

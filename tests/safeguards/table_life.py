@@ -6,6 +6,16 @@ from tests.safeguards.safeguard import Safeguard
 
 LIFE = [
     Safeguard(
+        "an interrupt goes past an endpoint's tasks to the main task",
+        "a second Ctrl-C is lost, and a process whose disk hangs goes on",
+        "endpoint/tasks.py",
+        "    @trio.lowlevel.enable_ki_protection\n",
+        "",
+        (
+            "tests/endpoint/test_interrupts.py::test_a_second_interrupt_while_the_endpoint_works_is_not_lost",
+        ),
+    ),
+    Safeguard(
         "an endpoint works until its block is left",
         "who is cancelled cannot put anything in order: what he asks is never answered",
         "endpoint/tasks.py",
