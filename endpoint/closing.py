@@ -6,8 +6,10 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
+from endpoint.bound import Bound
 
-class Closing(ABC):
+
+class Closing(Bound, ABC):
     """A base: the end of the block calls ``close``."""
 
     __slots__ = ()
@@ -49,7 +51,7 @@ class EitherClosing(Closing):
         self.close()
 
 
-class AsyncClosing(ABC):
+class AsyncClosing(Bound, ABC):
     """A base: the end of the asynchronous block calls ``close``, and waits for it."""
 
     __slots__ = ()

@@ -26,6 +26,7 @@ from endpoint.attaching import (
     topics_of,
 )
 from endpoint.barriers import Barrier, Callback, Seconds, barrier
+from endpoint.bound import Bound
 from endpoint.connection import LAST_WORDS_SECONDS
 from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
@@ -111,7 +112,7 @@ NAMES_MAX: Final = 8
 
 
 @public
-class Endpoint:
+class Endpoint(Bound):
     """One participant of the mesh: ``async with Endpoint() as endpoint``.
 
     It listens, peers with others, publishes, subscribes, and holds stores. Leaving the block does
@@ -278,6 +279,8 @@ class Endpoint:
         seconds more for a disk in the middle of a write. May be called twice.
         """
         grace = arguments.seconds("grace", grace, default=GRACE_SECONDS)
+        if self.loop.publication.is_forked:
+            return  # What is there is the parent's.
         if self.loop.is_open:
             self.loop.is_open = False
             # In a task of the endpoint: whatever becomes of the caller, it comes to its end. Only
@@ -317,6 +320,7 @@ class Endpoint:
         with trio.move_on_after(FINISH_SECONDS):
             await self.loop.tasks.all_finished()
 
+    @trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
     async def _close_store(self, topic: str, grace: float) -> None:
         try:
             await self.loop.close_store(topic, grace)
@@ -335,8 +339,7 @@ class Endpoint:
         self.loop.forked()
 
     def _check_open(self) -> None:
-        if self.loop.publication.is_forked:
-            raise forking.error()
+        self.loop.check_process()
         if not self.loop.is_open:
             raise EndpointClosed(
                 "the endpoint is not open: use it inside of 'async with Endpoint() as endpoint'"

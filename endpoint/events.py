@@ -88,6 +88,7 @@ class Events(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
             while not self._queue:
+                self._runner.check_process()
                 if self._is_closed or self._runner.error is not None:
                     raise StoreClosed("the events, or their store, are closed")
                 await self._waiting.park()

@@ -377,7 +377,8 @@ class Log(AsyncClosing):
 
     async def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""
-        await self._close()
+        if not self.runner.is_forked:
+            await self._close()
 
 
 def _check_append(partition: object, producer: object, sequence: object) -> None:

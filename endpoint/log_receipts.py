@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from endpoint.barriers import Seconds
+from endpoint.bound import Bound
 from endpoint.receipts import Receipt
 from stores.log.runs import Position
 from wire.public import public
 
 
 @public
-class AppendReceipt:
+class AppendReceipt(Bound):
     """An append on its way. Not looking at it is fire and forget."""
 
     __slots__ = ("_receipt", "count", "partition")
+
+    _instead = "wait for its outcome here, and hand on the position that it gives"
 
     def __init__(self, receipt: Receipt, partition: int, count: int) -> None:
         """Wait for the outcome that ``receipt`` gets."""

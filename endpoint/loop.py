@@ -44,6 +44,7 @@ from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
+from net import forking
 from net.acceptor import Arrival
 from net.transport import RECEIVE_SIZE, Transport
 from wire.addresses import join_address
@@ -615,6 +616,7 @@ class EndpointLoop:
 
     # The end.
 
+    @trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
     async def drain(self, peering: Peering) -> None:
         """Wait until the peer has taken in everything that was published before."""
         self.publication.invalidate()
@@ -659,11 +661,17 @@ class EndpointLoop:
         for connection in list(self._connections):
             await connection.ended.wait()
 
+    def check_process(self) -> None:
+        """Raise ``ForkedEndpoint`` in a child process, where nothing comes that can be awaited."""
+        if self.publication.is_forked:
+            raise forking.error()
+
     def forked(self) -> None:
         """Publish nothing, and serve no store: this is a child process."""
         self.is_open = False
         self.publication.close()
         self.publication.is_forked = True
+        self.status.is_forked = True
         for store in self.stores.values():
             store.forked()
 

@@ -10,6 +10,7 @@ from typing import Final
 import trio
 
 from endpoint import arguments
+from endpoint.bound import Bound
 from endpoint.receipts import Receipt
 from endpoint.store_runner import StoreRunner
 from stores import scanning
@@ -86,7 +87,7 @@ def page_span(start: Value, stop: Value, prefix: Value, after: bytes | None) -> 
 
 
 @public
-class Reader:
+class Reader(Bound):
     """Reads of a store, all as of one moment each.
 
     A ``Store`` itself reads at once. ``Store.not_before`` and ``Store.at_master`` give readers that

@@ -9,6 +9,7 @@ from typing import Final
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
+from endpoint.bound import Bound
 from net import forking
 from net.bell import Bell
 from stores.outcomes import Applied, Refused
@@ -84,13 +85,15 @@ forking.renew(_renew)
 
 
 @public
-class Receipt:
+class Receipt(Bound):
     """One mutation on its way. Not looking at it is fire and forget.
 
     Slotted and small, since there is one for every mutation.
     """
 
     __slots__ = ("_callbacks", "_first", "_result", "request")
+
+    _instead = "wait for its outcome here, and hand on the revision that it gives"
 
     def __init__(self, request: int) -> None:
         """Wait for the outcome of this request."""

@@ -176,4 +176,5 @@ class StoreHandle(AsyncClosing):
 
     async def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""
-        await self._close()
+        if not self.runner.is_forked:
+            await self._close()

@@ -476,6 +476,7 @@ class StoreRunner:
 
     async def wait(self, how: Barrier) -> Outcome | None:
         """Wait until the store or log is idle; or have a callback told of it later."""
+        self.check_process()
         if how.callback is None:
             return await self._wait_for_idleness(how.seconds)
         callback = how.callback
@@ -744,6 +745,16 @@ class StoreRunner:
         self.changed.unpark_all()
 
     # The end.
+
+    @property
+    def is_forked(self) -> bool:
+        """Tell whether this is a child process, in which nothing is the store's."""
+        return isinstance(self.error, ForkedEndpoint)
+
+    def check_process(self) -> None:
+        """Raise ``ForkedEndpoint`` in a child process, for calls that wait."""
+        if self.is_forked:
+            raise forking.error()
 
     def forked(self) -> None:
         """Serve no handle: this is a child process. Outcomes come in the parent alone."""

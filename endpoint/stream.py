@@ -11,7 +11,8 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.status import StatusEvent
-from wire.errors import EndpointClosed
+from net import forking
+from wire.errors import EndpointClosed, ForkedEndpoint
 from wire.public import public
 
 EVENTS_MAX: Final = 10_000
@@ -42,6 +43,8 @@ class StatusSubscriber(EitherClosing):
         limit = arguments.seconds("timeout", timeout)
         with trio.move_on_after(limit):
             while not self._events:
+                if self._hub.is_forked:
+                    raise forking.error()
                 if self._is_closed:
                     raise EndpointClosed("the endpoint was shut down; all its events were read")
                 await self._waiting.park()
@@ -86,6 +89,8 @@ class StatusSubscriber(EitherClosing):
         """Wait for the next event."""
         try:
             return await self.get()
+        except ForkedEndpoint:
+            raise
         except EndpointClosed:
             raise StopAsyncIteration from None
 
@@ -96,6 +101,8 @@ class StatusHub:
     def __init__(self) -> None:
         """Begin with nobody."""
         self._subscribers: dict[StatusSubscriber, None] = {}
+        self.is_forked = False
+        """Whether this is a child process, where nothing happens."""
 
     def subscribe(self) -> StatusSubscriber:
         """Follow from now on."""

@@ -13,7 +13,7 @@ from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.mailbox import Mailbox, Message, Pair
 from net.bell import Bell
-from wire.errors import EndpointClosed, LocalProtocolError
+from wire.errors import EndpointClosed, ForkedEndpoint, LocalProtocolError
 from wire.public import public
 from wire.topics import check_topic
 
@@ -32,6 +32,9 @@ class SubscriberHost(Protocol):
 
     def topics_of(self, mailbox: Mailbox) -> tuple[str, ...]:
         """Give the prefixes that a mailbox wants."""
+
+    def check_process(self) -> None:
+        """Raise ``ForkedEndpoint`` in a child process."""
 
 
 _new = tuple.__new__
@@ -65,7 +68,7 @@ class Subscriber(EitherClosing):
         """Wait for the next message, for ``timeout`` seconds at most.
 
         Raises ``TimeoutError`` then, and ``EndpointClosed`` when the subscriber is closed and read
-        to its end.
+        to its end; in a forked child ``ForkedEndpoint``.
         """
         if timeout is not None:
             timeout = arguments.seconds("timeout", timeout)
@@ -140,6 +143,7 @@ class Subscriber(EitherClosing):
             elif self._is_closed:
                 raise EndpointClosed("the subscriber is closed, and was read to its end")
             else:
+                self._host.check_process()
                 await self._bell.wait()
             mailbox.take(ready)
         if mailbox.is_holding:
@@ -170,6 +174,8 @@ class Subscriber(EitherClosing):
         if not self._ready:
             try:
                 await self._refill()
+            except ForkedEndpoint:
+                raise
             except EndpointClosed:
                 raise StopAsyncIteration from None
         return self._ready.popleft()

@@ -121,6 +121,7 @@ class Watch(EitherClosing):
     async def _find(self) -> None:
         """Look for items; wait if there cannot be any yet."""
         runner = self._runner
+        runner.check_process()
         if isinstance(runner.error, NotAllowed) and not self._is_closed:
             raise runner.error
         if self._is_closed or runner.error is not None:

@@ -11,6 +11,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 from typing import Any, Final
 
 from wire.identifiers import EndpointId
+from wire.limits import VALUE_DEPTH_MAX
 from wire.public import public
 from wire.scalars import (
     Count,
@@ -46,23 +47,34 @@ def plain(value: Any) -> Any:  # noqa: ANN401 - any value in, plain Python out
     other place for such keys. Sets and vectors become lists. Addresses, subnets, ports and enum
     values become text, timestamps ISO 8601 text in UTC, timespans text such as ``1500ms``, bytes
     base64 text. What the API gives of frozen fields, such as ``Entry``, becomes a dict. So
-    ``json.dumps(anything, default=plain)`` works. Raises ``TypeError`` for what is none of these.
+    ``json.dumps(anything, default=plain)`` works. Raises ``TypeError`` for what is none of these,
+    and ``ValueError`` for what holds itself, or is nested deeper than the interpreter can follow.
     """
+    try:
+        return _plain(value)
+    except RecursionError:
+        raise ValueError(
+            "the value holds itself, or is nested too deep: a value of the mesh is nested"
+            f" {VALUE_DEPTH_MAX} deep at most"
+        ) from None
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - as above
     match value:
         case Count():
             return int(value)
         case None | bool() | int() | float() | str():
             return value
         case tuple() | list():
-            return [plain(each) for each in value]
+            return [_plain(each) for each in value]
         case Mapping():
             return _table(value)
         case AbstractSet():
-            return [plain(each) for each in value]
+            return [_plain(each) for each in value]
         case PythonEnum():
-            return plain(value.value)
+            return _plain(value.value)
         case _ if is_dataclass(value) and type(value) not in _WRITERS:
-            return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+            return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
         case _:
             return write_scalar(value)
 
@@ -77,8 +89,8 @@ def write_scalar(value: Any) -> str | int:  # noqa: ANN401 - looked up by its ty
 
 def _table(table: Mapping[Any, Any]) -> dict[str, Any] | list[list[Any]]:
     if all(type(key) is str for key in table):
-        return {key: plain(each) for key, each in table.items()}
-    return [[plain(key), plain(each)] for key, each in table.items()]
+        return {key: _plain(each) for key, each in table.items()}
+    return [[_plain(key), _plain(each)] for key, each in table.items()]
 
 
 def _timestamp(nanoseconds: int) -> str:

@@ -21,6 +21,7 @@ from endpoint.attaching import (
     Handle,
 )
 from endpoint.barriers import Callback, Seconds, barrier
+from endpoint.bound import Bound
 from endpoint.endpoint import (
     AWAIT_PEER_SECONDS,
     AWAIT_SUBSCRIBED_SECONDS,
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 HandleT = TypeVar("HandleT", bound=Handle)
 
 
-class Endpoint:
+class Endpoint(Bound):
     """One participant of the mesh, for plain Python: ``with Endpoint() as endpoint``.
 
     It works from the moment that it is made, as the seed's does; ``shutdown``, or the end of the

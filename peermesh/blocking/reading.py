@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from endpoint.bound import Bound
 from endpoint.reading import Entry, Page, Reader as Core
 from peermesh.blocking.living import Passage
 from stores.scanning import PAGE_COUNT
 from wire.values import Value
 
 
-class Reader:
+class Reader(Bound):
     """Reads of a store, all as of one moment each; see ``peermesh.Reader``."""
 
     def __init__(self, passage: Passage, core: Core) -> None:

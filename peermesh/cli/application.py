@@ -171,7 +171,7 @@ def run(arguments: list[str]) -> int:
 @contextmanager
 def _filtering() -> Iterator[None]:
     """Leave out what commands tell of themselves; the caller's process may go on afterwards."""
-    logger = logging.getLogger("peermesh.endpoint")
+    logger = logger_of("peermesh.endpoint")
     logger.addFilter(_is_not_told_anyway)
     try:
         yield

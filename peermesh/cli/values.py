@@ -24,8 +24,9 @@ from ipaddress import (
 from typing import Any, Final
 
 from wire.escaping import escape, is_plain
-from wire.plain import UNITS_NS, write_scalar
+from wire.plain import SECOND_NS, UNITS_NS, write_scalar
 from wire.scalars import (
+    EPOCH,
     INTEGER_MAX,
     INTEGER_MIN,
     Count,
@@ -34,7 +35,6 @@ from wire.scalars import (
     Timespan,
     Timestamp,
     Value,
-    nanoseconds_since_epoch,
 )
 from wire.values import Set, Table
 
@@ -148,7 +148,9 @@ def _read_timestamp(text: Any) -> Value:  # noqa: ANN401 - any JSON value
     # Without a zone it is UTC, as in Broker.
     whole = datetime.fromisoformat(found[1] + (found[3] or "Z"))
     fraction = int((found[2] or "").ljust(9, "0"))
-    return Timestamp.of(nanoseconds_since_epoch(whole) + fraction)
+    # The whole second may be before the first instant there is, which the fraction is behind.
+    seconds = (whole - EPOCH) // timedelta(seconds=1)
+    return Timestamp.of(seconds * SECOND_NS + fraction)
 
 
 def _read_timespan(text: Any) -> Value:  # noqa: ANN401 - any JSON value

@@ -257,6 +257,51 @@ async def test_an_endpoint_of_trio_says_so_in_a_child() -> None:
             assert await (await store.put("k", 1)).applied()
 
 
+async def test_what_waits_in_trio_says_so_in_a_child() -> None:
+    async with Endpoint() as endpoint, endpoint.attach_master("s") as store:
+        subscriber, status = endpoint.subscribe("/t"), endpoint.subscribe_status()
+        watch, events, log = store.watch(), store.events(), await endpoint.attach_log("l")
+        consumer = log.consume()
+        status.poll()
+
+        def ask() -> str:
+            found = []
+            for call in (
+                subscriber.get,
+                lambda: subscriber.get(1),
+                subscriber.get_batch,
+                subscriber.__anext__,
+                status.get,
+                status.__anext__,
+                watch.get,
+                watch.__anext__,
+                events.get,
+                events.__anext__,
+                consumer.get,
+                lambda: endpoint.await_peer(endpoint),
+                lambda: endpoint.await_subscribed("/t"),
+                store.await_idle,
+                log.await_idle,
+            ):
+                try:
+                    call().send(None)
+                except ForkedEndpoint:
+                    continue
+                except BaseException as error:  # It is shown.
+                    found.append(f"{call}: {error!r}")
+                else:
+                    found.append(f"{call}: it waits")
+            for close in (store.close, log.close, endpoint.shutdown):
+                with pytest.raises(StopIteration):  # Nothing is to be closed here.
+                    close().send(None)
+            return "\n".join(found)
+
+        assert in_child(ask) == ""
+        with trio.fail_after(limit()):
+            await endpoint.publish("/t", 1)
+            subscriber.close()
+
+
 async def test_a_follower_of_a_log_leaves_no_other_endpoint_open_in_a_child() -> None:
     async with Endpoint() as left, Endpoint() as right, Endpoint() as other:
         assert await right.peer("127.0.0.1", await left.listen(), timeout=limit())

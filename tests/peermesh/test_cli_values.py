@@ -132,3 +132,12 @@ def test_what_people_write_is_understood(data, value):
 def test_what_is_no_value_is_refused_with_a_reason(text):
     with pytest.raises(NoValue, match=r"\w+ \w+"):
         parse_value(text)
+
+
+@pytest.mark.parametrize(
+    "nanoseconds",
+    [INTEGER_MIN, -9_223_372_036_000_000_001, -9_223_372_036_000_000_000, -1, 0, INTEGER_MAX],
+)
+def test_the_first_and_the_last_instants_survive(nanoseconds: int) -> None:
+    instant = Timestamp.of(nanoseconds)
+    assert parse_value(format_value(instant)) == instant

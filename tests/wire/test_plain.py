@@ -49,6 +49,31 @@ def test_json_writes_any_value_with_it(values, data):
     json.dumps(plain(value))
 
 
+def own_list() -> list[object]:
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
+def own_dict() -> dict[str, object]:
+    found: dict[str, object] = {}
+    found["self"] = [found]
+    return found
+
+
+def deep() -> list[object]:
+    found: list[object] = []
+    for _ in range(100_000):
+        found = [found]
+    return found
+
+
+@pytest.mark.parametrize("make", [own_list, own_dict, deep])
+def test_what_holds_itself_or_is_nested_too_deep_is_refused(make):
+    with pytest.raises(ValueError, match="holds itself, or is nested too deep"):
+        plain(make())
+
+
 def test_what_the_api_gives_of_fields_becomes_a_dict():
     @dataclass(frozen=True)
     class Entry:
