@@ -474,3 +474,12 @@ def test_a_key_too_weak_for_tls_is_named(tmp_path, authority):
     credentials = Credentials.from_files(*authority.member(tmp_path, key=weak))
     with pytest.raises(CredentialsError, match=r"service-a \(EE_KEY_TOO_SMALL\)"):
         credentials.server_context()
+
+
+def test_a_name_that_the_holder_of_a_secret_has_chosen_is_not_trusted() -> None:
+    secret = ClusterSecret.generate()
+    for given in (secret, secret.text()):
+        found = Credentials.from_secret(given, "core-1")
+        assert found.can_trust_names is False
+        assert found.name == "core-1"
+        assert found.authority == Credentials.from_secret(secret).authority

@@ -155,3 +155,24 @@ def test_peers_are_listed_in_the_order_of_their_ids():
     assert directory.peers() == (THIRD,)
     directory.confirm(LOW, SECOND)
     assert directory.peers() == (LOW, THIRD)
+
+
+def test_each_side_keeps_to_its_part_and_nobody_peers_with_itself(originator, responder):
+    for wrong, told in (
+        (lambda: originator.claim(LOW, FIRST), f"{LOW} does not originate with {LOW}"),
+        (lambda: responder.claim(LOW, FIRST), f"{HIGH} does not originate with {LOW}"),
+        (lambda: originator.answer(LOW, FIRST), f"{LOW} does not originate with {LOW}"),
+        (lambda: originator.answer(HIGH, FIRST), f"{HIGH} does not originate with {LOW}"),
+    ):
+        with pytest.raises(AssertionError, match=told):
+            wrong()
+
+
+def test_what_was_not_granted_is_no_peering(originator, responder):
+    originator.claim(HIGH, FIRST)
+    originator.claim(HIGH, SECOND)
+    with pytest.raises(AssertionError, match="connection 2 has no claim"):
+        originator.confirm(HIGH, SECOND)
+    responder.answer(LOW, FIRST)
+    with pytest.raises(AssertionError, match="connection 1 was answered already"):
+        responder.answer(LOW, FIRST)

@@ -210,6 +210,14 @@ def test_the_command_that_mends_it_can_be_pasted(tmp_path):
     assert f"chmod 600 '{path}'" in str(refused.value)
 
 
+def test_a_file_is_named_as_it_was_given(tmp_path, secret):
+    link = tmp_path / "link"
+    link.symlink_to(secret)
+    secret.chmod(0o604)
+    with pytest.raises(CredentialsError, match=f"the token file {link} can .*chmod 600 {link},"):
+        read_secret(link, "token")
+
+
 def test_a_pipe_gives_a_secret_as_a_shell_does_it():
     text = ClusterSecret.generate().text()
     reading, writing = os.pipe()

@@ -167,6 +167,30 @@ async def test_members_at_work_stay_and_a_new_one_is_refused() -> None:
         assert here.counts == (0, 2)
 
 
+async def test_a_connection_knows_whether_it_was_admitted() -> None:
+    acceptor = Acceptor(Network(None, allow_plain=False), members_max=1)
+    (listener,) = await trio.open_tcp_listeners(0, host=HOST)
+    made: list[Arrival] = []
+    async with listener, AsyncExitStack() as stack:
+        for _ in range(3):
+            await stack.enter_async_context(
+                await trio.testing.open_stream_to_socket_listener(listener)
+            )
+            stream = await stack.enter_async_context(await listener.accept())
+            made.append(Arrival(acceptor, stream, None))
+            acceptor.arrivals.arrive(made[-1], HOST)
+        first, second, third = made
+        assert first.prove() is True
+        assert first.prove() is True, "it has a place"
+        assert second.prove() is False, "there is none, and the other one is at work"
+        first.rest()
+        assert third.prove() is True, "the first one makes room"
+        assert first.scope.cancel_called
+        assert second.scope.cancel_called
+        assert not third.scope.cancel_called
+        assert second.prove() is True, "it is on its way out, as it was told"
+
+
 async def test_a_member_that_proves_itself_again_needs_no_more_room() -> None:
     async with port(members_max=1) as here:
         async with await here.dial(b"member") as member:
@@ -251,7 +275,7 @@ async def test_all_acceptors_of_a_process_share_the_files_of_newcomers(monkeypat
 
 
 async def test_members_take_half_of_the_files_at_most(monkeypatch) -> None:
-    monkeypatch.setattr(acceptor_module, "files_max", lambda: 8)
+    monkeypatch.setattr(acceptor_module, "files_max", lambda: 9)
     async with port() as here, AsyncExitStack() as stack:
         for _ in range(6):
             await stack.enter_async_context(await here.dial(b"member"))
