@@ -198,6 +198,8 @@ def test_a_role_is_that_of_the_certificate_else_of_the_name_that_is_believed() -
         assert each.role(FAR, news(FAR, "eve", seal=SEAL)) is NOTHING
         each.enter(PEER, "leaf-1")
         assert each.role(PEER, news(PEER, "core-1")).publish == ("/in/",)
+    some = Roles.of({"names": {"anonymous": "any"}, "roles": {"any": {"publish": ["/x"]}}})
+    assert Authorisation(some).role(FAR, None).publish == ("/x",)
     assert here.role(FAR, plain).relay
     assert wary.role(FAR, plain) is NOTHING
 

@@ -308,6 +308,7 @@ def test_another_authority_is_believed_from_now_on_and_what_the_old_one_vouched_
     )
     here = notary()
     assert here.objection(news(signer)) is None
+    assert here.end_of(replace(news(signer), seal=None)) is None
     here.believe(CREDENTIALS.authority)
     assert here.end_of(news(signer)) is not None, "it is the same authority"
     here.believe(other.authority)
