@@ -1,4 +1,4 @@
-# What the README and CONTRIBUTING name: make demo, test, check, wheel-test, swarm, bench.
+# What the README and CONTRIBUTING name: make demo, test, check, wheel-test, versions, swarm, bench.
 #
 # Each target sets up its own virtual environment first, once: a stamp file in it says for which
 # extras that is done, and pyproject.toml being newer undoes it. `make clean` starts over.
@@ -19,7 +19,7 @@ TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-changes \
-	check-audit lowest wheel-test swarm bench clean
+	check-audit lowest wheel-test versions swarm bench clean
 .NOTPARALLEL:
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-busy  run make test beside BUSY=8 loops that want a core each'
 	@echo 'make check      lint, format, types, the direction of imports, changes, known vulnerabilities'
 	@echo 'make lowest     run the tests of the core with the lowest versions that are allowed'
+	@echo 'make versions   have an older release and this one work in one mesh (ARGS="--old peermesh[cli]==1.2")'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make bench      run the benchmarks (ARGS="..." are passed on)'
@@ -85,6 +86,10 @@ lowest: $(VENV)/.ready-test
 # In an environment of its own, below a temporary folder.
 wheel-test: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tools.wheel_test $(ARGS)
+
+# The older release has an environment of its own, too; without one, a wheel of this checkout is it.
+versions: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tools.versions $(ARGS)
 
 swarm: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)

@@ -130,7 +130,10 @@ def _header(value: Value) -> Header:
     match value:
         case (str(name), int(version), str(store), int(revision)) if name == FORMAT:
             if version != VERSION:
-                raise InvalidData(f"the dump has version {version}, and {VERSION} can be read")
+                raise InvalidData(
+                    f"the dump has version {version}, and this release reads {VERSION}: load it"
+                    " with the release that wrote it"
+                )
             return Header(store, revision)
         case _:
             raise InvalidData("this is no dump of a store")

@@ -20,8 +20,8 @@ from wire.errors import (
     PeerNotTrusted,
     PeerUnavailable,
 )
-from wire.framing import encode_preamble
-from wire.messages import Preamble
+from wire.framing import VERSION_MAX, VERSION_MIN, encode_preamble
+from wire.messages import DropConn, Preamble
 
 # Calls that cannot be done.
 
@@ -168,7 +168,11 @@ async def serve_once(listener: trio.SocketListener, said: bytes) -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (encode_preamble(Preamble(7, 9)), "7 to 9"),
+        (
+            encode_preamble(Preamble(7, 9)),
+            f"the dialling side speaks {VERSION_MIN} to {VERSION_MAX}, the accepting side 7 to 9;"
+            " upgrade the older one",
+        ),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no peermesh peer"),
     ],
     ids=["version", "protocol"],
@@ -183,6 +187,18 @@ async def test_another_version_or_protocol_is_an_error_of_its_own(kit, said, wor
         assert not outcome
         assert isinstance(outcome.error, PeerIncompatible)
         assert words in str(outcome)
+
+
+async def test_a_dialler_of_another_version_is_told_both_ranges_and_so_is_this_side(kit) -> None:
+    async with kit.besieged() as siege, kit.raw(siege.hub, siege.port, greets=False) as raw:
+        await raw.send(Preamble(7, 9))
+        (event,) = await kit.events_until(siege.status, StatusCode.PEER_UNAVAILABLE)
+        drop = await raw.receive_some(DropConn)
+        assert drop is not None
+        assert drop.code is ErrorCode.PEER_INCOMPATIBLE
+        assert drop.reason == event.reason
+        ours = f"the accepting side {VERSION_MIN} to {VERSION_MAX}"
+        assert f"the dialling side speaks 7 to 9, {ours}" in drop.reason
 
 
 # Trust.

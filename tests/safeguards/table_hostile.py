@@ -6,6 +6,7 @@ from tests.safeguards.safeguard import Safeguard
 
 FLOODS = "tests/endpoint/test_hostile_floods.py"
 EDGE = "tests/peermesh/brokers/edge/test_hostile.py"
+FORMATS = "tests/fixtures/test_formats.py"
 ESCAPING = "tests/wire/test_escaping.py"
 TERMINAL = "tests/peermesh/test_terminal.py"
 ACCEPTOR = "tests/net/test_acceptor.py"
@@ -16,6 +17,22 @@ SLICES = "tests/endpoint/test_slices.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
 HOSTILE = [
+    Safeguard(
+        "a store's file of another format is refused",
+        "a release takes what a newer one has written for its own, and damages it",
+        "stores/backends/sqlite.py",
+        "        if version != self._version:\n",
+        "        if False:\n",
+        (FORMATS,),
+    ),
+    Safeguard(
+        "a log's file of another format is refused",
+        "a release takes what a newer one has written for its own, and damages it",
+        "stores/backends/sqlite_file.py",
+        "        elif version != self._version:\n",
+        "        elif False:\n",
+        (FORMATS,),
+    ),
     Safeguard(
         "letters without a shape are escaped",
         "a name shows as another one, or as none",
