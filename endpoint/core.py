@@ -373,7 +373,9 @@ class EndpointCore:
             for origin, role in before.items()
             if (now := self.role(origin)) != role
         }
-        effects += rights_changed(self._stores, changed, self.local)
+        # An endpoint does not refuse its own commands: others do.
+        others = {origin: roles for origin, roles in changed.items() if origin != self.local}
+        effects += rights_changed(self._stores, others, self.topology.announcements)
         for origin in changed:
             if origin == self.local or origin in self.topology.direct:
                 self.authorisation.note_wishes(self.topology.announcements[origin])

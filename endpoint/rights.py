@@ -8,28 +8,31 @@ from enum import Enum
 from endpoint.effects import RightsChanged
 from handshake.roles import Rights, Role
 from wire.identifiers import EndpointId
+from wire.messages import Announcement
 from wire.topics import command_name
 
 
 def rights_changed(
-    topics: Iterable[str], changed: Mapping[EndpointId, tuple[Role, Role]], local: EndpointId
+    topics: Iterable[str],
+    changed: Mapping[EndpointId, tuple[Role, Role]],
+    announced: Mapping[EndpointId, Announcement],
 ) -> list[RightsChanged]:
-    """Say which other endpoints have other rights at the stores that hear these topics.
+    """Say which endpoints have other rights at the stores and logs that hear these topics.
 
-    ``changed`` has the role before and the role now of each endpoint that has another one. A mesh
-    has few roles and many endpoints: so the rights of each pair of roles are compared once.
+    ``changed`` has the role before and the role now of each other endpoint that has another one. An
+    endpoint that holds a copy, or leads, has ``announced`` a topic of that name; the commands of
+    all others are looked at one by one.
     """
-    names = {topic: command_name(topic) or "" for topic in topics}
-    of_roles: dict[tuple[Role, Role], list[tuple[str, Rights, Rights]]] = {}
+    by_name: dict[str, list[str]] = {}
+    for topic in topics:
+        by_name.setdefault(command_name(topic) or "", []).append(topic)
     effects: list[RightsChanged] = []
-    for origin, roles in changed.items():
-        if origin == local:
-            continue  # An endpoint does not refuse its own commands; others do.
-        if roles not in of_roles:
-            before, now = roles
-            rights = [(topic, before.rights(s), now.rights(s)) for topic, s in names.items()]
-            of_roles[roles] = [each for each in rights if each[1] != each[2]]
-        effects += [RightsChanged(topic, origin, old, new) for topic, old, new in of_roles[roles]]
+    for origin, (before, now) in changed.items():
+        stores = announced[origin].stores if origin in announced else ()
+        for name in by_name.keys() & {command_name(topic) for topic in stores}:
+            old, new = before.rights(name), now.rights(name)
+            if old != new:
+                effects += [RightsChanged(topic, origin, old, new) for topic in by_name[name]]
     return effects
 
 

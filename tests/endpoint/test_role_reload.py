@@ -25,7 +25,7 @@ from wire.errors import ErrorCode, MeshError, NotAllowed, StaleData
 from wire.framing import encode_single
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, Knowledge, NodeHeader, PackedType
-from wire.topics import store_topics
+from wire.topics import log_topics, store_topics
 
 CORE = {"relay": True, "publish": [""], "subscribe": [""], "lead": ["*"]}
 
@@ -478,7 +478,8 @@ def core_with(peer: EndpointId, **roles: dict[str, object]) -> EndpointCore:
 
 
 def announced(origin: EndpointId) -> Announcement:
-    return Announcement(origin, LamportTime(1), (), (), (), False, "one")
+    copies = tuple(store_topics(name)[1] for name in ("s", "t"))
+    return Announcement(origin, LamportTime(1), (), (), copies, False, "one")
 
 
 def table(**roles: dict[str, object]) -> Roles:
@@ -508,14 +509,18 @@ def test_a_peer_that_shook_hands_by_the_roles_before_is_dropped(kit) -> None:
 
 def test_only_rights_that_changed_are_told_of_and_of_others_alone(kit) -> None:
     core = core_with(kit.great_id, one={"read": ["s"]})
-    for name in ("s", "t"):
-        core.attach_store(store_topics(name)[0], object())
-    wider = core.set_roles(table(one={"read": ["s"], "publish": [""]}))
-    assert not [each for each in wider if isinstance(each, RightsChanged)]
-    effects = core.set_roles(table(one={"write": ["s"]}))
-    changes = [each for each in effects if isinstance(each, RightsChanged)]
+    topics = [store_topics("s")[0], log_topics("s")[0], store_topics("t")[0], store_topics("u")[0]]
+    for topic in topics:
+        core.attach_store(topic, object())
+
+    def change(**roles: dict[str, object]) -> set[RightsChanged]:
+        return {each for each in core.set_roles(table(**roles)) if isinstance(each, RightsChanged)}
+
+    assert not change(one={"read": ["s"], "publish": [""]})
     before, now = Rights(read=True), Rights(write=True)
-    assert changes == [RightsChanged(store_topics("s")[0], kit.great_id, before, now)]
+    found = {RightsChanged(topic, kit.great_id, before, now) for topic in topics[:2]}
+    assert change(one={"write": ["s"]}) == found
+    assert not change(one={"write": ["s"], "read": ["u"]}), "it has announced no copy of that"
 
 
 READING, LEADING, NONE = Rights(read=True), ALL_RIGHTS, Rights()

@@ -17,6 +17,7 @@ from peermesh.gateways.webhdfs import serving
 from peermesh.gateways.webhdfs.access import PORT, TOKEN_PATH, Access
 from peermesh.gateways.webhdfs.errors import NotFound
 from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, Create, Open, Request
+from peermesh.gateways.webhdfs.uploads import UploadBudget
 from peermesh.testing.scripted import ScriptedStream
 from tests.fuzz.wires import blunders_raised, pieces_of, run
 
@@ -30,6 +31,7 @@ class NoFiles:
 
     def __init__(self) -> None:
         self.written = 0
+        self.uploads = UploadBudget()
 
     def is_active(self) -> bool:
         return True
