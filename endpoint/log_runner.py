@@ -24,6 +24,7 @@ from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
 from stores.log.runs import Run, within
 from stores.persistence import StoreBackend
+from stores.quota import QuotaPool
 from wire.errors import BackendFailure, LimitExceeded, StoreClosed
 from wire.identifiers import EndpointId, EntityId
 from wire.logs import logger_of
@@ -166,6 +167,11 @@ class LogRunner(StoreRunner):
             self.carry_out(log.begin_idle(token))
         self.changed.unpark_all()
         self.grown.unpark_all()
+
+    def share_quota(self, pool: QuotaPool) -> None:
+        """Have the keeper that is here go by the quota of several logs; nothing elsewhere."""
+        if isinstance(self.log, Keeper):
+            self.carry_out(self.log.share_quota(pool.join()))
 
     async def commit_role(self, changes: LogChanges) -> None:
         """Make a change of the role durable; raises ``BackendFailure``. Finish it."""

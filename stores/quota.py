@@ -162,3 +162,60 @@ class Room:
         """Put a value in the place of another; ``None`` is none. Raises ``QuotaExceeded``."""
         entries = (after is not None) - (before is not None)
         self.take(entries, entries * len(key) + len(after or b"") - len(before or b""))
+
+
+class QuotaPool:
+    """One quota for all logs of a broker: each has a meter of its own, which counts for all."""
+
+    def __init__(self, what: str, quota: Quota) -> None:
+        """Start without members; ``what`` names them all in errors."""
+        self.meter = Meter(what, quota)
+        self.entries = 0
+        """Of all members, with what is on its way to the disk."""
+        self.size = 0
+        """Bytes of these entries."""
+        self._members: list[PooledMeter] = []
+
+    def join(self) -> PooledMeter:
+        """Give the meter of one more log."""
+        member = PooledMeter(self)
+        self._members.append(member)
+        return member
+
+    def replace(self, quota: Quota) -> None:
+        """Go by another quota from now on: the next ``look`` tells what that changes."""
+        for meter in (self.meter, *self._members):
+            Meter.replace(meter, quota)
+
+
+class PooledMeter(Meter):
+    """The meter of one member of a pool: it has room if all of them together have."""
+
+    def __init__(self, pool: QuotaPool) -> None:
+        """Use ``QuotaPool.join``."""
+        super().__init__(pool.meter.what, pool.meter.quota)
+        self._pool = pool
+        self._entries = self._size = 0
+
+    def replace(self, quota: Quota) -> None:
+        """Change the quota of all."""
+        self._pool.replace(quota)
+
+    def room(self, entries: int, size: int) -> Room:
+        """Give what is left for all, if this one has so much."""
+        return self._pool.meter.room(*self._total(entries, size))
+
+    def look(self, entries: int, size: int) -> QuotaLevel | None:
+        """Give the level of all if it has changed; one of them tells."""
+        return self._pool.meter.look(*self._total(entries, size))
+
+    def describe(self, entries: int, size: int) -> str:
+        """Say how much all of them use."""
+        return f"{self.what}: {self._pool.meter.describe(*self._total(entries, size))}"
+
+    def _total(self, entries: int, size: int) -> tuple[int, int]:
+        pool = self._pool
+        pool.entries += entries - self._entries
+        pool.size += size - self._size
+        self._entries, self._size = entries, size
+        return pool.entries, pool.size

@@ -30,6 +30,7 @@ from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.numbers import Seconds, Whole, counted
 from peermesh.cli.output import Output, write_bytes
+from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
@@ -102,6 +103,7 @@ _name_option = click.option(
 @click.option("--keep-bytes", type=Whole(1), help="Keep so much in each topic.")
 @click.option("--every", type=_SECONDS, metavar="SECONDS", help="Write what is counted, so often.")
 @port_roles_option
+@quota_options
 @tls_option
 @mesh_options(listens=True, is_optional=True)
 def qos2(  # noqa: PLR0913 - an option each
@@ -120,7 +122,7 @@ def qos2(  # noqa: PLR0913 - an option each
     silence_seconds: float,
     every: float | None,
     port_roles: Path | None,
-    **retention: float | None,
+    **limits: float | None,
 ) -> None:
     """Keep topics, and deliver each message exactly once.
 
@@ -138,8 +140,8 @@ def qos2(  # noqa: PLR0913 - an option each
     allow_plain = mesh.trust.settings().allow_plain
     credentials = mesh.trust.credentials_at(host, tls=tls)
     ports = Ports(host, publisher_port, consumer_port, allow_plain, credentials)
-    keep = {key: value for key, value in retention.items() if value is not None}
-    place = Place(name, None if memory else folder, follow, keep)
+    keep = {key: each for key, each in limits.items() if key not in NAMES and each is not None}
+    place = Place(name, None if memory else folder, follow, keep, given_quota(limits))
     if follow and not mesh.peers:
         raise click.UsageError("say whose topics: --peer HOST:PORT")
     if "\0" in name or not name:

@@ -176,6 +176,12 @@ class Keeper(WithoutWork):
     def meter(self, meter: Meter) -> None:
         self._judge.meter = meter
 
+    def share_quota(self, meter: Meter) -> list[LogEffect]:
+        """Judge by the quota of several logs from now on, and count as one of them at once."""
+        self.meter = meter
+        self._look_at_quota()
+        return self._take_effects()
+
     def set_quota(self, quota: Quota) -> list[LogEffect]:
         """Judge by another quota from now on; what is there already stays."""
         self.meter.replace(quota)
@@ -502,7 +508,8 @@ class Keeper(WithoutWork):
         self._look_at_quota()
 
     def _look_at_quota(self) -> None:
-        entries, size = self._used
+        entries, size = self._judge.used
+        entries, size = entries + self._stage.count, size + self._stage.size
         level = self.meter.look(entries, size)
         if level is not None:
             self._effects.append(QuotaCrossed(level, self.meter.describe(entries, size)))

@@ -10,6 +10,7 @@ _STORES: Final = "tests/stores/test_quota.py"
 _LOGS: Final = "tests/stores/log/test_keeper.py"
 _UPLOADS: Final = "tests/peermesh/gateways/webhdfs/test_quotas.py"
 _MEMORY: Final = "tests/endpoint/test_freed_memory.py"
+_BROKER: Final = "tests/peermesh/brokers/qos2/test_broker.py"
 _LOADED: Final = (
     "tests/stores/backends/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
 )
@@ -142,5 +143,21 @@ QUOTAS = [
         "        if self._ticks < TRIM_TICKS:\n",
         "        if False:\n",
         (_MEMORY,),
+    ),
+    Safeguard(
+        "quota: topics of a broker are counted together",
+        "a publisher of many topics fills the disk of a broker",
+        "peermesh/brokers/qos2/shelf.py",
+        "                log.runner.share_quota(self._pool)\n",
+        "                pass\n",
+        (_BROKER + "::test_beyond_its_quota_a_broker_takes_nothing_and_delivers_on",),
+    ),
+    Safeguard(
+        "quota: publishers try again when a broker is full",
+        "a message that a broker has no room for now is lost",
+        "peermesh/brokers/qos2/client.py",
+        "UNFINISHED, QUOTA_EXCEEDED)",
+        "UNFINISHED)",
+        (_BROKER + "::test_a_publisher_tries_again_until_there_is_room",),
     ),
 ]

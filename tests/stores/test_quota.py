@@ -33,6 +33,7 @@ from stores.quota import (
     Meter,
     Quota,
     QuotaLevel,
+    QuotaPool,
 )
 from stores.snapshots import SnapshotSink, SnapshotSource
 from stores.table import Columns, Entry, Table
@@ -296,6 +297,32 @@ def test_a_long_name_leaves_room_for_what_to_do() -> None:
     with pytest.raises(QuotaExceeded) as caught:
         meter.room(0, 0).take(1, 2)
     assert len(str(caught.value)) < 200
+
+
+# -- several that share one ------------------------------------------------------------------------
+
+
+def test_what_shares_a_quota_is_counted_together() -> None:
+    pool = QuotaPool("broker b", Quota(max_entries=10))
+    one, other = pool.join(), pool.join()
+    assert one.look(4, 40) is None
+    assert other.look(4, 40) is QuotaLevel.NEAR
+    assert one.look(4, 40) is None, "it is told once"
+    other.room(4, 40).take(2, 20)
+    with pytest.raises(QuotaExceeded, match="broker b is full: 8 of 10 entries"):
+        one.room(4, 40).take(3, 30)
+    assert one.look(5, 50) is QuotaLevel.EXCEEDED
+    with pytest.raises(QuotaExceeded):
+        other.room(5, 50).take(1, 10)
+    assert one.describe(5, 50) == "broker b: 10 of 10 entries"
+    assert one.look(5, 50) is None
+    assert other.look(2, 20) is QuotaLevel.RELIEVED
+    assert (pool.entries, pool.size) == (7, 70)
+    pool.replace(Quota(max_entries=7))
+    assert one.quota == other.quota == Quota(max_entries=7)
+    assert one.look(5, 50) is QuotaLevel.EXCEEDED
+    one.replace(Quota(max_entries=70))
+    assert other.look(2, 20) is QuotaLevel.RELIEVED
 
 
 # -- the master ------------------------------------------------------------------------------------

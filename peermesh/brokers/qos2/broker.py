@@ -95,8 +95,9 @@ class QoS2Broker:
         self._unfinished = Unfinished[Conversation](UNFINISHED_SIZE_MAX)
 
     def statistics(self) -> dict[str, int]:
-        """Give what was counted, by name; see ``Counters``."""
-        return {**self.counters.as_dict(), "topics": len(self.shelf.topics())}
+        """Give what was counted, by name; see ``Counters``, and ``Shelf.usage``."""
+        topics = len(self.shelf.topics())
+        return {**self.counters.as_dict(), "topics": topics, **self.shelf.usage()}
 
     async def serve_publisher(
         self, stream: trio.abc.Stream, arrival: Arrival, principal: Principal

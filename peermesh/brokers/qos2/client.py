@@ -25,6 +25,7 @@ from peermesh.brokers.qos2.limits import (
     ID_MAX,
     MESSAGE_SIZE_MAX,
     PUBLISHER_PORT,
+    QUOTA_EXCEEDED,
     RECEIVE_SIZE,
     STAKES,
     TOPICS_OF_MESSAGE_MAX,
@@ -52,7 +53,7 @@ RETRY_SECONDS: Final = 0.2
 RETRY_SECONDS_MAX: Final = 5.0
 """The longest pause."""
 
-TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT", UNFINISHED)
+TEMPORARY: Final = ("UNAVAILABLE", "TOO MANY CONNECTIONS", "SILENT", UNFINISHED, QUOTA_EXCEEDED)
 """How refusals begin that another try may change."""
 
 

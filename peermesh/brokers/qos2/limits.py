@@ -58,6 +58,9 @@ not read them."""
 UNFINISHED: Final = "TOO MUCH IS UNFINISHED"
 """What a publisher is told whose unfinished message made room for others. Trying again helps."""
 
+QUOTA_EXCEEDED: Final = "QUOTA EXCEEDED"
+"""What a publisher is told whose message has no room. Trying again helps, once there is some."""
+
 REASON_SIZE_MAX: Final = 200
 """Characters of a reason that are kept with a dead letter."""
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 from urllib.parse import quote
 
 import trio
 
 from endpoint import arguments
 from endpoint.attaching import Backend
+from endpoint.attachments import take_quota
 from endpoint.endpoint import Endpoint
 from endpoint.log import Log
+from endpoint.log_attachments import log_quota
 from endpoint.log_receipts import AppendReceipt
 from endpoint.reading import Entry
 from endpoint.shielding import shielded
@@ -29,11 +31,12 @@ from handshake.principals import UNPROVEN, Principal
 from handshake.private_files import make_directory
 from peermesh.brokers.qos2.entries import Letter, letter_value
 from peermesh.brokers.qos2.errors import BrokerUnavailable, Refused, TakenOver
-from peermesh.brokers.qos2.limits import BURIAL_TOPIC, TOPICS_MAX
+from peermesh.brokers.qos2.limits import BURIAL_TOPIC, QUOTA_EXCEEDED, TOPICS_MAX
 from peermesh.brokers.qos2.steps import Delivery, Store
 from peermesh.brokers.qos2.supervision import supervise
 from stores.batch import Batch
-from wire.errors import GuardFailed, MeshError, SequenceUnknown
+from stores.quota import QuotaLimits, QuotaPool
+from wire.errors import GuardFailed, MeshError, QuotaExceeded, SequenceUnknown
 from wire.values import Value
 
 PATIENCE_SECONDS: Final = 10.0
@@ -52,12 +55,20 @@ class Place:
     retention: Mapping[str, float] = field(default_factory=dict)
     """``keep_seconds``, ``keep_count`` and ``keep_bytes`` of every topic but that of dead letters;
     without any, everything stays."""
+    quota: Mapping[str, int | None] = field(default_factory=dict)
+    """``max_entries`` and ``max_bytes`` of all topics together but that of dead letters: beyond, no
+    message is taken. Those of one log without other word; ``None`` sets no limit."""
 
     def __post_init__(self) -> None:
         """Check the arguments."""
         arguments.text("name", self.name)
         if self.folder is not None:
             object.__setattr__(self, "folder", Path(self.folder))
+
+    @property
+    def backend(self) -> Backend:
+        """Where logs and cursors are."""
+        return Backend.Memory if self.folder is None else Backend.SQLite
 
     def log_name(self, topic: str) -> str:
         """Name the log of a topic."""
@@ -81,6 +92,8 @@ class Shelf:
         self.table = table
         self._endpoint = endpoint
         self._logs: dict[str, Log] = {}
+        quota = take_quota(dict(place.quota), log_quota(place.backend))
+        self._pool = QuotaPool(f"broker {place.name}", quota)
         self._opening = trio.Lock()
 
     def topics(self) -> list[str]:
@@ -90,6 +103,17 @@ class Shelf:
     def logs(self) -> list[Log]:
         """Give the logs that are open here."""
         return list(self._logs.values())
+
+    def usage(self) -> dict[str, int]:
+        """Count the messages of all topics but dead letters, their bytes, and what these may be."""
+        pool, quota = self._pool, self._pool.meter.quota
+        limits = {"max_entries": quota.max_entries, "max_bytes": quota.max_bytes}
+        set_limits = {name: limit for name, limit in limits.items() if limit is not None}
+        return {"entries": pool.entries, "bytes": pool.size} | set_limits
+
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Change ``max_entries`` or ``max_bytes``, or both, until the broker ends."""
+        self._pool.replace(replace(self._pool.meter.quota, **limits))
 
     async def log(self, topic: str) -> Log:
         """Give the log of a topic; make it if there is none. Raises ``Refused`` and others."""
@@ -113,12 +137,15 @@ class Shelf:
 
     async def _attach(self, topic: str) -> Log:
         name, file = self.place.log_name(topic), self.place.file(f"topic-{topic}")
-        backend = Backend.Memory if file is None else Backend.SQLite
+        backend = self.place.backend
         options: dict[str, Any] = {} if file is None else {"path": file}
         if not self.place.is_follower:
             retention: Mapping[str, Any]
             retention = {} if topic == BURIAL_TOPIC else self.place.retention
-            return await self._endpoint.attach_log(name, (), 1, backend, **options, **retention)
+            log = await self._endpoint.attach_log(name, (), 1, backend, **options, **retention)
+            if topic != BURIAL_TOPIC:  # Consumers let go of what they cannot deal with.
+                log.runner.share_quota(self._pool)
+            return log
         if file is None:
             return await self._endpoint.attach_log_proxy(name, patience=PATIENCE_SECONDS)
         return await self._endpoint.attach_log_clone(
@@ -150,7 +177,8 @@ class Shelf:
         """Make a message durable on all its topics; tell whether it was there already.
 
         The ids of one name count for one ``principal``: no other one's are taken for repetitions.
-        Raises ``Refused`` for an id that is older than what is remembered.
+        Raises ``Refused`` for an id that is older than what is remembered, and at the quota: some
+        of the topics may have it then, and know it again.
         """
         producer = None if step.publisher is None else _producer(step.publisher, principal)
         try:
@@ -162,6 +190,8 @@ class Shelf:
                 await receipt.applied()
         except SequenceUnknown as error:
             raise Refused("ID TOO OLD") from error
+        except QuotaExceeded as error:
+            raise Refused(QUOTA_EXCEEDED) from error
         except (Refused, BrokerUnavailable):
             raise
         except MeshError as error:

@@ -45,6 +45,12 @@ async def on():
         yield found
 
 
+@pytest.fixture
+async def on_a_quota():
+    async with running(Place(quota={"max_entries": 2})) as found:
+        yield found
+
+
 async def test_what_was_given_is_taken_once_with_any_bytes(on):
     payloads = [b"", b"END\n", b"no line end", b"\x00\xff\r\n.END\n", b"x" * 1_000_000, b"END\n"]
     async with Publisher("till", on.publisher_port) as out:
@@ -85,6 +91,55 @@ async def test_a_topic_that_cannot_be_opened_is_unavailable_and_no_other_is(tmp_
             in_the_way.rmdir()
             await out.publish(2, "tea", b"green")
     assert on.statistics()["published"] == 2
+
+
+async def test_beyond_its_quota_a_broker_takes_nothing_and_delivers_on(on_a_quota):
+    on = on_a_quota
+    async with Publisher("till", on.publisher_port) as out:
+        await out.publish(1, "tea", b"green")
+        await out.publish(2, "coffee", b"black")
+        async with await trio.open_tcp_stream("127.0.0.1", on.publisher_port) as line:
+            await line.send_all(b"LOGIN other\nBEGIN milk id=1\nwhite\nEND\nPUBREL id=1\n")
+            seen = b""
+            while seen.count(b"\n") < 3:
+                seen += await line.receive_some()
+            assert seen == b"OK ids\nPUBREC id=1\nERROR QUOTA EXCEEDED\n"
+        found = on.statistics()
+        assert (found["entries"], found["max_entries"], found["refused"]) == (2, 2, 1)
+        async with Consumer("billing", "tea", on.consumer_port) as source:
+            for _ in range(4):
+                assert (await source.get()).payload == b"green"
+                await source.refuse("it is poison")
+            while not on.statistics()["buried"]:
+                await trio.lowlevel.checkpoint()
+        (letter,) = await DeadLetters(on.shelf).list()
+        assert letter.payload == b"green"
+
+
+async def test_a_publisher_tries_again_until_there_is_room(on_a_quota):
+    on = on_a_quota
+    async with Publisher("till", on.publisher_port) as out, trio.open_nursery() as nursery:
+        await out.publish(1, ["tea", "coffee"], b"both")
+        nursery.start_soon(out.publish, 2, "tea", b"later")
+        while not on.statistics()["refused"]:
+            await trio.lowlevel.checkpoint()
+        on.shelf.set_quota(max_entries=3)
+    assert on.statistics()["entries"] == 3
+    async with Consumer("billing", "tea", on.consumer_port) as source:
+        for payload in (b"both", b"later"):
+            assert (await source.get()).payload == payload
+            await source.done()
+
+
+async def test_what_files_hold_counts_as_soon_as_a_topic_is_open(tmp_path):
+    place = Place(folder=tmp_path, quota={"max_entries": 2, "max_bytes": None})
+    async with running(place) as on, Publisher("till", on.publisher_port) as out:
+        await out.publish(1, ["tea", "coffee"], b"both")
+    async with running(place) as on:
+        for topic in ("tea", "coffee"):
+            await on.shelf.log(topic)
+        assert on.shelf.usage()["entries"] == 2
+        assert "max_bytes" not in on.shelf.usage()
 
 
 async def test_an_id_that_is_too_old_is_refused(on):
