@@ -18,6 +18,7 @@ SECRET_PREFIX: Final = "peermesh-secret-"
 """Says what the text is, to its reader and to scanners for leaked secrets."""
 
 SECRET_VARIABLE: Final = "PEERMESH_SECRET"
+SECRET_FILE_VARIABLE: Final = "PEERMESH_SECRET_FILE"
 
 SECRET_SIZE: Final = 20
 """Bytes of a secret, 160 bits: more than the 128 of Ed25519, which cannot be guessed."""
@@ -63,9 +64,16 @@ class ClusterSecret:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ClusterSecret | None:
-        """Read the text form from ``PEERMESH_SECRET``; ``None`` if that is not set, or empty."""
-        text = (os.environ if environment is None else environment).get(SECRET_VARIABLE, "")
-        return cls.parse(text) if text.strip() else None
+        """Read ``PEERMESH_SECRET``, else the file that ``PEERMESH_SECRET_FILE`` names.
+
+        ``None`` if both are not set, or empty.
+        """
+        variables = os.environ if environment is None else environment
+        text = variables.get(SECRET_VARIABLE, "")
+        if text.strip():
+            return cls.parse(text)
+        path = variables.get(SECRET_FILE_VARIABLE, "")
+        return cls.from_file(path) if path else None
 
     def text(self) -> str:
         """Write it as one line of letters and digits, to be kept as safe as a password."""

@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import click
 
 from peermesh import Endpoint, EndpointId, MeshError, Value
-from peermesh.cli.arriving import join
+from peermesh.cli.arriving import join, telling
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh
 from peermesh.cli.values import on_a_line
@@ -70,21 +70,26 @@ async def ask(mesh: Mesh, node_id: EndpointId | None, verb: str, *values: Value)
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
         node = endpoint.peers()[0].node_id if node_id is None else node_id
-        if not await endpoint.await_peer(node, timeout=mesh.wait):
-            raise CommandFailed(f"no node {node} in this mesh", ExitCode.TIMEOUT)
-        return Answered(node, await _ask(endpoint, node, mesh.wait, verb, *values))
+        async with telling(lambda: [f"node {node}: no answer yet"]):
+            found = await _ask(endpoint, node, mesh.wait, verb, *values)
+        if isinstance(found, CommandFailed):
+            raise found
+        return Answered(node, found)
 
 
 async def _ask(
     endpoint: Endpoint, node: EndpointId, wait: float, verb: str, *values: Value
-) -> Value:
+) -> Value | CommandFailed:
+    """Ask a node; give its answer, or what keeps it from answering."""
+    if not await endpoint.await_peer(node, timeout=wait):
+        return CommandFailed(f"no node {node} in this mesh", ExitCode.TIMEOUT)
     try:
         return await endpoint.admin.ask(node, verb, *values, timeout=wait)
     except RequestTimeout:
         text = f"node {node} did not answer within {wait:g} s: its settings may say admin = false"
-        raise CommandFailed(text, ExitCode.TIMEOUT) from None
+        return CommandFailed(text, ExitCode.TIMEOUT)
     except MeshError as error:
-        raise CommandFailed(f"node {node} refuses: {on_a_line(str(error))}") from None
+        return CommandFailed(f"node {node} refuses: {on_a_line(str(error))}")
 
 
 @dataclass(frozen=True, slots=True)

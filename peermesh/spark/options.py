@@ -68,7 +68,8 @@ class MeshAddress:
 
     peers: tuple[tuple[str, int], ...]
     secret_file: str | None = None
-    """A path on every machine. Without it the secret is taken from ``PEERMESH_SECRET``."""
+    """A path on every machine. Without it the secret is taken from ``PEERMESH_SECRET``, or from the
+    file that ``PEERMESH_SECRET_FILE`` names there."""
     patience_seconds: float = PATIENCE_SECONDS
 
 

@@ -118,6 +118,18 @@ def test_the_environment_gives_a_secret_or_none(monkeypatch):
     assert ClusterSecret.from_environment() == secret
 
 
+def test_the_environment_names_a_file_where_it_holds_no_secret(tmp_path):
+    secret, other = ClusterSecret.generate(), ClusterSecret.generate()
+    secret.save(tmp_path / "secret")
+    variables = {"PEERMESH_SECRET": " ", "PEERMESH_SECRET_FILE": str(tmp_path / "secret")}
+    assert ClusterSecret.from_environment(variables) == secret
+    variables["PEERMESH_SECRET"] = other.text()
+    assert ClusterSecret.from_environment(variables) == other
+    assert ClusterSecret.from_environment({"PEERMESH_SECRET_FILE": ""}) is None
+    with pytest.raises(CredentialsError, match="cannot read the cluster secret file"):
+        ClusterSecret.from_environment({"PEERMESH_SECRET_FILE": str(tmp_path / "none")})
+
+
 def test_a_mistyped_secret_in_the_environment_is_an_error_and_not_none():
     with pytest.raises(CredentialsError):
         ClusterSecret.from_environment({"PEERMESH_SECRET": "hunter2"})

@@ -9,11 +9,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib import import_module
 
 import click
 import pytest
 
 from peermesh.blocking import Endpoint
+from peermesh.cli import arriving
 from peermesh.cli.application import application, commands_below, run
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.wording import HINTS, told
@@ -91,6 +93,16 @@ def test_a_store_that_is_waited_for_is_told_of(tell: Run, mesh: str) -> None:
     words = ("store", "get", "cities", "k", "--peer", mesh, "--wait", "2.5")
     _, err = tell(*words, code=ExitCode.TIMEOUT)
     assert "still trying store cities" in err
+
+
+def test_a_node_that_does_not_answer_is_told_of(tell: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving, "TELL_SECONDS", 0.1)
+    with Endpoint(admin=False) as silent:
+        at = f"127.0.0.1:{silent.listen()}"
+        words = ("store", "promote", "cities", "--peer", at, "--wait", "1")
+        _, err = tell(*words, code=ExitCode.TIMEOUT)
+    assert re.search(r"still trying node [0-9a-f-]{36}: no answer yet", err)
+    assert "did not answer within 1 s" in err
 
 
 def test_a_node_without_clones_says_so_to_a_request_for_promotion(tell: Run) -> None:
@@ -225,6 +237,43 @@ def test_every_command_that_a_hint_names_exists() -> None:
         for found in re.finditer(r"(peermesh \w+)( [\w-]+)?", hint):
             assert {found[1], found[0]} & known, hint
     assert MeshError not in HINTS, "a hint that fits every error helps with none"
+
+
+SAY_IT_THEMSELVES = {
+    "peermesh.cli.exits": "each is raised with a hint of its own",
+    "peermesh.demo.errors": "their texts are written for the command",
+    "peermesh.brokers.edge.errors": "their texts are written for the command",
+    "peermesh.brokers.qos2.errors": "their texts are written for the command",
+    "peermesh.brokers.modules.errors": "their texts are written for the command",
+    "peermesh.brokers.modules.layout": "their texts are written for the command",
+    "peermesh.gateways.http": "it is told to a client of HTTP, by no command",
+    "peermesh.gateways.webhdfs.errors": "it is told to a client of HTTP, by no command",
+    "peermesh.spark.configuration": "their texts are written for the command",
+    "peermesh.spark.reading": "it is told to a query of Spark, by no command",
+    "peermesh.spark.records": "it is told to a job of Spark, by no command",
+    "peermesh.testing": "tests raise them",
+}
+"""Errors outside of the core, by module, and why no hint is theirs."""
+
+WITHOUT_A_HINT = {
+    "StoreError": "it is raised with what to do in its text",
+}
+
+
+def test_every_error_has_a_hint_or_a_reason_why_not() -> None:
+    for name in ("brokers.edge", "brokers.qos2", "brokers.modules", "gateways.webhdfs", "demo"):
+        import_module(f"peermesh.{name}.errors")
+    left = [MeshError]
+    for kind in left:
+        left += kind.__subclasses__()
+    unknown = [
+        kind.__qualname__
+        for kind in left[1:]
+        if not kind.__module__.startswith((*SAY_IT_THEMSELVES, "tests."))
+        and kind.__name__ not in WITHOUT_A_HINT
+        and told(kind.__new__(kind)).hint is None
+    ]
+    assert unknown == []
 
 
 # A reader that has enough.

@@ -6,6 +6,30 @@ from tests.safeguards.safeguard import Safeguard
 
 LIFE = [
     Safeguard(
+        "a closed endpoint is forgotten",
+        "a process that opens and closes endpoints for days runs out of memory",
+        "net/forking.py",
+        "_holders: Final[WeakSet[Inherited]] = WeakSet()\n",
+        "_holders: Final[set[Inherited]] = set()\n",
+        ("tests/peermesh/test_cycles.py",),
+    ),
+    Safeguard(
+        "what waits in a child process is told",
+        "a reader of trio waits for ever in a child that was forked",
+        "endpoint/subscriber.py",
+        "                self._host.check_process()\n",
+        "",
+        ("tests/peermesh/test_blocking_forks.py::test_what_waits_in_trio_says_so_in_a_child",),
+    ),
+    Safeguard(
+        "handles are not copied",
+        "two objects take themselves for one subscriber, and each misses what the other reads",
+        "endpoint/closing.py",
+        "class Closing(Bound, ABC):\n",
+        "class Closing(ABC):\n",
+        ("tests/peermesh/test_bound.py",),
+    ),
+    Safeguard(
         "an interrupt goes past an endpoint's tasks to the main task",
         "a second Ctrl-C is lost, and a process whose disk hangs goes on",
         "endpoint/tasks.py",
