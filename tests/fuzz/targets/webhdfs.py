@@ -12,6 +12,7 @@ from peermesh.gateways.webhdfs.replies import remote_exception
 from peermesh.gateways.webhdfs.requests import OPERATIONS, URL_PREFIX, parse
 
 TOKEN = "a-token-of-some-length"
+OURS = "127.0.0.1:1"
 
 
 def check(data: bytes) -> None:
@@ -31,13 +32,19 @@ def check(data: bytes) -> None:
     for attempt in (
         lambda: access.find_token(Access.secret_of(data)),
         lambda: access.find_token(Login(target).token or ""),
-        lambda: access.check_unproven(access.host({"host": target})),
     ):
         try:
             principal = attempt()
         except Refusal:
             continue
         assert principal is None or TOKEN.encode() in data
+    for headers in ({"host": target}, {"host": OURS, "origin": target}):
+        try:
+            host = access.host(headers, "http", ())
+        except Refusal:
+            continue
+        assert host == headers["host"]
+        assert host.lower().startswith(("127.", "localhost", "[::1]", "[0", "[::", "127"))
 
 
 def seeds() -> Iterator[bytes]:
