@@ -267,7 +267,8 @@ def commands_about_keys(planted, tmp_path):
 def commands_that_fail(planted):
     """Join with what is none, or reach nobody; with all secrets in the environment."""
     mistyped = {"PEERMESH_SECRET": f"{planted.cluster.text()}a"}
-    nobody = ("--peer", "127.0.0.1:1", "--wait", "0.1")
+    wait = ("--wait", f"{limit(0.2):g}")  # long enough to be refused once
+    nobody = ("--peer", "127.0.0.1:1", *wait)
     names = ("--certificate", "--certificate-key", "--authority")
     trusted = [word for pair in zip(names, planted.certificate, strict=True) for word in pair]
     silence, typo = "nobody answers at 127.0.0.1:1", f"{planted.ticket.text()}a"
@@ -282,8 +283,8 @@ def commands_that_fail(planted):
             run(silence, "spark", "jobs", "s", *nobody, **planted.environment),
             run(silence, "sub", "/t", *trusted, *nobody, **planted.environment_of_certificate),
             run("does not open with this passphrase", "sub", "/t", *trusted, *nobody, **other),
-            run(silence, "sub", "/t", "--peer", planted.ticket.text(), "--wait", "0.1"),
-            run("mistyped", "sub", "/t", "--peer", typo, "--wait", "0.1"),
+            run(silence, "sub", "/t", "--peer", planted.ticket.text(), *wait),
+            run("mistyped", "sub", "/t", "--peer", typo, *wait),
             run("holds no certificate", "certs", "show", planted.certificate[1]),
         ]
     )
