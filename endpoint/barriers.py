@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -54,3 +54,21 @@ def barrier(
         raise TypeError(f"{name} takes one timeout, not {seconds[0]!r} and {timeout!r}")
     limit = arguments.seconds("timeout", seconds[0] if seconds else timeout)
     return Barrier(limit, callbacks[0] if callbacks else None)
+
+
+async def wait_or_tell(
+    how: Barrier,
+    wait: Callable[[float], Awaitable[Outcome]],
+    start: Callable[[Callable[[], Awaitable[None]]], object],
+    call: Callable[[Callback, Outcome], object],
+) -> Outcome | None:
+    """Wait for ``how.seconds`` at most; or ``start`` a task that does and ``call`` back."""
+    callback = how.callback
+    if callback is None:
+        return await wait(how.seconds)
+
+    async def tell() -> None:
+        call(callback, await wait(how.seconds))
+
+    start(tell)
+    return None

@@ -25,7 +25,7 @@ from endpoint.attaching import (
     first_use,
     topics_of,
 )
-from endpoint.barriers import Barrier, Callback, Seconds, barrier
+from endpoint.barriers import Barrier, Callback, Seconds, barrier, wait_or_tell
 from endpoint.bound import Bound
 from endpoint.connection import LAST_WORDS_SECONDS
 from endpoint.core import EndpointCore
@@ -548,15 +548,8 @@ class Endpoint(Bound):
         self, how: Barrier, function: Callable[..., Awaitable[Outcome]], *values: object
     ) -> Outcome | None:
         """Wait for a barrier; or have its callback told later."""
-        if how.callback is None:
-            return await function(*values, how.seconds)
-        callback = how.callback
-
-        async def tell() -> None:
-            self.loop.callbacks.call(callback, await function(*values, how.seconds))
-
-        self._start(tell)
-        return None
+        call = self.loop.callbacks.call
+        return await wait_or_tell(how, partial(function, *values), self._start, call)
 
     async def _await_peer(self, node_id: EndpointId, timeout: float) -> Outcome:
         with trio.move_on_after(timeout):

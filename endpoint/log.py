@@ -7,21 +7,20 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Unpack, cast, overload
+from typing import TYPE_CHECKING, Final, Unpack, cast
 
 import trio
 
 from endpoint import arguments
 from endpoint.attaching import Backend, topics_of
-from endpoint.barriers import Callback, Seconds, barrier
+from endpoint.barriers import Seconds
 from endpoint.closing import AsyncClosing
+from endpoint.idling import Idling
 from endpoint.log_promoting import LogPromotion, promote
 from endpoint.log_receipts import AppendReceipt
 from endpoint.log_runner import LogRunner
 from endpoint.log_source import Batch, Source
-from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
-from endpoint.store_handle import AWAIT_IDLE_SECONDS
 from endpoint.store_runner import YIELD_COUNT
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
@@ -66,7 +65,7 @@ class LogEntry:
 
 
 @public
-class Log(AsyncClosing):
+class Log(Idling[LogRunner], AsyncClosing):
     """An append-only store of entries, in partitions, each with offsets from zero.
 
     An append with a receipt is there once, in order for each handle and partition. Readers see
@@ -350,30 +349,6 @@ class Log(AsyncClosing):
         return lag(dict(cursors).get(consumer, ()), spans)
 
     # Barriers, and the end.
-
-    @overload
-    async def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
-
-    @overload
-    async def await_idle(
-        self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS
-    ) -> None: ...
-
-    async def await_idle(
-        self,
-        *positional: Seconds | Callback,
-        timeout: Seconds = AWAIT_IDLE_SECONDS,
-        callback: Callback | None = None,
-    ) -> Outcome | None:
-        """Wait until the log is idle; false after ``timeout`` seconds, with the reason.
-
-        At the keeper: all that was asked is committed, and acknowledged by all followers. At a
-        follower: it has what its keeper had when it was asked, later than now. A ``callback`` is
-        told later, as ``Store.await_idle`` does.
-        """
-        return await self.runner.wait(
-            barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
-        )
 
     async def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""

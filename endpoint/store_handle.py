@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Final, overload
 
 import trio
 
-from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.closing import AsyncClosing
-from endpoint.outcome import Outcome
+from endpoint.idling import Idling
 from endpoint.receipts import Receipt
 from endpoint.store_runner import YIELD_COUNT, StoreRunner
 from stores.actions import Initial
@@ -19,14 +17,11 @@ from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, p
 from wire.encoding import encode
 from wire.values import Value
 
-AWAIT_IDLE_SECONDS: Final = 15.0
-"""Broker's own default for ``await_idle``."""
-
 Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
 
 
-class StoreHandle(AsyncClosing):
+class StoreHandle(Idling[StoreRunner], AsyncClosing):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
     def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
@@ -149,30 +144,6 @@ class StoreHandle(AsyncClosing):
             await runner.changed.park()
 
     # The barrier, and the end.
-
-    @overload
-    async def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
-
-    @overload
-    async def await_idle(
-        self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS
-    ) -> None: ...
-
-    async def await_idle(
-        self,
-        *positional: Seconds | Callback,
-        timeout: Seconds = AWAIT_IDLE_SECONDS,
-        callback: Callback | None = None,
-    ) -> Outcome | None:
-        """Wait until the store is idle (seed 7.6.1); false after ``timeout`` seconds, with reason.
-
-        A master is idle when all its clones have acknowledged everything. A clone is idle when it
-        has its master's state as of a round trip, and the master everything that was asked here.
-        With a ``callback``, in the place of the timeout or before it, it returns ``None`` at once,
-        and the callback is given the outcome later.
-        """
-        how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
-        return await self.runner.wait(how)
 
     async def close(self) -> None:
         """Let go of the store, after what was asked here has its outcome."""

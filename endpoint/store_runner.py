@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol, TypeVar, Unpack, assert_never, cast
 
 import trio
 
-from endpoint.barriers import Barrier
+from endpoint.barriers import Barrier, wait_or_tell
 from endpoint.callbacks import Callbacks
 from endpoint.disk import close_file, describe, log_failure, on_disk
 from endpoint.freed_memory import Shrinkage, give_back
@@ -477,15 +477,8 @@ class StoreRunner:
     async def wait(self, how: Barrier) -> Outcome | None:
         """Wait until the store or log is idle; or have a callback told of it later."""
         self.check_process()
-        if how.callback is None:
-            return await self._wait_for_idleness(how.seconds)
-        callback = how.callback
-
-        async def tell() -> None:
-            self._host.callbacks.call(callback, await self._wait_for_idleness(how.seconds))
-
-        self.start_task(tell)
-        return None
+        call = self._host.callbacks.call
+        return await wait_or_tell(how, self._wait_for_idleness, self.start_task, call)
 
     async def _wait_for_idleness(self, timeout: float) -> Outcome:
         with trio.move_on_after(timeout):

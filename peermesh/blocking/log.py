@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Unpack, overload
+from typing import Unpack
 
-from endpoint.barriers import Callback, Seconds, barrier
+from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
 from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
 from endpoint.log_consumer import LogConsumer as CoreConsumer
@@ -16,7 +16,7 @@ from endpoint.log_promoting import LogPromotion
 from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
-from endpoint.store_handle import AWAIT_IDLE_SECONDS
+from peermesh.blocking.idling import Idling
 from peermesh.blocking.living import FAILURES, Passage
 from stores.log.partitions import Span
 from stores.quota import QuotaLimits
@@ -25,7 +25,7 @@ from wire.errors import RequestTimeout, StoreClosed
 from wire.values import Value
 
 
-class Log(Closing):
+class Log(Idling, Closing):
     """An append-only store of entries with offsets; see ``peermesh.Log``.
 
     All methods may be called from any thread. Many entries go fastest with ``append_batch``.
@@ -178,29 +178,8 @@ class Log(Closing):
         """Count the entries that are there and that a consumer has not committed."""
         return self._passage.call(self._core.lag, consumer)
 
-    @overload
-    def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
-
-    @overload
-    def await_idle(self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS) -> None: ...
-
-    def await_idle(
-        self,
-        *positional: Seconds | Callback,
-        timeout: Seconds = AWAIT_IDLE_SECONDS,
-        callback: Callback | None = None,
-    ) -> Outcome | None:
-        """Wait until the log is idle; see ``peermesh.Log.await_idle``.
-
-        A ``callback`` runs in a thread of its own, and may call anything.
-        """
-        how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
-        try:
-            return self._passage.call(self._core.runner.wait, how)
-        except StoreClosed as error:
-            if how.callback is not None:
-                raise
-            return Outcome(reached=False, reason=str(error), error=error)
+    async def _await_idle(self, how: Barrier) -> Outcome | None:
+        return await self._core.runner.wait(how)
 
     def close(self) -> None:
         """Let go of the log, after what was asked here has its outcome."""

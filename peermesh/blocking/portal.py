@@ -182,7 +182,7 @@ class Portal:
 
     def start_soon(self, function: Callable[..., Awaitable[None]], *arguments: object) -> None:
         """Start a task that lives on its own, some time soon; does not wait."""
-        self.soon(partial(self._nursery.start_soon, _alone, partial(function, *arguments)))
+        self.soon(partial(self.spawn, partial(function, *arguments)))
 
     def is_alive(self) -> bool:
         """Tell whether the loop runs; false from the moment at which it died."""
@@ -195,10 +195,6 @@ class Portal:
     def is_here(self) -> bool:
         """Tell whether this is the thread of the loop, which nothing may block."""
         return threading.current_thread() is self._thread
-
-    async def start(self, function: Callable[..., Awaitable[None]], *arguments: object) -> None:
-        """Start a task that lives on its own; to be called over there."""
-        self.spawn(partial(function, *arguments))
 
     def spawn(self, task: Task) -> None:
         """Start a task that lives on its own; to be called over there."""

@@ -6,16 +6,17 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final, overload
+from typing import Final
 
 from endpoint import arguments
-from endpoint.barriers import Barrier, Callback, Seconds, barrier
+from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
 from endpoint.receipts import Receipt
 from endpoint.store import Store as CoreStore
-from endpoint.store_handle import AWAIT_IDLE_SECONDS, Expiry
+from endpoint.store_handle import Expiry
 from endpoint.store_proxy import StoreProxy as CoreProxy
+from peermesh.blocking.idling import Idling
 from peermesh.blocking.living import FAILURES, Passage
 from peermesh.blocking.reading import Reader
 from stores.actions import Initial
@@ -36,7 +37,7 @@ PUT_UNIQUE_SECONDS: Final = 10.0
 Request = tuple[Receipt, Callable[[], int]]
 
 
-class StoreHandle(Closing, Reader):
+class StoreHandle(Idling, Closing, Reader):
     """Changes a store: a master's, a clone's or a proxy's.
 
     All methods may be called from any thread. Mutations of one thread keep their order.
@@ -217,30 +218,6 @@ class StoreHandle(Closing, Reader):
                 self._passage.call_back(receipt.fail(error))
 
     # The barrier, and the end.
-
-    @overload
-    def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
-
-    @overload
-    def await_idle(self, callback: Callback, timeout: Seconds = AWAIT_IDLE_SECONDS) -> None: ...
-
-    def await_idle(
-        self,
-        *positional: Seconds | Callback,
-        timeout: Seconds = AWAIT_IDLE_SECONDS,
-        callback: Callback | None = None,
-    ) -> Outcome | None:
-        """Wait until the store is idle; see ``peermesh.Store.await_idle``.
-
-        A ``callback`` runs in a thread of its own, and may call anything.
-        """
-        how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
-        try:
-            return self._passage.call(self._await_idle, how)
-        except StoreClosed as error:
-            if how.callback is not None:
-                raise
-            return Outcome(reached=False, reason=str(error), error=error)
 
     async def _await_idle(self, how: Barrier) -> Outcome | None:
         self._take()

@@ -114,7 +114,7 @@ class BlockingCluster(Blocking):
 
     async def _open(self, opened: Callable[[], Any]) -> Cluster:
         ready = trio.Event()
-        await self._portal.start(self._live, opened, ready)
+        self._portal.spawn(partial(self._live, opened, ready))
         await ready.wait()
         found = self._outcome.pop()
         if isinstance(found, BaseException):

@@ -10,6 +10,7 @@ import trio
 
 from endpoint.attaching import Backend
 from endpoint.closing import AsyncClosing
+from endpoint.idling import AWAIT_IDLE_SECONDS
 from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
 from endpoint.promoting import Promotion
@@ -17,7 +18,6 @@ from endpoint.reading import Entry
 from endpoint.shielding import shielded
 from endpoint.status import StatusEvent
 from endpoint.store import VERIFY_SECONDS
-from endpoint.store_handle import AWAIT_IDLE_SECONDS
 from endpoint.verifying import Verification
 from endpoint.watching import WatchItem
 from peermesh.testing.agent import plain

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -84,41 +86,38 @@ async def test_a_hundred_comparisons_leave_the_loop_to_others(turns: Turns) -> N
     assert turns.total <= VERIFY_COUNT * COUNT // 10
 
 
-async def test_keys_and_items_are_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+@asynccontextmanager
+async def counting(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str
+) -> AsyncIterator[tuple[Store, Turns]]:
+    """Give a filled store, and how often a module's function is called from then on."""
     turns = Turns()
-    decode = reading.decode
+    function = getattr(module, name)
 
     def counted(encoded: bytes) -> Any:
         turns.add(1)
-        return decode(encoded)
+        return function(encoded)
 
     with trio.fail_after(limit()):
         async with Endpoint() as endpoint:
             master = await fill(endpoint)
-            monkeypatch.setattr(reading, "decode", counted)
+            monkeypatch.setattr(module, name, counted)
             trio.lowlevel.add_instrument(turns)
-            assert len(await master.keys()) == COUNT
-            assert turns.longest <= SLICE_COUNT
-            assert dict(await master.items()) == dict.fromkeys(range(COUNT), "v")
+            yield master, turns
             trio.lowlevel.remove_instrument(turns)
+
+
+async def test_keys_and_items_are_decoded_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with counting(monkeypatch, reading, "decode") as (master, turns):
+        assert len(await master.keys()) == COUNT
+        assert turns.longest <= SLICE_COUNT
+        assert dict(await master.items()) == dict.fromkeys(range(COUNT), "v")
     assert turns.longest <= 2 * SLICE_COUNT  # a key and its value each
 
 
 async def test_the_first_scan_sorts_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns = Turns()
-    order_of = index.order_of
-
-    def counted(key: bytes) -> bytes:
-        turns.add(1)
-        return order_of(key)
-
-    with trio.fail_after(limit()):
-        async with Endpoint() as endpoint:
-            master = await fill(endpoint)
-            monkeypatch.setattr(index, "order_of", counted)
-            trio.lowlevel.add_instrument(turns)
-            page = await master.scan(limit=SLICE_COUNT)
-            trio.lowlevel.remove_instrument(turns)
+    async with counting(monkeypatch, index, "order_of") as (master, turns):
+        page = await master.scan(limit=SLICE_COUNT)
     assert [entry.key for entry in page] == list(range(SLICE_COUNT))
     assert turns.total == COUNT
     assert turns.longest <= SLICE_COUNT

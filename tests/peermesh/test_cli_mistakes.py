@@ -16,7 +16,7 @@ import pytest
 
 from peermesh.blocking import Endpoint
 from peermesh.cli import arriving
-from peermesh.cli.application import application, commands_below, run
+from peermesh.cli.application import application, commands_below
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.wording import HINTS, told
 from peermesh.errors import (
@@ -51,17 +51,6 @@ def mesh() -> Iterator[str]:
             events.append("x" * 100, key=each)
         events.append("last").result(timeout=60)
         yield f"127.0.0.1:{endpoint.listen()}"
-
-
-@pytest.fixture
-def tell(capsys) -> Run:
-    def told_by(*arguments: str, code: int = 0) -> tuple[str, str]:
-        found = run(list(arguments))
-        out, err = capsys.readouterr()
-        assert found == code, err
-        return out, err
-
-    return told_by
 
 
 # Addresses.

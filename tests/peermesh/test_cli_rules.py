@@ -54,17 +54,6 @@ def mesh() -> Iterator[str]:
         yield f"127.0.0.1:{endpoint.listen()}"
 
 
-@pytest.fixture
-def tell(capsys) -> Run:
-    def told_by(*arguments: str, code: int = 0) -> tuple[str, str]:
-        found = run(list(arguments))
-        out, err = capsys.readouterr()
-        assert found == code, err
-        return out, err
-
-    return told_by
-
-
 # Every command.
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import Generic, TypeVar
 
 import trio
@@ -91,7 +92,7 @@ class _Living(Closing, Generic[Inner]):
     async def _open(self) -> None:
         self._closing, self._closed = trio.Event(), trio.Event()
         opened, errors = trio.Event(), list[Exception]()
-        await self._portal.start(self._live, opened, errors)
+        self._portal.spawn(partial(self._live, opened, errors))
         await opened.wait()
         if errors:
             raise errors[0]

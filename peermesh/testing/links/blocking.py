@@ -75,7 +75,7 @@ class _Host:
         self._error: OSError | InsecureAddress | None = None
 
     async def open(self, portal: Portal) -> trio_link.Link:
-        await portal.start(self._live)
+        portal.spawn(self._live)
         await self._settled.wait()
         if self._link is None:
             assert self._error is not None
