@@ -109,7 +109,7 @@ HINTS: Final[Mapping[type[MeshError], str]] = {
     PeerUnavailable: "check the address, and that an endpoint listens there",
     PromotionRefused: "--force promotes it nevertheless, and may lose entries",
     ProtocolError: "does another program listen there, or another release of peermesh?",
-    QuotaExceeded: "peermesh store erase makes room; --max-bytes at the master allows more",
+    QuotaExceeded: "peermesh store delete makes room; --max-bytes at the master allows more",
     RequestTimeout: "--wait SECONDS waits longer",
     RolesError: "repair the file that --roles names",
     SequenceUnknown: "continue with the number after the last one that was acknowledged",
