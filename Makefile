@@ -15,11 +15,11 @@ AUDIT ?=
 
 # PySpark is most of the size, so that what only runs the demo leaves the rest away.
 DEMO_EXTRAS := cli,spark,http
-TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev
+TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev,mutation
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-changes \
-	check-audit lowest wheel-test versions swarm bench clean
+	check-audit lowest wheel-test versions swarm mutation bench clean
 .NOTPARALLEL:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo 'make versions   have an older release and this one work in one mesh (ARGS="--old peermesh[cli]==1.2")'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
+	@echo 'make mutation   change the code in small ways; tests have to notice (ARGS="--sample 20")'
 	@echo 'make bench      run the benchmarks (ARGS="..." are passed on)'
 	@echo 'make clean      remove the virtual environment and all caches'
 
@@ -93,6 +94,9 @@ versions: $(VENV)/.ready-test
 
 swarm: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)
+
+mutation: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tests.mutation $(ARGS)
 
 bench: $(VENV)/.ready-bench
 	@$(VENV)/bin/python -m benchmarks $(ARGS)

@@ -35,7 +35,8 @@ DOORS: Final = (
 )
 
 OF_THE_CHECKOUT: Final = (
-    *("tests/audit", "tests/benchmarks", "tests/fuzz", "tests/safeguards", "tests/secrecy"),
+    *("tests/audit", "tests/benchmarks", "tests/fuzz", "tests/mutation"),
+    *("tests/safeguards", "tests/secrecy"),
     *("tests/test_docs.py", "tests/test_generated_docs.py", "tests/test_imports.py"),
     *("tests/test_shape.py", "tests/style", "tests/tools", "tests/peermesh/test_stranger.py"),
     *("tests/peermesh/testing/test_fault_table.py", "tests/endpoint/test_shielding.py"),

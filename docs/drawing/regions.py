@@ -18,6 +18,7 @@ from drawing.channel_trials import (
 )
 from drawing.handshake_trials import LARGE, SMALL
 from drawing.markdown import table
+from drawing.survivors import survivors
 from drawing.tables import (
     counters_table,
     effects_table,
@@ -62,6 +63,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "peermesh.gateways.limits", "peermesh.gateways.webhdfs.limits"
     ),
     "make-targets": house.make_targets,
+    "mutation-survivors": survivors,
     "cli-commands": house.cli_commands,
     **{f"house-{package}": partial(house.house, package) for package in house.PACKAGES},
     "sources": house.sources,

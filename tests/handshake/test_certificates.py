@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from handshake.certificates import ClusterAuthority
+from handshake.certificates import ClusterAuthority, certificate_name
 
 GOLDEN_SECRET = bytes(range(20))
 GOLDEN_CERTIFICATE_SHA256 = "96b1cfcca87294a3a887af2c2fa3695e7eaa9f48936a91edb2ce91ba3f375beb"
@@ -51,3 +51,15 @@ def test_only_the_authority_may_issue():
         assert constraints.value.ca is may_issue
         assert usage.value.key_cert_sign is may_issue
         assert usage.value.digital_signature is not may_issue
+
+
+@pytest.mark.parametrize("name", ["x", "x" * 64, "\u00fc" * 32])
+def test_every_name_that_fits_is_issued(name: str) -> None:
+    certificate, _ = ClusterAuthority(bytes(20)).issue(name)
+    assert certificate_name(certificate) == name
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "\u00fc" * 33])
+def test_a_name_that_does_not_fit_is_a_mistake_of_the_caller(name: str) -> None:
+    with pytest.raises(AssertionError, match="does not fit a common name"):
+        ClusterAuthority(bytes(20)).issue(name)

@@ -245,6 +245,7 @@ def test_commands_of_services_are_taken_of_whoever_has_any_right() -> None:
     assert EVERYTHING.may_hear("mesh/<$>/admin")
     one_store = Role(read=(Pattern("XXXX", is_whole=True),), write=(Pattern("X", is_whole=False),))
     assert not one_store.may_hear("mesh/<$>/admin")
+    assert not one_store.may_hear("/of/no/store")
 
 
 def test_roles_are_read_from_a_file_and_its_name_stands_in_the_error(tmp_path) -> None:
