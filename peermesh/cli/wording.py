@@ -101,7 +101,7 @@ HINTS: Final[Mapping[type[MeshError], str]] = {
     NoSuchKey: "peermesh store keys NAME lists the keys",
     NoSuchMaster: 'is "peermesh node --master NAME" running in this mesh?',
     NoSuchPartition: "peermesh log offsets NAME lists the partitions",
-    NotAllowed: "--roles on the other endpoint says who may do that",
+    NotAllowed: "--roles on the other endpoint, or --port-roles at a broker, says who may do that",
     OffsetOutOfRange: "peermesh log offsets NAME says where each partition begins",
     OutboxFull: "send less at once",
     PeerIncompatible: "does another program listen there, or another release of peermesh?",
