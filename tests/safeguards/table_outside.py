@@ -8,6 +8,14 @@ EDGE_BROKER = "tests/peermesh/brokers/edge/test_broker.py"
 
 BROKERS = [
     Safeguard(
+        "edge: a topic's numbers go on after a stop",
+        "messages are acknowledged and dropped as repetitions of others",
+        "peermesh/brokers/edge/publisher.py",
+        "        self._stopped[topic] = outgoing.last\n",
+        "",
+        (f"{EDGE_BROKER}::test_what_is_sent_after_a_stop_is_new_to_a_broker_that_knows_the_topic",),
+    ),
+    Safeguard(
         "edge: the registry answers many requests at once",
         "on a busy machine a thousand topics wait for their own channel for minutes",
         "peermesh/brokers/edge/request_queue.py",

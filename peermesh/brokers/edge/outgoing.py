@@ -26,12 +26,14 @@ class Outgoing:
         "repeated", "topic",
     )  # fmt: skip
 
-    def __init__(self, topic: str, publisher: bytes, capacity: int = BUFFER_SIZE) -> None:
-        """Begin with message number one, and no connection."""
+    def __init__(
+        self, topic: str, publisher: bytes, capacity: int = BUFFER_SIZE, last: int = 0
+    ) -> None:
+        """Number the messages from ``last`` + 1 on; no connection is there yet."""
         self.topic = topic
         self.capacity = capacity
         self.line: Line | None = None
-        self.accepted = 0
+        self.accepted = last
         """The number of the last message that the broker has accepted, or refused."""
         self.refused: str | None = None
         """Why messages were refused, until the caller was told."""

@@ -55,6 +55,9 @@ class Publisher(Client):
             raise EdgeError(f"a buffer of {buffer_size} messages; it needs room for at least one")
         self._buffer_size = buffer_size
         self._topics: dict[str, Outgoing] = {}
+        self._stopped: dict[str, int] = {}
+        """The last number of each topic whose sender was stopped: the broker may still know it, and
+        would take what begins anew with lower ones for repetitions."""
         self._since_yield = 0
 
     async def send(self, topic: str, message: Value) -> None:
@@ -86,7 +89,8 @@ class Publisher(Client):
             line.wake()
 
     def _begin(self, topic: str) -> Outgoing:
-        outgoing = Outgoing(check_edge_topic(topic), self.id, self._buffer_size)
+        last = self._stopped.pop(topic, 0)
+        outgoing = Outgoing(check_edge_topic(topic), self.id, self._buffer_size, last)
         self._topics[topic] = outgoing
         self._switch(outgoing)
         self._follow(topic)
@@ -121,6 +125,7 @@ class Publisher(Client):
             self._check_open()
         _tell_refusals(outgoing)
         del self._topics[topic]
+        self._stopped[topic] = outgoing.last
         await self._stop_following(topic)
 
     async def _farewell(self) -> None:

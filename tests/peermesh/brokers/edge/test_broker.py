@@ -277,6 +277,17 @@ async def test_senders_are_stopped_and_topics_unsubscribed(kit):
                 await kit.until(lambda: world.channel("a") is None)
 
 
+async def test_what_is_sent_after_a_stop_is_new_to_a_broker_that_knows_the_topic(kit):
+    async with kit.world() as world, world.publisher() as publisher:
+        async with world.subscriber() as reader:
+            await reader.subscribe("a")
+            for number in range(6):
+                await publisher.send("a", number)
+                assert await reader.get(limit()) == ("a", number)
+                if number % 2:
+                    await publisher.stop("a")
+
+
 async def test_bad_calls_are_refused_and_cost_nothing(kit):
     async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
         with pytest.raises(InvalidTopic, match="reserved"):
