@@ -49,7 +49,8 @@ PATH_DEPTH_MAX: Final = 16
 so that a path of slashes alone would be thousands of them."""
 
 NODES_MAX: Final = 32_768
-"""Nodes of the tree beyond which no client makes another: four for each topic there may be."""
+"""Nodes of the tree beyond which no client makes another: four for each topic there may be. As many
+more as are made at the same moment, 256 for each client at most, pass with the last one."""
 
 WATCHES_MAX: Final = 16_384
 """Nodes that one client may watch: two for each topic there may be."""
