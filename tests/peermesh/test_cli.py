@@ -122,13 +122,19 @@ def test_the_demo_names_its_default_input():
         ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),
         ("store promote t --at here --peer 127.0.0.1:1", "no id of a node"),
         ("nonsense", "there is no command peermesh nonsense"),
-        ("demo --input README.md", "--key FIELD"),
     ],
 )
 def test_a_command_given_wrongly_says_what_to_give(arguments, advice):
     failed = run(*arguments.split())
     assert (failed.returncode, failed.stdout) == (ExitCode.USAGE, "")
     assert advice in failed.stderr
+
+
+def test_a_demo_of_a_file_needs_the_name_of_the_key(tmp_path):
+    (tmp_path / "words").write_text("one two\n")
+    failed = run("demo", "--input", str(tmp_path / "words"))
+    assert (failed.returncode, failed.stdout) == (ExitCode.USAGE, "")
+    assert "--key FIELD" in failed.stderr
 
 
 def test_a_missing_extra_is_named():

@@ -23,7 +23,7 @@ from peermesh.cli.command import Command, ConnectionOption
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.output import say
 from peermesh.cli.values import format_value, on_a_line, parse_value
-from peermesh.cli.wording import WORDS, told
+from peermesh.cli.wording import told
 from wire.errors import AddressInUse, InsecureAddress, MeshError, RolesError
 
 COMMANDS = dict(commands_below(application, "peermesh"))
@@ -391,21 +391,6 @@ async def test_errors_speak_the_words_of_commands() -> None:
         assert "Credentials" not in message
         assert "Endpoint(" not in message
         assert "--certificate" in message
-
-
-def test_what_is_said_to_programmers_is_what_the_library_says() -> None:
-    """A phrase that the library does not use any more would be replaced in vain."""
-    packages = ("endpoint", "handshake", "net", "stores")
-    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    sources = ""
-    for package in packages:
-        for folder, _, files in os.walk(os.path.join(root, package)):
-            for file in files:
-                if file.endswith(".py"):
-                    with open(os.path.join(folder, file)) as opened:
-                        sources += opened.read()
-    joined = re.sub(r'"\s*f?"', "", sources)
-    assert [api for api, _ in WORDS if api not in joined] == []
 
 
 def test_an_error_with_what_others_chose_disturbs_no_terminal(capsys) -> None:

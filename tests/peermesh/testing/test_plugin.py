@@ -3,42 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
-
-from peermesh.testing.time_limits import limit
-
-ROOT = Path(__file__).parents[3]
-
-Pytest = Callable[..., str]
-
-
-@pytest.fixture
-def user_pytest(tmp_path) -> Pytest:
-    """Run pytest over the text of a test module, strictly; gives what it wrote."""
-
-    def run(text: str, *arguments: str, ini: str = "") -> str:
-        (tmp_path / "test_it.py").write_text(text)
-        (tmp_path / "pytest.ini").write_text(f"[pytest]\naddopts = --strict-markers\n{ini}")
-        done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-p", "peermesh.testing.plugin", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            capture_output=True,
-            text=True,
-            timeout=limit(100),
-            check=False,
-        )
-        return done.stdout + done.stderr
-
-    return run
-
 
 ASYNC = """
 import pytest
@@ -294,15 +261,3 @@ def test_the_options_explain_themselves(user_pytest):
     assert "--peermesh-world=NAMES" in text
     assert "sim, loopback, process, netns" in " ".join(text.split())
     assert "@pytest.mark.worlds(*names)" in user_pytest("", "--markers")
-
-
-@pytest.mark.parametrize("name", ["tutorial.md", "clusters.md"])
-def test_the_tests_of_the_documents_pass(user_pytest, name):
-    text = (ROOT / "docs" / "testing" / name).read_text("utf-8")
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
-    count = sum(block.count("def test_") for block in blocks)
-    # A test may be for two worlds.
-    found = user_pytest("\n".join(blocks), ini="trio_mode = true")
-    passed = re.search(r"(\d+) passed in", found)
-    assert passed is not None, found
-    assert int(passed[1]) >= count > 2

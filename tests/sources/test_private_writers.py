@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parent.parent.parent
 
 PRODUCT = ("wire", "channels", "handshake", "stores", "endpoint", "peermesh", "net")
 
