@@ -72,7 +72,7 @@ class ClusterSecret:
         text = variables.get(SECRET_VARIABLE, "")
         if text.strip():
             return cls.parse(text)
-        path = variables.get(SECRET_FILE_VARIABLE, "")
+        path = variables.get(SECRET_FILE_VARIABLE)
         return cls.from_file(path) if path else None
 
     def text(self) -> str:

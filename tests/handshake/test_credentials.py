@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,7 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from handshake.credentials import Credentials, peer_name
+from handshake import keyfiles
+from handshake.credentials import Credentials, hosts_of, peer_name
 from handshake.issuing import describe
 from handshake.private_files import FILE_SIZE_MAX
 from handshake.refusals import peer_not_trusted
@@ -384,6 +386,27 @@ def test_a_certificate_that_is_not_valid_today_is_refused(tmp_path, authority, v
         Credentials.from_files(*files)
 
 
+@pytest.mark.parametrize(
+    ("seconds_before", "seconds_after", "said"),
+    [(0, None, ""), (1, None, "is not valid before"), (None, 0, ""), (None, 1, "expired on")],
+)
+def test_a_certificate_is_valid_from_its_first_second_to_its_last(
+    tmp_path, authority, monkeypatch, seconds_before, seconds_after, said
+):
+    own = x509.load_pem_x509_certificate(authority.member(tmp_path)[0].read_bytes())
+
+    class Clock:
+        @staticmethod
+        def now(zone):
+            if seconds_after is None:
+                return own.not_valid_before_utc - timedelta(seconds=seconds_before)
+            return own.not_valid_after_utc + timedelta(seconds=seconds_after)
+
+    monkeypatch.setattr(keyfiles, "datetime", Clock)
+    with pytest.raises(CredentialsError, match=said) if said else nullcontext():
+        keyfiles.check_validity([own], "it")
+
+
 def test_an_authority_that_expired_is_refused_unless_a_valid_one_stands_beside_it(
     tmp_path, authority
 ):
@@ -467,6 +490,15 @@ def test_a_certificate_without_a_common_name_is_called_by_its_dns_name(tmp_path,
             private_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         )
         assert Credentials.from_files(certificate, key, trusted).name == name
+
+
+def test_the_hosts_of_credentials_are_those_of_their_own_certificate(tmp_path, authority):
+    """And not of one above it."""
+    names = x509.SubjectAlternativeName([x509.DNSName("a.example"), x509.DNSName("b.example")])
+    certificate, key, trusted = authority.member(tmp_path, extensions=(names,))
+    certificate.write_bytes(certificate.read_bytes() + authority.file.read_bytes())
+    assert hosts_of(Credentials.from_files(certificate, key, trusted)) == ("a.example", "b.example")
+    assert hosts_of(Credentials.from_secret(SECRET)) == ()
 
 
 def test_a_key_too_weak_for_tls_is_named(tmp_path, authority):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -32,6 +33,12 @@ def test_what_is_issued_makes_credentials(tmp_path: Path, kind: KeyKind) -> None
     assert credentials.server_context().verify_mode is ssl.CERT_REQUIRED
     assert key.stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "authority.key").stat().st_mode & 0o777 == 0o600
+
+
+def test_keys_are_of_the_kind_that_was_asked_for() -> None:
+    authority = OwnAuthority.create("ours", TODAY)
+    assert isinstance(authority.issue("a", TODAY, kind=KeyKind.P256).key, EllipticCurvePrivateKey)
+    assert isinstance(authority.issue("a", TODAY).key, Ed25519PrivateKey)
 
 
 def test_a_certificate_tells_what_it_says_of_itself(tmp_path: Path) -> None:
@@ -111,7 +118,10 @@ def test_hosts_that_fit_no_certificate_are_refused(host: str) -> None:
 
 def test_hosts_may_be_names_wildcards_and_addresses() -> None:
     hosts = ["node1", "node_1.example", "xn--bcher-kva.example", "*.example", "::1"]
-    assert OwnAuthority.create("ours", TODAY).issue("gateway", TODAY, hosts).certificate
+    certificate = OwnAuthority.create("ours", TODAY).issue("gateway", TODAY, hosts).certificate
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    assert not names.critical, "RFC 5280, 4.2.1.6: it is not where there is a subject"
+    assert [str(each.value) for each in names.value] == hosts
 
 
 @pytest.mark.parametrize("passphrase", ["", "x" * 1_024, "\udcff"])

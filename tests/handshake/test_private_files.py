@@ -11,6 +11,7 @@ import sys
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -163,6 +164,28 @@ def test_a_mounted_secret_that_all_may_read_is_refused_with_the_option_that_mend
         pytest.skip(f"nothing can be mounted here: {done.stderr}")
     assert (done.returncode == 0) is is_read, done.stderr
     assert is_read or "mount it with mode 0400, or 0440 and a group" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "remedy"),
+    [
+        (os.ST_RDONLY | os.ST_NOSUID, "it is mounted read-only: mount it with mode 0400"),
+        (os.ST_NOSUID, "chmod 600"),
+        (None, "chmod 600"),
+    ],
+    ids=["read-only", "writable", "closed to us"],
+)
+def test_what_mends_a_file_depends_on_how_it_is_mounted(secret, monkeypatch, flags, remedy):
+    def tell(path):
+        assert path == secret
+        if flags is None:
+            raise PermissionError(13, "its directory is closed")
+        return SimpleNamespace(f_flag=flags)
+
+    secret.chmod(0o644)
+    monkeypatch.setattr(os, "statvfs", tell)
+    with pytest.raises(CredentialsError, match=f"than its owner: {remedy}"):
+        ClusterSecret.from_file(secret)
 
 
 @needs_root
