@@ -142,7 +142,7 @@ class Role:
         """Say what it may do with a store or log of that name."""
         if _match(self.lead, store):
             return ALL_RIGHTS
-        return Rights(_match(self.read, store), _match(self.write, store), lead=False)
+        return Rights(_match(self.read, store), _match(self.write, store))
 
     def may_read_file(self, store: str, path: Names) -> bool:
         """Tell whether it may read, or list, this file or directory of a store."""
@@ -232,7 +232,7 @@ class Roles:
         """
         if name is None:
             return self.names.get(ANONYMOUS, self.default)
-        whole = self.names.get(name) if ANY not in name else None
+        whole = self.names.get(name)
         if whole is not None:
             return whole
         for pattern, role in self._patterns:

@@ -21,7 +21,7 @@ NETWORK_BITS: Final = 64
 def origin(host: str) -> str:
     """Give what counts as one address: all that one subscriber can easily dial from."""
     try:
-        address = IPv6Address(host.partition("%")[0])
+        address = IPv6Address(host)
     except AddressValueError:
         return host
     mapped: IPv4Address | None = address.ipv4_mapped

@@ -62,6 +62,22 @@ def test_each_user_has_a_recipe_of_its_own_and_a_stranger_costs_as_much() -> Non
     assert NO_ACCOUNTS._decoy.cost_log2 == COST_LOG2
 
 
+def test_a_hash_is_that_of_scrypt_and_a_new_one_has_a_salt_of_128_bits() -> None:
+    """RFC 7914, section 12; it has 64 bytes there, of which the first half is the same."""
+    found = Recipe(b"SodiumChloride", 14, 8, 1).derive("pleaseletmein")
+    assert found.hex() == "7023bdcb3afd7348461c06cd81fd38ebfda8fbba904f8e3ea9b543f6545da1f2"
+    assert len(Recipe.new().salt) == 16
+
+
+def test_the_dearest_hash_that_a_file_may_name_can_be_tried() -> None:
+    assert len(Recipe(b"a" * 16, 16, 8, 1).derive(PASSWORD)) == 32
+
+
+def test_what_is_no_text_is_a_wrong_password() -> None:
+    accounts = Accounts({}, {"ann": Hash.of(PASSWORD, Recipe(b"a" * 16, 4, 2, 1))})
+    assert accounts.find_user("ann", "\ud800") is None
+
+
 @pytest.mark.parametrize("name", ["ann", "\U0001f600", "a b", 'quo"te', "back\\slash", "\u00fc"])
 @pytest.mark.parametrize("fill", [b"\x5d\x75\xd7", b"\x00", b"\xff"])
 def test_any_name_and_any_hash_is_read_as_it_was_written(name, fill) -> None:
@@ -74,9 +90,10 @@ def test_any_name_and_any_hash_is_read_as_it_was_written(name, fill) -> None:
 def test_all_tokens_of_a_file_cost_one_hash() -> None:
     accounts = NO_ACCOUNTS.with_token("a", FIRST).with_token("b", SECOND)
     assert len({each.recipe for hashes in accounts.tokens.values() for each in hashes}) == 1
-    many = {str(number): (Hash.of(FIRST),) for number in range(SALTS_MAX + 1)}
+    salted = [Hash(Recipe(bytes([each]) * 16, 4, 2, 1), bytes(32)) for each in range(SALTS_MAX + 1)]
+    assert Accounts({str(at): (each,) for at, each in enumerate(salted[1:])}, {})
     with pytest.raises(CredentialsError, match="salts"):
-        Accounts(many, {})
+        Accounts({str(at): (each,) for at, each in enumerate(salted)}, {})
 
 
 def test_a_file_is_read_as_it_was_written_and_names_no_secret(tmp_path) -> None:

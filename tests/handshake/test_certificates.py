@@ -9,7 +9,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from handshake.certificates import ClusterAuthority, certificate_name
+from handshake.certificates import ClusterAuthority, certificate_name, check_name
 
 GOLDEN_SECRET = bytes(range(20))
 GOLDEN_CERTIFICATE_SHA256 = "96b1cfcca87294a3a887af2c2fa3695e7eaa9f48936a91edb2ce91ba3f375beb"
@@ -53,8 +53,22 @@ def test_only_the_authority_may_issue():
         assert usage.value.digital_signature is not may_issue
 
 
+def test_what_a_verifier_has_to_understand_is_marked_as_critical():
+    """As RFC 5280, 4.2.1, has it; purposes are for those who look at them."""
+    issued, _ = ClusterAuthority(GOLDEN_SECRET).issue("a")
+    critical = {type(each.value): each.critical for each in issued.extensions}
+    assert critical == {
+        x509.SubjectKeyIdentifier: False,
+        x509.AuthorityKeyIdentifier: False,
+        x509.BasicConstraints: True,
+        x509.KeyUsage: True,
+        x509.ExtendedKeyUsage: False,
+    }
+
+
 @pytest.mark.parametrize("name", ["x", "x" * 64, "\u00fc" * 32])
 def test_every_name_that_fits_is_issued(name: str) -> None:
+    check_name(name)
     certificate, _ = ClusterAuthority(bytes(20)).issue(name)
     assert certificate_name(certificate) == name
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import ssl
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -209,6 +211,9 @@ def test_no_key_stays_on_the_disk(tmp_path, monkeypatch):
     load_cert_chain = ssl.SSLContext.load_cert_chain
 
     def observe(context, certfile, **options):
+        assert certfile.parent.name.startswith("peermesh-"), "whose it is, if it is found after all"
+        assert certfile.name == "endpoint.pem"
+        assert len(options["password"]) == 64, "256 bits in hex"
         assert certfile.stat().st_mode & 0o777 == 0o600
         assert certfile.parent.stat().st_mode & 0o777 == 0o700
         seen.append(certfile.read_bytes())
@@ -226,6 +231,18 @@ def test_no_key_stays_on_the_disk(tmp_path, monkeypatch):
 def test_a_name_that_fits_no_certificate_is_refused(name):
     with pytest.raises(CredentialsError, match="printable name"):
         Credentials.from_secret(SECRET, name)
+
+
+def test_contexts_keep_what_python_has_by_default_and_servers_write_no_tickets():
+    credentials = Credentials.from_secret(SECRET, "left")
+    server, client = credentials.server_context(), credentials.client_context()
+    for context, protocol in (
+        (server, ssl.PROTOCOL_TLS_SERVER),
+        (client, ssl.PROTOCOL_TLS_CLIENT),
+    ):
+        usual = ssl.SSLContext(protocol).verify_flags
+        assert context.verify_flags == usual | ssl.VERIFY_X509_PARTIAL_CHAIN
+    assert server.num_tickets == 0
 
 
 def test_credentials_print_neither_key_nor_certificates():
@@ -407,6 +424,15 @@ def test_a_certificate_is_valid_from_its_first_second_to_its_last(
         keyfiles.check_validity([own], "it")
 
 
+def test_a_certificate_that_expired_is_refused_whatever_stands_below_it(tmp_path, authority):
+    between = _make_authority(tmp_path, "department", above=authority)
+    certificate, key, _ = between.member(tmp_path, valid_days=(-3, -1))
+    certificate.write_bytes(certificate.read_bytes() + between.file.read_bytes())
+    told = rf"the certificate in {certificate} expired"
+    with pytest.raises(CredentialsError, match=told):
+        Credentials.from_files(certificate, key, authority.file)
+
+
 def test_an_authority_that_expired_is_refused_unless_a_valid_one_stands_beside_it(
     tmp_path, authority
 ):
@@ -431,7 +457,8 @@ def test_a_key_of_another_certificate_is_refused(tmp_path, authority):
 def test_a_file_that_cannot_be_used_is_named(tmp_path, authority, index):
     files = list(authority.member(tmp_path))
     bad = files[index] = tmp_path / "bad.pem"
-    with pytest.raises(CredentialsError, match=r"cannot read .*bad\.pem: No such file"):
+    what = ("certificate", "key", "authority")[index]
+    with pytest.raises(CredentialsError, match=rf"read the {what} file .*bad\.pem: No such file"):
         Credentials.from_files(*files)
     bad.touch(mode=0o600)
     bad.write_bytes(b"not PEM at all")
@@ -463,6 +490,16 @@ def test_a_certificate_that_cannot_be_read_is_named(tmp_path, authority, known, 
             describe(certificate)
 
 
+def test_a_key_of_an_unknown_kind_is_named(tmp_path, authority):
+    files = authority.member(tmp_path)
+    key = Ed25519PrivateKey.generate()
+    data = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
+    unknown = base64.b64encode(data.replace(b"\x2b\x65\x70", b"\x2b\x65\x7f")).decode()
+    files[1].write_text(f"-----BEGIN PRIVATE KEY-----\n{unknown}\n-----END PRIVATE KEY-----\n")
+    with pytest.raises(CredentialsError, match=rf"key file {files[1]} is of an unknown kind"):
+        Credentials.from_files(*files)
+
+
 def test_a_key_that_tls_has_no_signatures_for_is_named(tmp_path, authority):
     files = authority.member(tmp_path, key=dsa.generate_private_key(1024))
     with pytest.raises(CredentialsError, match=r"service-a\.key is of a kind that TLS 1\.3 cannot"):
@@ -473,7 +510,9 @@ def test_a_key_that_tls_has_no_signatures_for_is_named(tmp_path, authority):
 def test_a_certificate_for_one_direction_is_refused(tmp_path, authority, purpose):
     usage = x509.ExtendedKeyUsage([getattr(ExtendedKeyUsageOID, purpose)])
     files = authority.member(tmp_path, extensions=(usage,))
-    with pytest.raises(CredentialsError, match="clientAuth and serverAuth both"):
+    with pytest.raises(
+        CredentialsError, match=rf"the certificate in {files[0]} is for one direction"
+    ):
         Credentials.from_files(*files)
 
 
@@ -482,6 +521,7 @@ def test_a_certificate_without_a_common_name_is_called_by_its_dns_name(tmp_path,
     private_key = Ed25519PrivateKey.generate()
     for extensions, name in (
         ((x509.SubjectAlternativeName([x509.DNSName("a.example")]),), "a.example"),
+        ((x509.SubjectAlternativeName([x509.IPAddress(ip_address("192.0.2.1"))]),), None),
         ((), None),
     ):
         nameless = _issue(_named(""), private_key, authority.issuer, extensions=extensions)

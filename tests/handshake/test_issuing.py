@@ -36,7 +36,8 @@ def test_what_is_issued_makes_credentials(tmp_path: Path, kind: KeyKind) -> None
 
 
 def test_keys_are_of_the_kind_that_was_asked_for() -> None:
-    authority = OwnAuthority.create("ours", TODAY)
+    authority = OwnAuthority.create("ours", TODAY, KeyKind.P256)
+    assert isinstance(authority.own.key, EllipticCurvePrivateKey)
     assert isinstance(authority.issue("a", TODAY, kind=KeyKind.P256).key, EllipticCurvePrivateKey)
     assert isinstance(authority.issue("a", TODAY).key, Ed25519PrivateKey)
 

@@ -12,7 +12,7 @@ from handshake.effects import Established, Failed, Reconsider, Redundant, Send
 from handshake.machine import OUR_VERSIONS, REASON_SIZE_MAX, Handshake
 from handshake.states import EXPECTED, State, Transition, transitions
 from wire.clocks import LamportTime, VectorTime
-from wire.errors import ErrorCode, LocalProtocolError
+from wire.errors import ErrorCode, LocalProtocolError, PeerNotTrusted
 from wire.identifiers import EndpointId
 from wire.messages import (
     Announcement,
@@ -526,6 +526,16 @@ def test_a_lost_connection_fails_without_a_word_and_frees_its_place(state):
     assert failed.peer == handshake.peer
     assert handshake.state is State.CLOSED
     assert handshake._connection not in end.directory._candidates.get(HIGH, ())
+
+
+def test_a_connection_that_tls_has_refused_fails_for_that_reason():
+    end, handshake = in_state(State.AWAIT_RESPONDER_SYN_ACK)
+    (failed,) = handshake.connection_lost(PeerNotTrusted("its certificate is of no authority here"))
+    assert failed == Failed(
+        ErrorCode.NOT_AUTHORIZED, "its certificate is of no authority here", HIGH
+    )
+    assert handshake.state is State.CLOSED
+    assert end.directory.standing(HIGH) is Standing.FREE
 
 
 def test_a_timeout_says_what_did_not_come():

@@ -29,6 +29,8 @@ from handshake.private_files import (
     read_file,
     read_secret,
     tighten,
+    write_private,
+    write_public,
 )
 from handshake.secret import ClusterSecret
 from peermesh import Backend, Endpoint
@@ -204,6 +206,7 @@ def test_a_secret_of_another_user_is_refused_with_what_mends_it(secret, mode):
 @needs_root
 def test_who_is_not_root_reads_a_mounted_secret_and_no_other_user_s(secret):
     """In a process of another user, with the group of the file."""
+    check_private(secret, "cluster secret")
     answers = []
     for owner, mode in ((0, 0o440), (0, 0o644), (ANOTHER, 0o600), (ANOTHER, 0o640), (99, 0o644)):
         os.chown(secret, owner, ANOTHER)
@@ -239,6 +242,25 @@ def test_a_file_is_named_as_it_was_given(tmp_path, secret):
     secret.chmod(0o604)
     with pytest.raises(CredentialsError, match=f"the token file {link} can .*chmod 600 {link},"):
         read_secret(link, "token")
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd"])
+def test_a_file_that_was_given_as_a_number_is_named_as_a_command_can_use_it(secret, folder):
+    secret.chmod(0o604)
+    with secret.open() as file:
+        with pytest.raises(CredentialsError, match=f"token file {secret} can .*chmod 600 {secret}"):
+            read_secret(f"{folder}/{file.fileno()}", "token")
+
+
+def test_until_a_new_file_is_whole_the_old_one_stays(tmp_path, monkeypatch):
+    path, found = tmp_path / "file", []
+    for write in (write_private, write_public):
+        write(path, b"old")
+        monkeypatch.setattr(os, "fsync", lambda _: found.append(path.read_bytes()))
+        write(path, b"new", replaces=True)
+        assert path.read_bytes() == b"new"
+        path.unlink()
+    assert found == [b"old", b"old"]
 
 
 def test_a_pipe_gives_a_secret_as_a_shell_does_it():

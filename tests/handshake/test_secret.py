@@ -103,9 +103,14 @@ def test_a_file_that_holds_no_secret_is_refused(tmp_path):
     path = tmp_path / "secret"
     with pytest.raises(CredentialsError, match="cannot read the cluster secret file"):
         ClusterSecret.from_file(path)
-    for content in (b"", b"hunter2", b"\xff\xfe\x00"):
+    path.touch(mode=0o600)
+    for content, said in (
+        (b"", "a cluster secret"),
+        (b"hunter2", "a cluster secret"),
+        (b"\xff\xfe\x00", f"the file {path} holds no cluster secret"),
+    ):
         path.write_bytes(content)
-        with pytest.raises(CredentialsError):
+        with pytest.raises(CredentialsError, match=said):
             ClusterSecret.from_file(path)
 
 

@@ -104,6 +104,7 @@ async def test_the_oldest_newcomer_makes_room_for_the_next() -> None:
     async with port(newcomers_max=3) as here, AsyncExitStack() as stack:
         silent = [await stack.enter_async_context(await here.dial()) for _ in range(9)]
         assert here.counts == (3, 0)
+        assert here.acceptor.accepted == 9
         assert [await is_closed(each) for each in silent[:6]] == [True] * 6
         assert await is_served(silent[-1])
 
@@ -317,6 +318,7 @@ async def test_who_asks_is_told_of_each_end_and_its_reason() -> None:
         for said in (b"x", b"member", b"member"):
             await stack.enter_async_context(await made.dial(said))
         assert told == [acceptor_module.CROWDED, acceptor_module.FULL]
+        assert [each.address and each.address[0] for each in ended] == [HOST, HOST]
         assert made.acceptor.end_resting() is ended[-1]
         assert len(set(ended)) == 3
         assert told[2:] == [acceptor_module.FULL]

@@ -113,6 +113,7 @@ def test_a_resting_member_of_the_same_address_makes_room_first() -> None:
         ("", ""),
         ("::ffff:192.0.2.1", OWN),
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+        ("2001:db8:1:3:ffff::", "2001:db8:1:3::"),
         ("fe80::1%eth0", "fe80::"),
         ("::1", "::"),
     ],
