@@ -67,6 +67,7 @@ class End:
         self.source = Source(*announcements)
         self.versions = versions
         self.objection: str | None = None
+        self.vetted: list[tuple[EndpointId, tuple[Announcement, ...]]] = []
         self.handshakes: list[Handshake] = []
 
     def connect(self, *, dialled: bool) -> Handshake:
@@ -77,10 +78,14 @@ class End:
                 directory=self.directory,
                 source=self.source,
                 versions=self.versions,
-                vet=lambda peer, news: self.objection,
+                vet=self.vet,
             )
         )
         return self.handshakes[-1]
+
+    def vet(self, peer: EndpointId, news: tuple[Announcement, ...]) -> str | None:
+        self.vetted.append((peer, news))
+        return self.objection
 
     def connect_and_receive(self, *messages, dialled: bool = False) -> Handshake:
         handshake = self.connect(dialled=dialled)
@@ -401,6 +406,8 @@ def test_each_side_tells_what_the_other_lacks_and_nothing_else():
     assert at_a.sent == at_b.received == (announcement(HIGH, 3), announcement(OTHER, 7))
     assert at_a.knowledge == b.source.knowledge()
     assert at_b.knowledge == a.source.knowledge()
+    assert a.vetted == [(LOW, at_a.received)]
+    assert b.vetted == [(HIGH, at_b.received)]
 
 
 def test_a_paused_handshake_tells_what_is_news_when_it_goes_on():
@@ -431,7 +438,8 @@ def test_an_acceptor_that_gives_way_says_who_it_is_first():
     second = low.connect_and_receive(OUR_VERSIONS)
     hello, drop, redundant = second.receive(HELLO_FROM_HIGH)
     assert hello == Send(HELLO_FROM_LOW)
-    assert drop.message.code is ErrorCode.REDUNDANT_CONNECTION
+    told = f"{LOW} and {HIGH} have another connection"
+    assert drop == Send(DropConn(ErrorCode.REDUNDANT_CONNECTION, told))
     assert redundant == Redundant(HIGH)
 
 
@@ -522,8 +530,11 @@ def test_a_handshake_that_takes_too_long_tells_the_peer_and_frees_its_place(stat
 def test_a_lost_connection_fails_without_a_word_and_frees_its_place(state):
     end, handshake = in_state(state)
     failed = handshake.connection_lost()[0]
-    assert failed.code is ErrorCode.PEER_DISCONNECT_DURING_HANDSHAKE
-    assert failed.peer == handshake.peer
+    assert failed == Failed(
+        ErrorCode.PEER_DISCONNECT_DURING_HANDSHAKE,
+        "the connection was lost during the handshake",
+        handshake.peer,
+    )
     assert handshake.state is State.CLOSED
     assert handshake._connection not in end.directory._candidates.get(HIGH, ())
 
@@ -550,6 +561,8 @@ def test_the_reason_of_the_other_side_is_passed_on():
     (failed,) = handshake.receive(DROP)
     assert failed.code is ErrorCode.SHUTTING_DOWN
     assert failed.reason == "the other side ended the handshake: good night"
+    _, handshake = in_state(State.AWAIT_RESPONDER_SYN_ACK)
+    assert handshake.receive(DROP)[0].peer == HIGH
 
 
 def test_reasons_are_cut_whoever_wrote_them():
