@@ -15,16 +15,6 @@ import trio
 from endpoint import arguments
 from endpoint.admin.service import AdminService
 from endpoint.arguments import NodeId
-from endpoint.attaching import (
-    BUFFER_SECONDS,
-    PATIENCE_SECONDS,
-    STALE_SECONDS,
-    Attaching,
-    Backend,
-    backend_of,
-    first_use,
-    topics_of,
-)
 from endpoint.barriers import Barrier, Callback, Seconds, barrier, wait_or_tell
 from endpoint.bound import Bound
 from endpoint.connection import LAST_WORDS_SECONDS
@@ -37,6 +27,16 @@ from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.proving import Proving, make_signer
 from endpoint.publisher import Publisher
+from endpoint.replicas.attaching import (
+    BUFFER_SECONDS,
+    PATIENCE_SECONDS,
+    STALE_SECONDS,
+    Attaching,
+    Backend,
+    backend_of,
+    first_use,
+    topics_of,
+)
 from endpoint.settings import Settings, authorise
 from endpoint.shielding import shielded
 from endpoint.statistics import EndpointStatistics, PeerInfo
@@ -74,12 +74,12 @@ from wire.topics import (
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.attachments import Attachments
     from endpoint.inspection import Snapshot
-    from endpoint.log import Log
-    from endpoint.log_attachments import LogAttachments
-    from endpoint.store import Store
-    from endpoint.store_proxy import StoreProxy
+    from endpoint.replicas.logs.log import Log
+    from endpoint.replicas.logs.log_attachments import LogAttachments
+    from endpoint.replicas.stores.attachments import Attachments
+    from endpoint.replicas.stores.store import Store
+    from endpoint.replicas.stores.store_proxy import StoreProxy
 
 logger = logger_of("peermesh.endpoint")
 
@@ -780,7 +780,7 @@ class Endpoint(Bound):
     def _logs(self) -> LogAttachments:
         if self._log_attachments is None:
             with first_use():
-                from endpoint.log_attachments import LogAttachments
+                from endpoint.replicas.logs.log_attachments import LogAttachments
 
             self._log_attachments = LogAttachments(self.loop, self._around, self.subscribe)
         return self._log_attachments
@@ -788,7 +788,7 @@ class Endpoint(Bound):
     def _stores(self) -> Attachments:
         if self._attachments is None:
             with first_use():
-                from endpoint.attachments import Attachments
+                from endpoint.replicas.stores.attachments import Attachments
 
             self._attachments = Attachments(self.loop, self._around)
         return self._attachments

@@ -21,7 +21,7 @@ from wire.public import public
 
 if TYPE_CHECKING:
     from endpoint.endpoint import Endpoint
-    from endpoint.store_runner import StoreRunner
+    from endpoint.replicas.stores.store_runner import StoreRunner
 
 VERSION: Final = 1
 """Of the form of ``Snapshot.to_dict``: fields may come, and none changes its meaning."""
@@ -128,7 +128,7 @@ def _flat(item: dict[str, Any]) -> dict[str, Any]:
 
 def _runners(stores: Iterable[StoreRunner]) -> list[StoreRunner]:
     """Leave out the second topics of followers: each log is told of once."""
-    from endpoint.store_runner import StoreRunner
+    from endpoint.replicas.stores.store_runner import StoreRunner
 
     return [store for store in stores if isinstance(store, StoreRunner)]
 

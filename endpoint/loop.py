@@ -66,7 +66,7 @@ from wire.messages import (
 from wire.topics import check_topic
 
 if TYPE_CHECKING:
-    from endpoint.store_runner import StoreRunner
+    from endpoint.replicas.stores.store_runner import StoreRunner
 
 logger = logger_of("peermesh.endpoint")
 

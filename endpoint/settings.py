@@ -10,13 +10,13 @@ from pathlib import Path
 from types import NoneType
 from typing import Final
 
-from endpoint import storage_keys
 from endpoint.authorisation import Authorisation
 from endpoint.core import ENDPOINTS_MAX
 from endpoint.gauge import Rates
 from endpoint.mailbox import QUEUE_SIZE_DEFAULT, Shape
 from endpoint.outbox import OverflowPolicy
 from endpoint.patience import BUSY_POLL_MICROSECONDS, BUSY_POLL_MICROSECONDS_MAX
+from endpoint.replicas import storage_keys
 from handshake.credentials import MEMBER_NAME, Credentials
 from handshake.private_files import check_private
 from handshake.roles import Roles

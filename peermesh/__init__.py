@@ -10,33 +10,33 @@ from typing import TYPE_CHECKING
 from peermesh.names import TRIO, importer
 
 if TYPE_CHECKING:
-    from endpoint.attaching import Backend as Backend
     from endpoint.endpoint import Endpoint as Endpoint
-    from endpoint.events import Events as Events, StoreEvent as StoreEvent
     from endpoint.inspection import Snapshot as Snapshot
-    from endpoint.log import Log as Log, LogEntry as LogEntry, Start as Start
-    from endpoint.log_consumer import LogConsumer as LogConsumer
-    from endpoint.log_promoting import LogPromotion as LogPromotion
-    from endpoint.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.mailbox import Message as Message, Missed as Missed
     from endpoint.outbox import (
         OutboxStatistics as OutboxStatistics,
         OverflowPolicy as OverflowPolicy,
     )
     from endpoint.outcome import Outcome as Outcome
-    from endpoint.promoting import Promotion as Promotion
     from endpoint.publisher import Publisher as Publisher
-    from endpoint.reading import Entry as Entry, Page as Page, Reader as Reader
-    from endpoint.receipts import Receipt as Receipt
+    from endpoint.replicas.attaching import Backend as Backend
+    from endpoint.replicas.logs.log import Log as Log, LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
+    from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
+    from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
+    from endpoint.replicas.receipts import Receipt as Receipt
+    from endpoint.replicas.stores.events import Events as Events, StoreEvent as StoreEvent
+    from endpoint.replicas.stores.promoting import Promotion as Promotion
+    from endpoint.replicas.stores.reading import Entry as Entry, Page as Page, Reader as Reader
+    from endpoint.replicas.stores.store import Store as Store
+    from endpoint.replicas.stores.store_proxy import StoreProxy as StoreProxy
+    from endpoint.replicas.stores.verifying import Verification as Verification
+    from endpoint.replicas.stores.watching import Change as Change, Commit as Commit, Watch as Watch
     from endpoint.settings import Settings as Settings, SettingsError as SettingsError
     from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
     from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
-    from endpoint.store import Store as Store
-    from endpoint.store_proxy import StoreProxy as StoreProxy
     from endpoint.stream import StatusSubscriber as StatusSubscriber
     from endpoint.subscriber import Subscriber as Subscriber
-    from endpoint.verifying import Verification as Verification
-    from endpoint.watching import Change as Change, Commit as Commit, Watch as Watch
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket

@@ -143,7 +143,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.verification",
         "stores.epochs",
     ),
-    "quota-limits": lambda: limits_table("stores.quota", "endpoint.freed_memory"),
+    "quota-limits": lambda: limits_table("stores.quota", "endpoint.replicas.freed_memory"),
     "log-messages": log_page.log_messages,
     "log-requests": lambda: log_page.log_payloads(log_messages.Request),
     "log-events": lambda: log_page.log_payloads(log_messages.Event),

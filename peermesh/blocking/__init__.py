@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING
 from peermesh.names import BLOCKING, importer
 
 if TYPE_CHECKING:
-    from endpoint.attaching import Backend as Backend
-    from endpoint.events import StoreEvent as StoreEvent
     from endpoint.inspection import Snapshot as Snapshot
-    from endpoint.log import LogEntry as LogEntry, Start as Start
-    from endpoint.log_promoting import LogPromotion as LogPromotion
-    from endpoint.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.mailbox import Message as Message, Missed as Missed
     from endpoint.outbox import (
         OutboxStatistics as OutboxStatistics,
         OverflowPolicy as OverflowPolicy,
     )
     from endpoint.outcome import Outcome as Outcome
-    from endpoint.promoting import Promotion as Promotion
-    from endpoint.reading import Entry as Entry, Page as Page
-    from endpoint.receipts import Receipt as Receipt
+    from endpoint.replicas.attaching import Backend as Backend
+    from endpoint.replicas.logs.log import LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
+    from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
+    from endpoint.replicas.receipts import Receipt as Receipt
+    from endpoint.replicas.stores.events import StoreEvent as StoreEvent
+    from endpoint.replicas.stores.promoting import Promotion as Promotion
+    from endpoint.replicas.stores.reading import Entry as Entry, Page as Page
+    from endpoint.replicas.stores.verifying import Verification as Verification
+    from endpoint.replicas.stores.watching import Change as Change, Commit as Commit
     from endpoint.settings import Settings as Settings, SettingsError as SettingsError
     from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
     from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
-    from endpoint.verifying import Verification as Verification
-    from endpoint.watching import Change as Change, Commit as Commit
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket

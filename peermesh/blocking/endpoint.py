@@ -12,14 +12,6 @@ import trio
 
 from endpoint import arguments
 from endpoint.arguments import NodeId
-from endpoint.attaching import (
-    BUFFER_SECONDS,
-    PATIENCE_SECONDS,
-    STALE_SECONDS,
-    Attaching,
-    Backend,
-    Handle,
-)
 from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.bound import Bound
 from endpoint.endpoint import (
@@ -31,12 +23,20 @@ from endpoint.endpoint import (
     RETRY_SECONDS,
     Endpoint as Core,
 )
-from endpoint.log import Log as CoreLog
 from endpoint.mailbox import Mailbox
 from endpoint.outcome import Outcome
+from endpoint.replicas.attaching import (
+    BUFFER_SECONDS,
+    PATIENCE_SECONDS,
+    STALE_SECONDS,
+    Attaching,
+    Backend,
+    Handle,
+)
+from endpoint.replicas.logs.log import Log as CoreLog
+from endpoint.replicas.stores.store import Store as CoreStore
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.store import Store as CoreStore
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from peermesh.blocking.living import Life, Passage

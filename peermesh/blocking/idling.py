@@ -6,8 +6,8 @@ from abc import abstractmethod
 from typing import overload
 
 from endpoint.barriers import Barrier, Callback, Seconds, barrier
-from endpoint.idling import AWAIT_IDLE_SECONDS
 from endpoint.outcome import Outcome
+from endpoint.replicas.idling import AWAIT_IDLE_SECONDS
 from peermesh.blocking.living import Passage
 from wire.errors import StoreClosed
 

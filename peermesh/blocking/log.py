@@ -10,12 +10,12 @@ from typing import Unpack
 
 from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
-from endpoint.log import READ_LIMIT, Log as Core, LogEntry, Start
-from endpoint.log_consumer import LogConsumer as CoreConsumer
-from endpoint.log_promoting import LogPromotion
-from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
-from endpoint.receipts import Receipt
+from endpoint.replicas.logs.log import READ_LIMIT, Log as Core, LogEntry, Start
+from endpoint.replicas.logs.log_consumer import LogConsumer as CoreConsumer
+from endpoint.replicas.logs.log_promoting import LogPromotion
+from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.receipts import Receipt
 from peermesh.blocking.idling import Idling
 from peermesh.blocking.living import FAILURES, Passage
 from stores.log.partitions import Span

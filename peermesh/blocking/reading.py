@@ -1,11 +1,11 @@
-"""Reading a store from threads: each read of ``endpoint.reading`` as one call across the thread."""
+"""Reading a store from threads: each read of ``peermesh.Reader`` as one call across the thread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from endpoint.bound import Bound
-from endpoint.reading import Entry, Page, Reader as Core
+from endpoint.replicas.stores.reading import Entry, Page, Reader as Core
 from peermesh.blocking.living import Passage
 from stores.scanning import PAGE_COUNT
 from wire.values import Value

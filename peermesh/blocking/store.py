@@ -6,14 +6,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Unpack
 
-from endpoint.attaching import Backend
 from endpoint.barriers import Seconds
-from endpoint.events import QUEUE_SIZE, Events as CoreEvents
-from endpoint.promoting import Promotion
-from endpoint.receipts import Receipt
-from endpoint.store import VERIFY_SECONDS, Store as Core
-from endpoint.store_proxy import StoreProxy as CoreProxy
-from endpoint.verifying import Verification
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents
+from endpoint.replicas.stores.promoting import Promotion
+from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as Core
+from endpoint.replicas.stores.store_proxy import StoreProxy as CoreProxy
+from endpoint.replicas.stores.verifying import Verification
 from peermesh.blocking.living import Passage
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
@@ -140,7 +140,7 @@ class Store(StoreHandle):
 
 
 class StoreProxy(StoreHandle):
-    """A store without a copy; see ``endpoint.store_proxy``."""
+    """A store without a copy; see ``endpoint.replicas.stores.store_proxy``."""
 
     def __init__(self, passage: Passage, core: CoreProxy) -> None:
         """Use ``Endpoint.attach_proxy``."""

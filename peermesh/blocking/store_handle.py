@@ -12,10 +12,10 @@ from endpoint import arguments
 from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
-from endpoint.receipts import Receipt
-from endpoint.store import Store as CoreStore
-from endpoint.store_handle import Expiry
-from endpoint.store_proxy import StoreProxy as CoreProxy
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store import Store as CoreStore
+from endpoint.replicas.stores.store_handle import Expiry
+from endpoint.replicas.stores.store_proxy import StoreProxy as CoreProxy
 from peermesh.blocking.idling import Idling
 from peermesh.blocking.living import FAILURES, Passage
 from peermesh.blocking.reading import Reader

@@ -8,9 +8,9 @@ from typing import Generic, Protocol, TypeVar
 
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
-from endpoint.events import StoreEvent
 from endpoint.mailbox import Missed
-from endpoint.watching import Watch as CoreWatch, WatchItem
+from endpoint.replicas.stores.events import StoreEvent
+from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
 from peermesh.blocking.living import FAILURES, Passage
 from wire.errors import RequestTimeout, StoreClosed
 

@@ -20,8 +20,8 @@ from wire.addresses import join_address
 from wire.errors import ErrorCode, InsecureAddress
 
 if TYPE_CHECKING:
-    from endpoint.store_handle import StoreHandle
-    from endpoint.store_proxy import StoreProxy
+    from endpoint.replicas.stores.store_handle import StoreHandle
+    from endpoint.replicas.stores.store_proxy import StoreProxy
 
 TELL_SECONDS: Final = 2.0
 """How often a command says that it still tries."""

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import click
 
-from endpoint.events import StoreEvent
 from endpoint.mailbox import Missed
-from endpoint.watching import WatchItem
+from endpoint.replicas.stores.events import StoreEvent
+from endpoint.replicas.stores.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Store, Value
 from peermesh.cli.arguments import read_value
 from peermesh.cli.arriving import open_clone, open_proxy

@@ -9,8 +9,8 @@ from typing import Final
 import click
 import trio
 
-from endpoint.receipts import Receipt
-from endpoint.store_proxy import StoreProxy
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store_proxy import StoreProxy
 from peermesh import Batch, Value
 from peermesh.cli.arguments import TEXT_OPTION, WRITING_TEXT_OPTION, read_value, read_values
 from peermesh.cli.arriving import open_proxy

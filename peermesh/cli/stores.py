@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from endpoint.verifying import Verification
+from endpoint.replicas.stores.verifying import Verification
 from peermesh import EndpointId, Entry, Value
 from peermesh.cli.arguments import RAW_OPTION, TEXT_OPTION, read_value
 from peermesh.cli.arriving import open_clone, open_proxy

@@ -10,7 +10,7 @@ from peermesh.names import importer
 from wire.public import public
 
 if TYPE_CHECKING:
-    from endpoint.store import Store
+    from endpoint.replicas.stores.store import Store
     from handshake.accounts import AccountsSource
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource

@@ -16,8 +16,8 @@ from wire.scalars import Count, Timestamp
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.log import LogEntry
-    from endpoint.reading import Entry
+    from endpoint.replicas.logs.log import LogEntry
+    from endpoint.replicas.stores.reading import Entry
 
 Convert = Callable[[Any], Any]
 

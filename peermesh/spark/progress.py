@@ -12,7 +12,7 @@ from peermesh.spark.records import RESERVED
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.reading import Entry
+    from endpoint.replicas.stores.reading import Entry
 
 TOPIC: Final = "spark/progress/"
 """What the topics of progress begin with; the job follows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from endpoint.reading import Entry, decode_page
+from endpoint.replicas.stores.reading import Entry, decode_page
 from peermesh.blocking import Reader, Store
 from peermesh.spark.filters import KeyFilter, candidates
 from peermesh.spark.joining import Membership

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import trio
 
-from endpoint.attaching import Backend
+from endpoint.replicas.attaching import Backend
 from peermesh.testing.blocking import BlockingCluster
 from peermesh.testing.cluster import Cluster, open_cluster
 from peermesh.testing.handles import StoreHandle

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 import trio
 
-from endpoint.attaching import Backend
 from endpoint.closing import AsyncClosing
-from endpoint.idling import AWAIT_IDLE_SECONDS
 from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
-from endpoint.promoting import Promotion
-from endpoint.reading import Entry
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.idling import AWAIT_IDLE_SECONDS
+from endpoint.replicas.stores.promoting import Promotion
+from endpoint.replicas.stores.reading import Entry
+from endpoint.replicas.stores.store import VERIFY_SECONDS
+from endpoint.replicas.stores.verifying import Verification
+from endpoint.replicas.stores.watching import WatchItem
 from endpoint.shielding import shielded
 from endpoint.status import StatusEvent
-from endpoint.store import VERIFY_SECONDS
-from endpoint.verifying import Verification
-from endpoint.watching import WatchItem
 from peermesh.testing.agent import plain
 from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, ErrorCode, MeshError
@@ -140,7 +140,7 @@ class Events(Subscription[StatusEvent]):
 
 
 class Watch(Subscription[WatchItem]):
-    """What there is in a store, and then every commit; see ``endpoint.watching``."""
+    """What there is in a store, and then every commit; see ``peermesh.Watch``."""
 
     @staticmethod
     def _read(item: Any) -> WatchItem:  # noqa: ANN401 - see ``plain``

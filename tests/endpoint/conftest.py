@@ -15,8 +15,8 @@ import trio
 import trio.testing
 
 from endpoint import Endpoint, StatusCode, Subscriber
-from endpoint.log import Log
-from endpoint.log_receipts import AppendReceipt
+from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log_receipts import AppendReceipt
 from handshake.effects import Failed
 from peermesh.testing.hostile import SMALL_ID, HostilePeer, encoded, open_hostile
 from peermesh.testing.time_limits import limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from endpoint.log import Log
+from endpoint.replicas.logs.log import Log
 from peermesh.testing.time_limits import limit
 
 

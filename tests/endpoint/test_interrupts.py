@@ -103,7 +103,7 @@ WHILE_ATTACHING = """
 
 AT_A_TICK = """
     # The second Ctrl-C comes while a task of the endpoint has its turn.
-    from endpoint.store_runner import StoreRunner
+    from endpoint.replicas.stores.store_runner import StoreRunner
 
     has_left = []
 

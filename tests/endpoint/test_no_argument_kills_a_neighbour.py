@@ -8,16 +8,16 @@ import trio
 from hypothesis import given, strategies as st
 
 from endpoint import Endpoint, StatusSubscriber, Subscriber
-from endpoint.events import Events
-from endpoint.log import Log
-from endpoint.log_consumer import LogConsumer
-from endpoint.log_receipts import AppendReceipt
 from endpoint.publisher import Publisher
-from endpoint.reading import Reader
-from endpoint.receipts import Receipt
-from endpoint.store import Store
-from endpoint.store_proxy import StoreProxy
-from endpoint.watching import Watch
+from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log_consumer import LogConsumer
+from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.events import Events
+from endpoint.replicas.stores.reading import Reader
+from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store_proxy import StoreProxy
+from endpoint.replicas.stores.watching import Watch
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from tests.endpoint.test_mistakes import handles

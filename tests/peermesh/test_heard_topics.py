@@ -37,24 +37,26 @@ class Heard(NamedTuple):
 
 PUBLISHING = "endpoint.authorisation:Authorisation.refusal"
 """Each endpoint on the way drops what a role may not publish. Nothing is done but to hand it on."""
-STORES = "endpoint.guarding:Guarding.guard"
+STORES = "endpoint.replicas.guarding:Guarding.guard"
 """Each command is looked at, by the role of its sender."""
 ASKED = "endpoint.admin.desk:Desk.take"
 
 PLACES = {
     "endpoint/admin/service.py AdminService.__init__": Heard("mesh/<$>/admin", ASKED),
-    "endpoint/attachments.py Attachments._start": Heard("a store's", STORES),
-    "endpoint/log_runner.py LogRunner.start": Heard("a log's", STORES),
-    "endpoint/log_runner.py LogRunner._hear_more": Heard("a log's", STORES),
-    "endpoint/log_runner.py LogRunner.change_role": Heard("a log's", STORES),
-    "endpoint/store_runner.py StoreRunner.swap": Heard("a store's", STORES),
+    "endpoint/replicas/stores/attachments.py Attachments._start": Heard("a store's", STORES),
+    "endpoint/replicas/logs/log_runner.py LogRunner.start": Heard("a log's", STORES),
+    "endpoint/replicas/logs/log_runner.py LogRunner._hear_more": Heard("a log's", STORES),
+    "endpoint/replicas/logs/log_runner.py LogRunner.change_role": Heard("a log's", STORES),
+    "endpoint/replicas/stores/store_runner.py StoreRunner.swap": Heard("a store's", STORES),
     "endpoint/loop.py EndpointLoop.add_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.move_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_reader": Heard("a subscriber's", PUBLISHING),
     "endpoint/loop.py EndpointLoop.add_topics": Heard("a subscriber's", PUBLISHING),
     "endpoint/endpoint.py Endpoint.subscribe": Heard("a program's", PUBLISHING),
     "endpoint/endpoint.py Endpoint.forward": Heard("a program's", PUBLISHING),
-    "endpoint/log_attachments.py LogAttachments._collect": Heard("those it collects", PUBLISHING),
+    "endpoint/replicas/logs/log_attachments.py LogAttachments._collect": Heard(
+        "those it collects", PUBLISHING
+    ),
     "endpoint/subscriber.py Subscriber.add_topic": Heard("a program's", PUBLISHING),
     "peermesh/brokers/edge/bridge.py Bridge._enter": Heard("those in its settings", PUBLISHING),
     "peermesh/brokers/modules/mesh.py MeshModule.attach": Heard("in its file", PUBLISHING),

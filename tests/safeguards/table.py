@@ -578,7 +578,7 @@ ENDPOINT = [
     Safeguard(
         "a mutation waits before it is asked for",
         "what is cancelled was asked for all the same, and is asked for again",
-        "endpoint/store_handle.py",
+        "endpoint/replicas/stores/store_handle.py",
         "        runner = self.runner\n        if self._since_yield >= YIELD_COUNT:\n"
         "            await self._breathe()\n        if runner.error is not None:\n"
         "            raise runner.error\n        self._since_yield += 1\n"

@@ -13,7 +13,7 @@ ACCEPTOR = "tests/net/test_acceptor.py"
 PROOFS = "tests/net/test_proofs.py::test_one_that_has_proven_itself_outlives_newcomers"
 ARRIVALS = "tests/net/test_arrivals.py"
 WORK = "tests/stores/test_work.py"
-SLICES = "tests/endpoint/test_slices.py"
+SLICES = "tests/endpoint/replicas/stores/test_slices.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
 HOSTILE = [

@@ -77,7 +77,7 @@ LOG_SUCCESSION = [
         "stores/backends/log_sqlite.py",
         "                if kept and role is Role.COPY:\n",
         "                if False:\n",
-        ("tests/endpoint/test_logs.py",),
+        ("tests/endpoint/replicas/logs/test_logs.py",),
     ),
     Safeguard(
         "a deposed keeper follows when it is started again",
@@ -85,6 +85,6 @@ LOG_SUCCESSION = [
         "stores/backends/log_sqlite.py",
         "                if kept and role is Role.DEPOSED:\n",
         "                if False:\n",
-        ("tests/endpoint/test_log_promotion.py",),
+        ("tests/endpoint/replicas/logs/test_log_promotion.py",),
     ),
 ]

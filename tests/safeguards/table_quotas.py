@@ -9,7 +9,7 @@ from tests.safeguards.safeguard import Safeguard
 _STORES: Final = "tests/stores/test_quota.py"
 _LOGS: Final = "tests/stores/log/test_keeper.py"
 _UPLOADS: Final = "tests/peermesh/gateways/webhdfs/test_quotas.py"
-_MEMORY: Final = "tests/endpoint/test_freed_memory.py"
+_MEMORY: Final = "tests/endpoint/replicas/test_freed_memory.py"
 _BROKER: Final = "tests/peermesh/brokers/qos2/test_broker.py"
 _LOADED: Final = (
     "tests/stores/backends/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
@@ -75,10 +75,10 @@ QUOTAS = [
     Safeguard(
         "quota: there is one without other word",
         "a store that was made without thought of it has no limit",
-        "endpoint/attachments.py",
+        "endpoint/replicas/stores/attachments.py",
         "STORE_QUOTA: Final = Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)\n",
         "STORE_QUOTA: Final = Quota()\n",
-        ("tests/endpoint/test_quotas.py::test_a_store_that_says_nothing_has_a_quota",),
+        ("tests/endpoint/replicas/test_quotas.py::test_a_store_that_says_nothing_has_a_quota",),
     ),
     Safeguard(
         "quota: a file's content counts",
@@ -131,7 +131,7 @@ QUOTAS = [
     Safeguard(
         "freed memory is given back",
         "a process keeps the memory of large values for as long as it lives",
-        "endpoint/store_runner.py",
+        "endpoint/replicas/stores/store_runner.py",
         "                self.start_task(give_back)\n",
         "                pass\n",
         (_MEMORY,),
@@ -139,7 +139,7 @@ QUOTAS = [
     Safeguard(
         "memory is given back once it is not used again",
         "a store that is emptied and filled again and again stops the process each time",
-        "endpoint/freed_memory.py",
+        "endpoint/replicas/freed_memory.py",
         "        if self._ticks < TRIM_TICKS:\n",
         "        if False:\n",
         (_MEMORY,),

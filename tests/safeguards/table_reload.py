@@ -117,7 +117,7 @@ RELOAD = [
     Safeguard(
         "a watch says that its right ended",
         "a program that watches ends its loop as if the store were closed",
-        "endpoint/watching.py",
+        "endpoint/replicas/stores/watching.py",
         "        if isinstance(runner.error, NotAllowed) and not self._is_closed:\n",
         "        if False:\n",
         _RELOAD,

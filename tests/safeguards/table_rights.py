@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 _ROLES = ("tests/endpoint/test_roles.py",)
-_STORES = ("tests/endpoint/test_store_roles.py", "tests/stores/test_gatekeeping.py")
+_STORES = ("tests/endpoint/replicas/test_store_roles.py", "tests/stores/test_gatekeeping.py")
 _SIGNING = ("tests/endpoint/test_signing.py",)
 _SEALS = ("tests/handshake/test_signing.py",)
 
@@ -255,7 +255,7 @@ RIGHTS = [
     Safeguard(
         "stores look at the rights of a sender",
         "a reader writes, and whoever has no right at all reads",
-        "endpoint/store_runner.py",
+        "endpoint/replicas/stores/store_runner.py",
         "                if guard is not None and self._is_refused(sender, guard, payload):\n",
         "                if False:\n",
         _STORES,

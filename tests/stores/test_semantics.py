@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint
-from endpoint.attaching import Backend
+from endpoint.replicas.attaching import Backend
 from peermesh.testing.time_limits import limit
 from stores.actions import StepKind
 from stores.backends.sqlite import SQLiteBackend

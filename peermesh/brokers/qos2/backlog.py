@@ -7,7 +7,7 @@ from typing import Final
 
 import trio
 
-from endpoint.log import Log
+from endpoint.replicas.logs.log import Log
 from peermesh.brokers.qos2.counters import Counters
 from peermesh.brokers.qos2.entries import payload_for
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC, READ_AHEAD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from endpoint import arguments
-from endpoint.log import Log
+from endpoint.replicas.logs.log import Log
 from peermesh.brokers.qos2.entries import Letter, letter_of, replayed_value
 from peermesh.brokers.qos2.errors import Refused
 from peermesh.brokers.qos2.limits import BURIAL_TOPIC

@@ -17,16 +17,16 @@ from urllib.parse import quote
 import trio
 
 from endpoint import arguments
-from endpoint.attaching import Backend
-from endpoint.attachments import take_quota
 from endpoint.endpoint import Endpoint
-from endpoint.log import Log
-from endpoint.log_attachments import log_quota
-from endpoint.log_receipts import AppendReceipt
-from endpoint.reading import Entry
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log_attachments import log_quota
+from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.stores.attachments import take_quota
+from endpoint.replicas.stores.reading import Entry
+from endpoint.replicas.stores.store import Store as Table
+from endpoint.replicas.stores.watching import Commit
 from endpoint.shielding import shielded
-from endpoint.store import Store as Table
-from endpoint.watching import Commit
 from handshake.principals import UNPROVEN, Principal
 from handshake.private_files import make_directory
 from peermesh.brokers.qos2.entries import Letter, letter_value

@@ -11,8 +11,8 @@ from typing import Final
 
 import trio
 
-from endpoint.receipts import Receipt
-from endpoint.store import Store
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store import Store
 from peermesh.gateways.http import Reply
 from peermesh.gateways.webhdfs import changes, collection, replies, uploads
 from peermesh.gateways.webhdfs.errors import (

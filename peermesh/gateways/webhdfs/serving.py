@@ -13,7 +13,7 @@ import trio
 
 from endpoint import arguments
 from endpoint.port_access import PortAccess
-from endpoint.store import Store
+from endpoint.replicas.stores.store import Store
 from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials, hosts_of
 from handshake.keyfiles import RolesSource

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
-from endpoint.log import Log
-from endpoint.log_receipts import AppendReceipt
-from endpoint.receipts import Receipt
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.receipts import Receipt
 from peermesh.testing.agent import plain
 from wire.errors import StoreError
 from wire.values import Value

@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
-from endpoint.log_receipts import AppendReceipt
 from endpoint.outcome import Outcome
-from endpoint.receipts import Receipt
-from endpoint.store import Store
-from endpoint.store_runner import StoreRunner
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.logs.log_receipts import AppendReceipt
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store_runner import StoreRunner
+from endpoint.replicas.stores.watching import Watch
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
-from endpoint.watching import Watch
 from peermesh.testing import view
 from peermesh.testing.agent import plain
 from peermesh.testing.agent.log_servant import LogServant

@@ -6,7 +6,7 @@ from typing import Final
 
 import trio
 
-from endpoint.store import Store
+from endpoint.replicas.stores.store import Store
 from peermesh.testing.checkers import Finding, linearizable
 from peermesh.testing.history import History
 from peermesh.testing.swarm.ledgers import Author, Broken

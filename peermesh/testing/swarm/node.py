@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from endpoint import Endpoint, Missed, Subscriber
-from endpoint.attaching import Backend
-from endpoint.receipts import Receipt
-from endpoint.store import Store
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store import Store
 from peermesh.testing.simulation import Host
 from peermesh.testing.swarm.ledgers import (
     HALVES,

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import trio
 
-from endpoint.attaching import Backend
 from endpoint.endpoint import Endpoint
+from endpoint.replicas.attaching import Backend
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.disks import DiskFault, FailingSync, FailingWrite, LyingSync, SlowSync
 from peermesh.testing.faults import Direction, LinkFault, Unsupported

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from endpoint import Endpoint
-from endpoint.attaching import Backend
+from endpoint.replicas.attaching import Backend
 from wire.errors import BackendFailure
 
 

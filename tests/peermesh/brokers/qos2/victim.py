@@ -15,7 +15,7 @@ from pathlib import Path
 import trio
 
 from endpoint import Endpoint
-from endpoint.receipts import Receipt
+from endpoint.replicas.receipts import Receipt
 from peermesh.brokers.qos2 import Consumer, Place, Ports, Publisher, open_broker
 
 TOPICS = ("orders", "audit")

@@ -11,8 +11,8 @@ import pytest
 from endpoint import Endpoint
 from endpoint.dialer import Dialer
 from endpoint.duplicates import SequenceWindow
-from endpoint.receipts import Receipt
-from endpoint.store_runner import StoreRunner
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store_runner import StoreRunner
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.swarm import draw, run_plan, run_seed
 from peermesh.testing.swarm.__main__ import main

@@ -1,0 +1,1 @@
+"""Stores and logs of one endpoint: what both kinds of replicas share, and a room for each."""

@@ -1,0 +1,1 @@
+"""The logs of one endpoint: handles, consumers and sources, and what drives their cores."""

@@ -1,0 +1,145 @@
+"""Consumers of a log: all partitions in one stream, and cursors that outlive them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Self
+
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
+from endpoint.replicas.logs.log import READ_LIMIT, Log, LogEntry, Start, entries_of
+from endpoint.replicas.receipts import Receipt
+from stores.log.limits import FETCH_SIZE_MAX
+from stores.log.requests import check_name
+from wire.errors import InvalidData, StoreClosed
+from wire.public import public
+
+
+@public
+class LogConsumer(EitherClosing):
+    """Entries of a log, in order within each partition.
+
+    What was handed out and not committed comes again after a restart. One task reads a consumer;
+    of two consumers of one name each gets everything.
+    """
+
+    def __init__(
+        self,
+        log: Log,
+        name: str | None,
+        start: Start | Mapping[int, int],
+        partitions: tuple[int, ...] | None,
+    ) -> None:
+        """Use ``Log.consume``."""
+        self.name = None if name is None else check_name(name)
+        self._log = log
+        self._start = start
+        self._partitions = partitions
+        self._positions: dict[int, int] = {}
+        """What is read next."""
+        self._ready: deque[LogEntry] = deque()
+        self._is_placed = False
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        """Show the log, the consumer's name, and where it reads next."""
+        name = "anonymous" if self.name is None else repr(self.name)
+        return f"<LogConsumer {name} of {self._log.name()} positions={self._positions}>"
+
+    async def get(self, timeout: Seconds = None) -> LogEntry:
+        """Wait for the next entry, for ``timeout`` seconds at most; then ``TimeoutError``.
+
+        Raises ``OffsetOutOfRange`` when retention went past: ``seek`` to go on behind the gap.
+        """
+        limit = arguments.seconds("timeout", timeout)
+        if not self._ready:
+            await self._refill(limit)
+        if not self._ready:
+            raise TimeoutError(f"no entry within {limit:g} s")
+        return self._ready.popleft()
+
+    async def get_batch(self, limit: int = READ_LIMIT, timeout: Seconds = None) -> list[LogEntry]:
+        """Wait for entries, and take those that are there; none after ``timeout`` seconds."""
+        limit = arguments.count("limit", limit)
+        wait = arguments.seconds("timeout", timeout)
+        if not self._ready:
+            await self._refill(wait)
+        return [self._ready.popleft() for _ in range(min(limit, len(self._ready)))]
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Go on from there in a partition."""
+        partition = arguments.count("partition", partition, least=0)
+        offset = arguments.number("offset", offset)
+        self._positions[partition] = offset
+        self._ready = deque(entry for entry in self._ready if entry.partition != partition)
+
+    async def commit(self) -> Receipt:
+        """Remember that all that was handed out is dealt with; raises without a name.
+
+        A partition of which nothing was handed out is remembered as where it began: what comes
+        while nobody consumes is not passed over, wherever ``start`` was.
+        """
+        if self.name is None:
+            raise InvalidData("a consumer without a name commits nothing: log.consume('name')")
+        return await self._log.commit(self.name, await self.positions())
+
+    async def positions(self) -> dict[int, int]:
+        """Give the next offset of each partition: the one after what was handed out last."""
+        await self._place()
+        waiting: dict[int, int] = {}
+        for entry in self._ready:
+            waiting.setdefault(entry.partition, entry.offset)
+        return {**self._positions, **waiting}
+
+    def close(self) -> None:
+        """Read no more; what was not committed comes again to the next consumer of this name."""
+        self._is_closed = True
+        self._ready.clear()
+
+    # Steps.
+
+    async def _refill(self, timeout: float) -> None:
+        if self._is_closed:
+            raise StoreClosed("the consumer is closed: log.consume() gives another one")
+        await self._place()
+        # Take turns: the partition that was first is last now.
+        for partition in list(self._positions)[:1]:
+            self._positions[partition] = self._positions.pop(partition)
+        positions = dict(self._positions)
+        pairs = tuple(positions.items())
+        batch = await self._log.source.fetch(pairs, FETCH_SIZE_MAX, timeout)
+        for entry in entries_of(batch, positions):
+            self._ready.append(entry)
+            self._positions[entry.partition] = entry.offset + 1
+
+    async def _place(self) -> None:
+        """Find out where to begin."""
+        if self._is_placed:
+            return
+        spans = await self._log.offsets()
+        committed = {} if self.name is None else await self._log.committed(self.name)
+        for partition in self._partitions or spans:
+            if partition in self._positions:
+                continue  # sought already
+            if partition in committed:
+                self._positions[partition] = committed[partition]
+            elif isinstance(self._start, Start):
+                is_early = self._start is Start.EARLIEST
+                span = spans[partition]
+                self._positions[partition] = span.start if is_early else span.end
+            else:
+                self._positions[partition] = self._start.get(partition, spans[partition].start)
+        self._is_placed = True
+
+    def __aiter__(self) -> Self:
+        """Iterate until the log is closed."""
+        return self
+
+    async def __anext__(self) -> LogEntry:
+        """Wait for the next entry."""
+        try:
+            return await self.get()
+        except StoreClosed:
+            raise StopAsyncIteration from None

@@ -1,0 +1,191 @@
+"""Where the handle of a log reads: in the copy that is here, or at the keeper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import trio
+
+from endpoint.replicas.disk import on_disk
+from endpoint.replicas.logs.log_runner import TICKS_PER_SECOND, LogRunner, readable
+from endpoint.replicas.receipts import store_error
+from stores.log.follower import Follower
+from stores.log.keeper import Keeper
+from stores.log.limits import WAIT_TICKS_MAX
+from stores.log.messages import (
+    Cursors,
+    Fetch,
+    Fetched,
+    Found,
+    Positions,
+    QueryFailed,
+    State,
+    StateQuery,
+    TimeQuery,
+)
+from stores.log.partitions import Span
+from stores.log.proxy import Proxy
+from stores.log.runs import Run
+from wire.errors import KeeperUnreachable
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one read gave."""
+
+    runs: Sequence[Run]
+    spans: Sequence[Span]
+    """Of the partitions asked for, in their order, after the read."""
+
+
+class Source(Protocol):
+    """Where to read."""
+
+    async def partition_count(self) -> int:
+        """Give the number of partitions, waiting until it is known."""
+
+    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
+        """Read from these positions on, waiting so long until there is something."""
+
+    async def state(self) -> tuple[Sequence[Span], Cursors]:
+        """Give what there is to read, and where consumers are."""
+
+    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
+        """Give the first offset of this time or later."""
+
+
+class LocalSource:
+    """The keeper's log, or a follower's copy."""
+
+    def __init__(self, runner: LogRunner, patience_seconds: float) -> None:
+        """Read from the backend of ``runner``."""
+        self._runner = runner
+        self._patience_seconds = patience_seconds
+
+    @property
+    def _log(self) -> Keeper | Follower:
+        """What it is now: promotions change it."""
+        log = self._runner.log
+        assert isinstance(log, Keeper | Follower), log
+        return log
+
+    async def partition_count(self) -> int:
+        """Give the number of partitions: a follower waits for its first state."""
+        runner = self._runner
+        if not runner.is_synced:
+            await await_sync(runner, self._patience_seconds)
+        runner.check()
+        return len(self._log.partitions)
+
+    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
+        """Read what is committed here."""
+        await self.partition_count()
+        query = Fetch(0, positions, size_max, 0)
+        with trio.move_on_after(seconds):
+            while not self._has_news(positions):
+                await self._runner.grown.park()
+                self._runner.check()
+        runs = await self._runner.read(query) if readable(self._log, query) else []
+        return Batch(runs, [self._log.partitions[partition].span for partition, _ in positions])
+
+    def _has_news(self, positions: Positions) -> bool:
+        for partition, offset in positions:
+            span = self._log.partitions[partition].span
+            if offset < max(span.start, span.end):
+                return True
+        return False
+
+    async def state(self) -> tuple[Sequence[Span], Cursors]:
+        """Give what is committed here."""
+        count = await self.partition_count()
+        spans = [self._log.partitions[number].span for number in range(count)]
+        cursors = tuple((name, tuple(at.items())) for name, at in self._log.cursors.items())
+        return spans, cursors
+
+    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
+        """Look it up in the backend."""
+        await self.partition_count()
+        backend = self._runner.backend
+        assert backend is not None
+        span = self._log.partitions[partition].span
+        found = await on_disk(backend.find, partition, timestamp_ns)
+        return span.end if found is None else min(max(found, span.start), span.end)
+
+
+class RemoteSource:
+    """The keeper, wherever it is."""
+
+    def __init__(self, runner: LogRunner, patience_seconds: float) -> None:
+        """Ask through ``runner``."""
+        assert isinstance(runner.log, Proxy), runner.log
+        self._runner = runner
+        self._log = runner.log
+        self._patience_seconds = patience_seconds
+
+    async def partition_count(self) -> int:
+        """Give the number of partitions, as the keeper said."""
+        welcome = self._log.contact.welcome
+        if welcome is None:
+            await await_sync(self._runner, self._patience_seconds)
+            welcome = self._log.contact.welcome
+        self._runner.check()
+        assert welcome is not None, self._log
+        return welcome.partition_count
+
+    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
+        """Have the keeper read, and wait."""
+        await self.partition_count()
+        deadline = trio.current_time() + seconds
+        while True:
+            left = max(0.0, deadline - trio.current_time())
+            ticks = WAIT_TICKS_MAX if math.isinf(left) else math.ceil(left * TICKS_PER_SECOND)
+            ticks = min(ticks, WAIT_TICKS_MAX)
+            fetch = Fetch(self._runner.next_query(), positions, size_max, ticks)
+            answer = await self._ask(fetch)
+            assert isinstance(answer, Fetched), answer
+            starts_ends = zip(answer.starts, answer.ends, strict=True)
+            batch = Batch(answer.runs, [Span(start, end) for start, end in starts_ends])
+            is_lost = any(
+                offset < span.start
+                for (_, offset), span in zip(positions, batch.spans, strict=True)
+            )
+            if batch.runs or is_lost or trio.current_time() >= deadline:
+                return batch
+
+    async def state(self) -> tuple[Sequence[Span], Cursors]:
+        """Ask what the keeper has."""
+        await self.partition_count()
+        state = await self._ask(StateQuery(self._runner.next_query()))
+        assert isinstance(state, State), state
+        spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
+        return spans, state.cursors
+
+    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
+        """Have the keeper look it up."""
+        await self.partition_count()
+        found = await self._ask(TimeQuery(self._runner.next_query(), partition, timestamp_ns))
+        assert isinstance(found, Found), found
+        return found.offset
+
+    async def _ask(self, query: Fetch | StateQuery | TimeQuery) -> object:
+        answer = await self._runner.ask_keeper(query)
+        if isinstance(answer, QueryFailed):
+            raise store_error(answer.code, f"log {self._runner.name}: {answer.text}")
+        return answer
+
+
+async def await_sync(runner: LogRunner, seconds: float) -> None:
+    """Wait for a first state; raises ``KeeperUnreachable``."""
+    with trio.move_on_after(seconds):
+        while not runner.is_synced and runner.error is None:
+            await runner.changed.park()
+    if runner.error is not None:
+        raise runner.error
+    if not runner.is_synced:
+        raise KeeperUnreachable(
+            f"log {runner.name}: no keeper answered within {seconds:g} s: attach one with"
+            " attach_log, and peer with its mesh"
+        )

@@ -1,0 +1,147 @@
+"""Store events: what happened to each key, with the old and the new value, and who did it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Self
+
+import trio
+
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
+from endpoint.mailbox import Missed
+from endpoint.replicas.stores.store_runner import StoreRunner
+from stores.effects import Changed
+from stores.scanning import Span
+from stores.table import ChangeKind, Entry
+from wire.decoding import decode
+from wire.errors import StoreClosed
+from wire.identifiers import EndpointId
+from wire.public import public
+from wire.values import Timestamp, Value
+
+QUEUE_SIZE: Final = 65_536
+"""Events kept for a reader that is behind: what a fast writer does in a quarter of a second.
+Beyond, the oldest go, and the reader finds ``Missed`` in their place."""
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class StoreEvent:
+    """One key changed (Broker's store events)."""
+
+    kind: ChangeKind
+    key: Value
+    before: Value
+    """The value that was there; ``None`` for an insertion."""
+    after: Value
+    """The value that is there now; ``None`` if the key is gone."""
+    revision: int
+    """The mutation that did it. If a clone found the change in a snapshot, that of the snapshot."""
+    writer: EndpointId | None
+    """The endpoint whose handle asked for it; ``None`` for an expiry, and for what a clone found in
+    a snapshot."""
+    expires_at: datetime | Timestamp | None
+    """When the master will remove it."""
+
+
+@public
+class Events(EitherClosing):
+    """What happens to the keys of a store from now on, in the order in which its master commits.
+
+    ``async for event in store.events()`` gives ``StoreEvent``, and ``Missed`` where events were
+    dropped as nobody read them. To miss nothing, and to go on after an interruption, ``watch``.
+    """
+
+    def __init__(self, runner: StoreRunner, span: Span, queue_size: int) -> None:
+        """Use ``Store.events``."""
+        queue_size = arguments.count("queue_size", queue_size)
+        self._runner = runner
+        self._span = span
+        self._queue: deque[Changed] = deque(maxlen=queue_size)
+        self._missed_count = 0
+        self._waiting = trio.lowlevel.ParkingLot()
+        self._is_closed = False
+        runner.observe(self)
+
+    def push(self, change: Changed) -> None:
+        """Take in one change; for the store's driver."""
+        if not self._span.is_everything and change.key not in self._span:
+            return
+        if len(self._queue) == self._queue.maxlen:
+            self._missed_count += 1
+        self._queue.append(change)
+        self._waiting.unpark_all()
+
+    def __repr__(self) -> str:
+        """Show the store, and how many events wait."""
+        return f"<Events of {self._runner.name} waiting={len(self._queue)}>"
+
+    async def get(self, timeout: Seconds = None) -> StoreEvent | Missed:
+        """Wait for the next event, for ``timeout`` seconds at most.
+
+        Raises ``TimeoutError`` then, and ``StoreClosed`` when no more events can come.
+        """
+        limit = arguments.seconds("timeout", timeout)
+        with trio.move_on_after(limit):
+            while not self._queue:
+                self._runner.check_process()
+                if self._is_closed or self._runner.error is not None:
+                    raise StoreClosed("the events, or their store, are closed")
+                await self._waiting.park()
+            return self._take()
+        raise TimeoutError(f"no event within {limit:g} s")
+
+    def poll(self) -> list[StoreEvent | Missed]:
+        """Take all events that are there."""
+        found: list[StoreEvent | Missed] = []
+        while self._queue:
+            found.append(self._take())
+        return found
+
+    def _take(self) -> StoreEvent | Missed:
+        if self._missed_count:
+            missed, self._missed_count = Missed(self._missed_count), 0
+            return missed
+        return _decode(self._queue.popleft())
+
+    def end(self) -> None:
+        """Nothing comes any more; for the store's driver."""
+        self._waiting.unpark_all()
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._is_closed = True
+        self._runner.unobserve(self)
+        self._waiting.unpark_all()
+
+    def __aiter__(self) -> Self:
+        """Iterate until the store is closed."""
+        return self
+
+    async def __anext__(self) -> StoreEvent | Missed:
+        """Wait for the next event."""
+        try:
+            return await self.get()
+        except StoreClosed:
+            raise StopAsyncIteration from None
+
+
+def _decode(change: Changed) -> StoreEvent:
+    def value(entry: Entry | None) -> Value:
+        return None if entry is None else decode(entry.value)
+
+    after = change.after
+    at_ns = None if after is None else after.expires_at_ns
+    return StoreEvent(
+        kind=change.kind,
+        key=decode(change.key),
+        before=value(change.before),
+        after=value(after),
+        revision=change.revision,
+        writer=None if change.writer is None else change.writer.entity.endpoint,
+        expires_at=None if at_ns is None else Timestamp.of(at_ns),
+    )

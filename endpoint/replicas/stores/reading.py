@@ -1,0 +1,258 @@
+"""Reading a store: at once, not before a write of one's own, or as fresh as the master itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import trio
+
+from endpoint import arguments
+from endpoint.bound import Bound
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.store_runner import StoreRunner
+from stores import scanning
+from stores.operations import look_up
+from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
+from stores.table import Entry as Stored
+from stores.work import SLICE_COUNT
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.errors import InvalidData, NoSuchKey, StaleData
+from wire.public import public
+from wire.values import Timestamp, Value
+
+READ_SECONDS: Final = 5.0
+"""How long a read waits for a clone's first snapshot, or for the freshness that was asked for:
+Broker's ``max_get_delay``."""
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is stored under a key."""
+
+    key: Value
+    value: Value
+    revision: int
+    """Which mutation set it: what ``compare_and_set`` and ``Batch.if_revision`` ask for."""
+    expires_at: datetime | Timestamp | None
+    """When the master removes it, by the master's clock."""
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Neighbours in the order of keys, all as of one revision."""
+
+    entries: tuple[Entry, ...]
+    revision: int
+    continuation: bytes | None
+    """For ``scan(…, after=…)``, to get the next page; ``None`` if there is none."""
+
+    def __iter__(self) -> Iterator[Entry]:
+        """Go through the entries."""
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self.entries)
+
+
+def decode_entry(key: bytes, stored: Stored) -> Entry:
+    """Give an entry in the user's own values."""
+    at_ns = stored.expires_at_ns
+    expires_at = None if at_ns is None else Timestamp.of(at_ns)
+    return Entry(decode(key), decode(stored.value), stored.revision, expires_at)
+
+
+def span_of(start: Value, stop: Value, prefix: Value) -> Span:
+    """Make a span of the user's own values; raises ``InvalidData`` for what begins nothing."""
+    start_key, stop_key, prefix_key = (
+        None if value is None else encode(value) for value in (start, stop, prefix)
+    )
+    return make_span(start_key, stop_key, prefix_key)
+
+
+def page_span(start: Value, stop: Value, prefix: Value, after: bytes | None) -> Span:
+    """Make the span of a page: what is left of a scan after a ``continuation``."""
+    span = span_of(start, stop, prefix)
+    if after is None:
+        return span
+    if not isinstance(after, bytes):
+        raise TypeError(f"after={after!r}: give the continuation of a page of the same scan")
+    return span.after(after)
+
+
+@public
+class Reader(Bound):
+    """Reads of a store, all as of one moment each.
+
+    A ``Store`` itself reads at once. ``Store.not_before`` and ``Store.at_master`` give readers that
+    wait for what they promise; all of them have the same methods.
+    """
+
+    def __init__(self, runner: StoreRunner, freshness: Callable[[], Awaitable[None]]) -> None:
+        """Wait for ``freshness`` before each read."""
+        self.runner = runner
+        self._freshness = freshness
+
+    async def get(self, key: Value, default: Value = None) -> Value:
+        """Give the value of a key, or ``default`` if it is missing.
+
+        Raises ``StaleData`` if a clone has not found its master, or got as far as it has to, in
+        ``READ_SECONDS``; and ``StoreClosed``.
+        """
+        await self._freshness()
+        encoded = self.runner.core.get(encode(key))
+        return default if encoded is None else decode(encoded)
+
+    async def get_index_from_value(self, key: Value, index: Value) -> Value:
+        """Look into the value of a key, as Broker does: what is there depends on its type.
+
+        An element of a vector by its position, whether a set holds the index, a table's value
+        of that key; of any other type the value itself. Raises ``NoSuchKey`` if the key, the
+        position or the table's key is missing, ``TypeClash`` if the position is no number.
+        """
+        await self._freshness()
+        encoded = self.runner.core.get(encode(key))
+        if encoded is None:
+            raise NoSuchKey(f"store {self.runner.name} has no key {key!r}")
+        return look_up(decode(encoded), index)
+
+    async def entry(self, key: Value) -> Entry | None:
+        """Give the value of a key with its revision and expiry; ``None`` if it is missing."""
+        await self._freshness()
+        encoded = encode(key)
+        stored = self.runner.core.entry(encoded)
+        return None if stored is None else decode_entry(encoded, stored)
+
+    async def exists(self, key: Value) -> bool:
+        """Tell whether a key is there."""
+        await self._freshness()
+        return self.runner.core.get(encode(key)) is not None
+
+    async def keys(self) -> list[Value]:
+        """Give all keys, as of one moment, in no order."""
+        await self._freshness()
+        keys = self.runner.core.keys()
+        return [decode(key) async for _, part in _slices(keys) for key in part]
+
+    async def items(self) -> list[tuple[Value, Value]]:
+        """Give all keys with their values, as of one moment, in no order."""
+        await self._freshness()
+        values = self.runner.core.snapshot().values
+        keys, found = list(values), list(values.values())
+        pairs: list[tuple[Value, Value]] = []
+        async for start, part in _slices(keys):
+            part_found = found[start : start + len(part)]
+            pairs += zip(map(decode, part), map(decode, part_found), strict=True)
+        return pairs
+
+    async def scan(
+        self,
+        start: Value = None,
+        stop: Value = None,
+        *,
+        prefix: Value = None,
+        limit: int = PAGE_COUNT,
+        after: bytes | None = None,
+    ) -> Page:
+        """Give a page of entries in the order of keys (``stores.order``).
+
+        From ``start`` on, up to ``stop`` and without it; none is the least of all keys, and as a
+        ``stop`` it means the end. ``prefix`` is text, bytes or a vector. The ``continuation`` of a
+        page, given as ``after`` to the same scan, gets the next one. A key that is there from the
+        first page to the last is in exactly one, whatever is written meanwhile.
+        """
+        span = page_span(start, stop, prefix, after)
+        limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
+        await self._freshness()
+        await self.runner.prepare_scan()
+        return decode_page(self.runner.core.scan(span, limit))
+
+    async def entries(
+        self, start: Value = None, stop: Value = None, *, prefix: Value = None
+    ) -> AsyncIterator[Entry]:
+        """Go through all entries of a scan, page after page."""
+        after: bytes | None = None
+        while True:
+            page = await self.scan(start, stop, prefix=prefix, after=after)
+            for entry in page:
+                yield entry
+            after = page.continuation
+            if after is None:
+                return
+
+    # What the store itself, and the readers that it gives, wait for.
+
+    async def _readable(self) -> None:
+        """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
+        runner = self.runner
+        if not runner.is_synced and runner.error is None:
+            with trio.move_on_after(READ_SECONDS):
+                while not runner.is_synced and runner.error is None:
+                    await runner.changed.park()
+            if not runner.is_synced:
+                raise runner.error or StaleData(
+                    f"store {runner.name}: no master answered within {READ_SECONDS:g} s; "
+                    f"{runner.core.explain_idle()}"
+                )
+        runner.check()
+        if runner.is_master:
+            last = self.runner.core.requests.last_request
+            while runner.resolved_request < last and runner.error is None:
+                await runner.changed.park()
+
+    async def _reached(self, since: Receipt | int) -> None:
+        """Wait for a revision; or for the one of a receipt, whose error is raised."""
+        await self._readable()
+        runner = self.runner
+        revision: int | None = None
+        with trio.move_on_after(READ_SECONDS):
+            revision = since if isinstance(since, int) else await since.applied()
+            await runner.await_revision(revision)
+            runner.check()
+            return
+        wanted = "that write" if revision is None else f"revision {revision}"
+        raise StaleData(
+            f"store {runner.name} has not seen {wanted} in {READ_SECONDS:g} s: it is at revision "
+            f"{self.runner.core.revision}; {runner.core.explain_idle()}"
+        )
+
+    async def _current(self) -> None:
+        """Wait until everything is here that the master had after this was called."""
+        await self._readable()
+        runner = self.runner
+        if runner.is_master:
+            return
+        with trio.move_on_after(READ_SECONDS):
+            await runner.await_current()
+            runner.check()
+            return
+        raise StaleData(
+            f"store {runner.name}: its master did not say within {READ_SECONDS:g} s how far it is; "
+            f"{runner.core.explain_idle()}"
+        )
+
+
+async def _slices(keys: Sequence[bytes]) -> AsyncIterator[tuple[int, Sequence[bytes]]]:
+    """Cut a long list, with the place of each part, so that others have their turn in between."""
+    for start in range(0, len(keys), SLICE_COUNT):
+        yield start, keys[start : start + SLICE_COUNT]
+        await trio.lowlevel.checkpoint()
+
+
+def decode_page(page: scanning.Page) -> Page:
+    """Give a page in the user's own values."""
+    entries = tuple(decode_entry(key, stored) for key, stored in page.entries)
+    return Page(entries, page.revision, page.continuation)
+
+
+def check_revision(since: Receipt | int) -> None:
+    """Raise ``InvalidData`` for what is neither a receipt nor a revision."""
+    is_number = isinstance(since, int) and not isinstance(since, bool) and since >= 0
+    if not (isinstance(since, Receipt) or is_number):
+        raise InvalidData(f"not_before takes a receipt or a revision, not {since!r}")

@@ -1,0 +1,162 @@
+"""The handle of a store: a master's or a clone's table, and the way to change it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Final, Unpack, cast
+
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.replicas.attaching import Backend, backend_of
+from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.events import QUEUE_SIZE, Events
+from endpoint.replicas.stores.promoting import Promotion, promote
+from endpoint.replicas.stores.reading import Reader, check_revision, span_of
+from endpoint.replicas.stores.store_handle import StoreHandle
+from endpoint.replicas.stores.store_runner import StoreRunner
+from endpoint.replicas.stores.verifying import Verification
+from endpoint.replicas.stores.watching import Watch, selection_of
+from stores.quota import QuotaLimits
+from stores.statistics import StoreStatistics
+from wire.decoding import decode
+from wire.encoding import encode
+from wire.public import public
+from wire.values import Value
+
+VERIFY_SECONDS: Final = 10.0
+"""How long a comparison of all replicas may take: clones are waited for for five seconds."""
+
+
+@public
+class Store(StoreHandle, Reader):
+    """A replicated table of typed keys and values (design section 10).
+
+    Reads are local: at the master what is committed, at a clone some earlier state of the master,
+    never going back. Mutations wait only for room, and give a receipt that tells what the master
+    made of them.
+    """
+
+    def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
+        """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
+        Reader.__init__(self, runner, self._readable)
+        StoreHandle.__init__(self, runner, close)
+
+    def __repr__(self) -> str:
+        """Show the store's name, its role here, and the revision that readers see."""
+        runner = self.runner
+        role = "master" if runner.is_master else "clone"
+        state = f"revision={runner.core.revision}" if runner.error is None else "closed"
+        return f"<Store {runner.name} {role} {state}>"
+
+    # Reads, besides those of every reader.
+
+    async def get(self, key: Value, default: Value = None) -> Value:
+        """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
+
+        At a clone in touch with its master there is nothing to wait for, which is seen at a glance.
+        """
+        if not self.runner.is_in_touch:
+            await self._readable()
+        encoded = self.runner.core.get(encode(key))
+        return default if encoded is None else decode(encoded)
+
+    def not_before(self, since: Receipt | int) -> Reader:
+        """Read what is not older than a write: ``await store.not_before(receipt).get(key)``.
+
+        A receipt of any handle of this store, or the revision that one gave, may be from another
+        process. A receipt that has an error raises it.
+        """
+        check_revision(since)
+        return Reader(self.runner, partial(self._reached, since))
+
+    def at_master(self) -> Reader:
+        """Read what is as fresh as at the master: ``await store.at_master().get(key)``.
+
+        A clone asks its master first, and waits until it has all that the master had then. So
+        each read sees every write that had its receipt, anywhere, before the read began.
+        """
+        return Reader(self.runner, self._current)
+
+    # The role.
+
+    def is_master(self) -> bool:
+        """Tell whether the store's master is here now: promotions change it."""
+        return self.runner.is_master
+
+    async def promote(
+        self,
+        backend: Backend | str = Backend.Memory,
+        *,
+        replicas: int = 0,
+        force: bool = False,
+        **options: object,
+    ) -> Promotion:
+        """Make this clone the master of its store; the handle stays as it is.
+
+        The last master is fenced: when it returns it becomes a clone. ``backend``, ``replicas`` and
+        ``options`` are those of ``attach_master``; a file has to be a new one, and the quota of the
+        last master is not known here. Raises
+        ``PromotionRefused`` if the master is alive or something of it is known to be missing here:
+        with ``force`` that is lost. Raises ``MasterExists`` at a master, and ``BackendFailure``.
+        """
+        from endpoint.replicas.stores.attachments import (
+            STORE_QUOTA,
+            check_replicas,
+            make_backend,
+            take_quota,
+        )
+
+        backend = backend_of(backend)
+        check_replicas(arguments.count("replicas", replicas, least=0))
+        quota = take_quota(options, STORE_QUOTA)
+        make = partial(make_backend, backend, self.runner.name, options, self.runner.open_file)
+        return await promote(self.runner, make, replicas, quota, force=force)
+
+    # The quota.
+
+    def statistics(self) -> StoreStatistics:
+        """Count what this replica has; at the master, the quota is among it."""
+        return cast("StoreStatistics", self.runner.core.statistics())
+
+    def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both, at once; ``None`` sets no limit.
+
+        What is there stays, even if it is more. It holds until the master ends: give
+        ``attach_master`` the same. Raises ``NoSuchMaster`` at a clone, and ``InvalidData``.
+        """
+        self.runner.set_quota(**limits)
+
+    async def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
+        """Compare what all replicas hold at one moment of the master's stream.
+
+        A clone that differs begins anew by itself. Raises ``RequestTimeout`` without a master.
+        """
+        limit = arguments.seconds("timeout", timeout)
+        await self._readable()
+        return await self.runner.verify(limit)
+
+    # Events and watches.
+
+    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
+        """Follow what happens to each key from now on, with old and new value, and who did it.
+
+        It never slows writers down: a reader that is more than ``queue_size`` events behind finds
+        ``Missed`` in the place of the oldest.
+        """
+        return Events(self.runner, span_of(None, None, prefix), queue_size)
+
+    def watch(
+        self,
+        *,
+        prefix: Value = None,
+        keys: Iterable[Value] | None = None,
+        from_revision: int | None = None,
+    ) -> Watch:
+        """Give what there is, a ``Bookmark``, and then every ``Commit``: see ``stores.watches``.
+
+        With ``from_revision`` it begins with the first commit of at least this revision instead:
+        to go on after an interruption, give the last one's plus one. A ``Gap`` says that not all
+        of what happened since is known any more; then what there is follows.
+        """
+        return Watch(self.runner, selection_of(prefix, keys), from_revision)

@@ -1,0 +1,203 @@
+"""A log's follower is promoted, over real sockets: who leads, what is kept, what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+import pytest
+import trio
+
+from endpoint import Endpoint, StatusCode
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.logs.log import Log
+from peermesh.testing.time_limits import limit
+from wire.errors import InvalidData, MasterExists, PromotionRefused
+
+
+class Line:
+    """Two endpoints whose link a test cuts and mends."""
+
+    def __init__(self, left: Endpoint, right: Endpoint, until: Callable) -> None:
+        self.left, self.right, self._until = left, right, until
+        self._port = 0
+
+    async def join(self) -> None:
+        self._port = self._port or await self.left.listen()
+        assert await self.right.peer("127.0.0.1", self._port, retry=0)
+        assert await self.right.await_peer(self.left.node_id(), timeout=limit(60))
+        assert await self.left.await_peer(self.right.node_id(), timeout=limit(60))
+
+    async def part(self) -> None:
+        await self.right.unpeer("127.0.0.1", self._port)
+        await self._until(lambda: not self.left.peers() and not self.right.peers())
+
+    async def is_lost(self, log: Log) -> None:
+        """Wait until a follower has noticed."""
+        await self._until(lambda: log.runner.log.contact.is_lost)
+
+
+@asynccontextmanager
+async def open_line(kit) -> AsyncIterator[Line]:
+    with trio.fail_after(limit(60)):
+        async with Endpoint() as left, Endpoint() as right:
+            line = Line(left, right, kit.until)
+            await line.join()
+            yield line
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request, tmp_path):
+    """Say where a log is: backend and options for the file of that name."""
+
+    def options(name: str) -> dict:
+        if request.param == "memory":
+            return {"backend": Backend.Memory}
+        return {"backend": Backend.SQLite, "path": tmp_path / f"{name}.db"}
+
+    return options
+
+
+async def values(log: Log, partition: int = 0) -> list:
+    return [entry.value for entry in await log.read(partition, 0)]
+
+
+async def test_a_promoted_follower_leads_and_the_old_keeper_follows_when_it_returns(kit, place):
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("log", **place("left"))
+        heir = await line.right.attach_log_clone("log", **place("right"))
+        first = await old.append("first", producer="till", sequence=1)
+        await first.applied()
+        consumer = heir.consume("billing")
+        assert (await consumer.get()).value == "first"
+        await (await consumer.commit()).applied()
+        assert await heir.await_idle(timeout=limit())
+        await line.part()
+        await line.is_lost(heir)
+        waiting = await heir.append("asked of nobody")
+        late = await old.append("late", producer="till", sequence=2)
+        assert (await late.applied()).offset == 1
+        with line.left.subscribe_status() as status:
+            promotion = await heir.promote()
+            assert (promotion.term, promotion.ends) == (1, (1,))
+            assert heir.is_keeper()
+            assert (await waiting.applied()).offset == 1
+            again = await heir.append("first", producer="till", sequence=1)
+            assert (await again.applied(), again.is_repeated()) == (await first.applied(), True)
+            assert (await consumer.get()).value == "asked of nobody", "it reads on where it was"
+            await line.join()
+            *_, deposed = await kit.events_until(status, StatusCode.STORE_DEPOSED)
+            assert "deposed at 2 entries" in deposed.reason
+        assert not old.is_keeper()
+        assert (await (await old.append("through it")).applied()).offset == 2
+        assert await old.await_idle(timeout=limit())
+        assert await values(heir) == await values(old) == ["first", "asked of nobody", "through it"]
+        assert await old.consumers() == {"billing": {0: 1}}
+        with pytest.raises(MasterExists, match="here already"):
+            await heir.promote()
+
+
+async def test_a_follower_does_not_take_over_from_a_keeper_that_lives(kit):
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("log")
+        heir = await line.right.attach_log_clone("log")
+        await (await old.append(1)).applied()
+        assert await heir.await_idle(timeout=limit())
+        with pytest.raises(PromotionRefused, match="its master is alive"):
+            await heir.promote()
+        with pytest.raises(InvalidData, match="no option 'keep'"):
+            await heir.promote(keep=1)
+        with line.left.subscribe_status() as status:
+            await heir.promote(force=True)
+            await kit.events_until(status, StatusCode.STORE_DEPOSED)
+        assert (await (await old.append(2)).applied()).offset == 1
+        assert await values(heir) == [1, 2]
+        await old.close()
+        proxy = await line.left.attach_log_proxy("log")
+        await proxy.partition_count()
+        with pytest.raises(PromotionRefused, match="has no copy"):
+            await proxy.promote(force=True)
+
+
+async def test_receipts_wait_for_followers(kit, place):
+    async with open_line(kit) as line:
+        keeper = await line.left.attach_log("log", replicas=1, **place("left"))
+        alone = await keeper.append("alone")
+        assert "receipts wait for 1 followers" in str(await keeper.await_idle(timeout=0.3))
+        assert not alone.is_resolved
+        follower = await line.right.attach_log_clone("log", **place("right"))
+        await alone.applied()
+        assert await values(follower) == ["alone"]
+        through = await follower.append("through the follower")
+        await through.applied()
+        assert await values(follower) == ["alone", "through the follower"]
+        with pytest.raises(ValueError, match="replicas=-1"):
+            await line.left.attach_log("other", replicas=-1)
+
+
+async def test_a_deposed_keeper_follows_on_when_it_is_started_again(kit, tmp_path):
+    async with open_line(kit) as line:
+        left, right = tmp_path / "left.db", tmp_path / "right.db"
+        old = await line.left.attach_log("log", backend=Backend.SQLite, path=left)
+        heir = await line.right.attach_log_clone("log", Backend.SQLite, path=right)
+        await (await old.append("kept")).applied()
+        assert await heir.await_idle(timeout=limit())
+        await line.part()
+        await (await old.append("late")).applied()
+        await line.is_lost(heir)
+        await heir.promote()
+        with line.left.subscribe_status() as status:
+            await line.join()
+            await kit.events_until(status, StatusCode.STORE_DEPOSED)
+        assert await old.await_idle(timeout=limit())
+        await old.close()
+        await line.part()
+        # As a script would that knows nothing of the promotion.
+        again = await line.left.attach_log("log", backend=Backend.SQLite, path=left)
+        assert not again.is_keeper()
+        assert await values(again) == ["kept"]
+        await line.join()
+        await (await again.append("more")).applied()
+        assert await again.await_idle(timeout=limit())
+        assert await values(again) == await values(heir) == ["kept", "more"]
+
+
+async def test_what_is_asked_while_a_follower_is_promoted_is_done_by_the_heir(kit, tmp_path):
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("log")
+        heir = await line.right.attach_log_clone("log", Backend.SQLite, path=tmp_path / "heir.db")
+        await (await old.append(0)).applied()
+        assert await heir.await_idle(timeout=limit())
+        await old.close()
+        asked = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(heir.promote, force=True))
+            while not heir.is_keeper():
+                asked.append(await heir.append(len(asked) + 1))
+                await trio.lowlevel.checkpoint()
+        for number, receipt in enumerate(asked, 1):
+            assert (await receipt.applied()).offset == number
+        with pytest.raises(MasterExists):
+            await heir.promote()
+
+
+async def test_a_promoted_log_collects_what_it_is_told_to(kit):
+    async with open_line(kit) as line:
+        old = await line.left.attach_log("news", ["news/"], keep_count=10)
+        heir = await line.right.attach_log_clone("news")
+        assert await heir.await_idle(timeout=limit())
+        await old.close()
+        await line.is_lost(heir)
+        await heir.promote(["news/"], keep_count=2)
+        await kit.until(lambda: heir.is_keeper())
+        reader = await line.left.attach_log_proxy("news")
+        await reader.partition_count()
+        consumer = reader.consume()
+        for number in range(4):
+            await line.left.publish("news/today", number)
+        assert [(await consumer.get()).value for _ in range(4)] == [0, 1, 2, 3]
+        spans = await reader.offsets()
+        while spans[0].start < 2:
+            spans = await reader.offsets()
+        assert spans[0].start == 2

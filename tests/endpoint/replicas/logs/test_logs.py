@@ -1,0 +1,441 @@
+"""Logs at endpoints: every way to reach one does the same, across hops and restarts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+
+import pytest
+import trio
+
+from endpoint import StatusCode
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.logs.log import Log, Start
+from peermesh.testing.time_limits import limit
+from stores.log.partitions import Span
+from stores.log.runs import Position, partition_of
+from wire.encoding import encode
+from wire.errors import (
+    BackendFailure,
+    Fenced,
+    InvalidData,
+    KeeperUnreachable,
+    MasterExists,
+    NoSuchMaster,
+    NoSuchPartition,
+    OffsetOutOfRange,
+    PromotionRefused,
+    SequenceUnknown,
+    StoreClosed,
+    StoreError,
+)
+
+PARTITIONS = 3
+
+
+def options_of(backend: Backend, path: object) -> dict[str, object]:
+    return {"path": path} if backend is Backend.SQLite else {}
+
+
+@asynccontextmanager
+async def opened(
+    kit, tmp_path, backend: Backend, way: str, **limits: object
+) -> AsyncIterator[tuple[Log, Log]]:
+    """Give the keeper's handle, and one that reaches it in some way, three hops apart."""
+    async with kit.world() as world, AsyncExitStack() as stack:
+        first, _, _, last = await world.grow(4, [(0, 1), (1, 2), (2, 3)])
+        await world.known()
+        own = options_of(backend, tmp_path / "keeper.db")
+        attach = first.attach_log("log", partitions=PARTITIONS, backend=backend, **own, **limits)
+        keeper = await stack.enter_async_context(attach)
+        if way == "keeper":
+            yield keeper, keeper
+        elif way == "proxy":
+            yield keeper, await stack.enter_async_context(last.attach_log_proxy("log"))
+        else:
+            copy = options_of(backend, tmp_path / "copy.db")
+            follow = last.attach_log_clone("log", backend, **copy)
+            yield keeper, await stack.enter_async_context(follow)
+
+
+@pytest.fixture(params=["keeper", "follower", "proxy"])
+def way(request):
+    return request.param
+
+
+@pytest.fixture(params=[Backend.Memory, Backend.SQLite], ids=["memory", "sqlite"])
+def backend(request):
+    return request.param
+
+
+@pytest.fixture
+def open_log(kit, tmp_path, backend, way):
+    """Open a log in one of all ways."""
+    return lambda **limits: opened(kit, tmp_path, backend, way, **limits)
+
+
+async def values(log: Log, partition: int = 0, offset: int = 0) -> list[object]:
+    return [entry.value for entry in await log.read(partition, offset)]
+
+
+# Conformance: whoever reads and writes, in whichever way, on whichever backend.
+
+
+async def test_what_is_appended_is_read_in_order(open_log):
+    async with open_log() as (_, log):
+        receipts = [await log.append(number, partition=1) for number in range(20)]
+        places = [await receipt.applied() for receipt in receipts]
+        assert places == [Position(1, number) for number in range(20)]
+        await log.await_idle(timeout=limit())
+        assert await values(log, 1) == list(range(20))
+        assert await values(log, 1, 15) == [15, 16, 17, 18, 19]
+        assert [entry.offset for entry in await log.read(1, 3, limit=2)] == [3, 4]
+
+
+async def test_batches_keys_and_bytes(open_log):
+    async with open_log() as (_, log):
+        receipt = await log.append_batch([b"\x00\xff", {"a": (1, None)}, "text"], key=("k", 1))
+        place = await receipt.applied()
+        assert place.partition == partition_of(encode(("k", 1)), PARTITIONS)
+        await log.await_idle(timeout=limit())
+        entries = await log.read(place.partition, place.offset)
+        assert [entry.value for entry in entries] == [b"\x00\xff", {"a": (1, None)}, "text"]
+        assert {entry.key for entry in entries} == {("k", 1)}
+
+
+async def test_entries_without_a_key_take_turns(open_log):
+    async with open_log() as (_, log):
+        for number in range(2 * PARTITIONS):
+            await log.append(number)
+        assert await log.await_idle(timeout=limit())
+        assert await log.offsets() == {number: Span(0, 2) for number in range(PARTITIONS)}
+
+
+async def test_a_repeated_append_of_a_producer_is_one(open_log):
+    async with open_log() as (keeper, log):
+        first = await log.append("once", producer="p", sequence=5)
+        again = await keeper.append("once", producer="p", sequence=5)
+        assert await first.applied() == await again.applied()
+        late = await log.append("late", producer="p", sequence=4)
+        with pytest.raises(SequenceUnknown, match="after 5"):
+            await late.applied()
+
+
+async def test_a_read_waits_for_what_comes(open_log):
+    async with open_log() as (keeper, log):
+        found: list[object] = []
+
+        async def wait() -> None:
+            found.extend(await log.read(0, 0, timeout=math.inf))
+
+        assert await log.read(0, 0, timeout=0.05) == []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            await keeper.append("it", partition=0)
+        assert [entry.value for entry in found] == ["it"]
+
+
+async def test_a_consumer_goes_on_where_it_has_committed(open_log):
+    async with open_log() as (keeper, log):
+        for number in range(10):
+            await keeper.append(number, partition=number % PARTITIONS)
+        consumer = log.consume("name")
+        taken = [(await consumer.get()).value for _ in range(4)]
+        await (await consumer.commit()).applied()
+        await log.await_idle(timeout=limit())
+        assert await log.lag("name") == 6
+        again = log.consume("name")
+        taken += [(await again.get()).value for _ in range(6)]
+        assert sorted(taken) == list(range(10))
+        await (await log.forget_consumer("name")).applied()
+        await log.await_idle(timeout=limit())
+        assert await log.consumers() == {}
+        assert await log.lag("name") == 10
+
+
+async def test_what_comes_between_two_lives_of_a_consumer_is_not_passed_over(open_log):
+    async with open_log() as (keeper, log):
+        consumer = log.consume("name", start=Start.LATEST)
+        await (await consumer.commit()).applied()
+        await (await keeper.append("meanwhile", partition=2)).applied()
+        await log.await_idle(timeout=limit())
+        assert (await log.consume("name", start=Start.LATEST).get()).value == "meanwhile"
+
+
+async def test_consumers_begin_where_they_are_told(open_log):
+    async with open_log() as (keeper, log):
+        await (await keeper.append_batch(range(5), partition=0)).applied()
+        await log.await_idle(timeout=limit())
+        late = log.consume(start=Start.LATEST)
+        await late.positions()
+        await keeper.append("new", partition=0)
+        assert (await late.get()).value == "new"
+        assert (await log.consume(start={0: 3}).get()).value == 3
+        only = log.consume(partitions=[0])
+        assert [entry.value for entry in await only.get_batch(2)] == [0, 1]
+        only.seek(0, 4)
+        assert (await only.get()).value == 4
+        with pytest.raises(TimeoutError):
+            await log.consume(partitions=[1]).get(timeout=0.01)
+
+
+async def test_retention_names_what_is_lost(open_log):
+    async with open_log() as (keeper, log):
+        await (await keeper.append_batch(range(10), partition=0)).applied()
+        await (await log.trim(0, 7)).applied()
+        await log.await_idle(timeout=limit())
+        with pytest.raises(OffsetOutOfRange, match="entries 2 to 6 are gone") as caught:
+            await log.read(0, 2)
+        lost = caught.value
+        assert (lost.partition, lost.offset, lost.start) == (0, 2, 7)
+        consumer = log.consume(start={0: 2}, partitions=[0])
+        with pytest.raises(OffsetOutOfRange):
+            await consumer.get()
+        consumer.seek(0, lost.start)
+        assert (await consumer.get()).value == 7
+
+
+async def test_offsets_are_found_by_time(open_log):
+    async with open_log() as (keeper, log):
+        await (await keeper.append("first", partition=0)).applied()
+        (first,) = await keeper.read(0, 0)
+        await (await keeper.append("second", partition=0)).applied()
+        await log.await_idle(timeout=limit())
+        assert await log.offset_at(0, 0) == 0
+        assert await log.offset_at(0, first.timestamp_ns + 1) == 1
+        assert await log.offset_at(0, datetime(2200, 1, 1, tzinfo=UTC)) == 2
+
+
+async def test_nonsense_is_refused(open_log):
+    async with open_log() as (_, log):
+        with pytest.raises(NoSuchPartition):
+            await log.append(1, partition=PARTITIONS)
+        with pytest.raises(NoSuchPartition):
+            await log.read(PARTITIONS, 0)
+        with pytest.raises(InvalidData):
+            await log.append(1, producer="alone")
+        with pytest.raises(InvalidData):
+            await log.append_batch([])
+        with pytest.raises(InvalidData):
+            await log.consume().commit()
+        beyond = await log.commit("consumer", {0: 5})
+        with pytest.raises(InvalidData):
+            await beyond.applied()
+
+
+async def test_a_closed_log_says_so(open_log):
+    async with open_log() as (_, log):
+        await log.append("before", partition=0)
+        consumer = log.consume()
+        assert (await consumer.get()).value == "before"
+        await log.close()
+        with pytest.raises(StoreClosed):
+            await log.append("after", partition=0)
+        with pytest.raises(StoreClosed):
+            await log.read(0, 0)
+        assert [entry async for entry in consumer] == []
+
+
+# Names, and where a log may be attached.
+
+
+async def test_a_log_has_one_keeper_and_an_endpoint_one_handle(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        async with left.attach_log("log"), right.attach_master("log"):
+            await kit.until(lambda: right.loop.core.find_store("log/<$>/log/keeper"))
+            with pytest.raises(MasterExists, match="has its keeper at"):
+                await right.attach_log("log")
+            with pytest.raises(NoSuchMaster):
+                await left.attach_log_proxy("log")
+            async with right.attach_log_proxy("log"):
+                with pytest.raises(StoreError, match="use that handle"):
+                    await right.attach_log_clone("log")
+
+
+async def test_partitions_stay_as_they_were(kit, tmp_path):
+    async with kit.world() as world:
+        endpoint = await world.add()
+        path = tmp_path / "log.db"
+        async with endpoint.attach_log("log", partitions=4, backend=Backend.SQLite, path=path):
+            pass
+        async with endpoint.attach_log("log", backend=Backend.SQLite, path=path) as log:
+            assert await log.partition_count() == 4
+        with pytest.raises(InvalidData, match="a log of 4 partitions, not 2"):
+            await endpoint.attach_log("log", partitions=2, backend=Backend.SQLite, path=path)
+        for limit in (0, math.nan, math.inf, "1"):
+            with pytest.raises(InvalidData, match="no limit"):
+                await endpoint.attach_log("log", keep_seconds=limit)
+
+
+async def test_retention_runs_by_itself(kit):
+    async with kit.world() as world:
+        endpoint = await world.add()
+        async with endpoint.attach_log("log", keep_count=3) as log:
+            await (await log.append_batch(range(10))).applied()
+            await kit.until(lambda: log.runner.log.partitions[0].start == 7)
+            assert await values(log, 0, 7) == [7, 8, 9]
+
+
+# Collecting.
+
+
+async def test_what_is_published_elsewhere_is_collected_with_its_topic(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        async with left.attach_log("log", ["news/"], partitions=PARTITIONS) as log:
+            await world.known()
+            for number in range(50):
+                await right.publish(f"news/{number % 5}", number)
+            await right.publish("other", "not this")
+            consumer = log.consume()
+            entries = [await consumer.get() for _ in range(50)]
+            by_topic = {entry.key: [] for entry in entries}
+            for entry in entries:
+                by_topic[entry.key].append(entry.value)
+            assert by_topic == {f"news/{n}": list(range(n, 50, 5)) for n in range(5)}
+
+
+# Keepers that go, and come back.
+
+
+async def test_without_a_keeper_everything_fails_when_patience_is_over(kit):
+    async with kit.world() as world:
+        endpoint = await world.add()
+        async with endpoint.attach_log_proxy("log", patience=0.2) as log:
+            with pytest.raises(KeeperUnreachable, match="attach_log"):
+                await log.append("value")
+            with pytest.raises(KeeperUnreachable):
+                await log.read(0, 0)
+
+
+async def test_a_restarted_keeper_is_found_and_nothing_is_lost_or_doubled(kit, tmp_path):
+    path = tmp_path / "log.db"
+    async with kit.world() as world:
+        left, right, third = await world.grow(3, [(0, 1), (1, 2)])
+        await world.known()
+        async with right.attach_log_clone("log") as follower, third.attach_log_proxy("log") as log:
+            receipts = []
+            for life in range(3):
+                keeper = await left.attach_log("log", backend=Backend.SQLite, path=path)
+                receipts += [await log.append((life, number)) for number in range(20)]
+                await receipts[-20].applied()
+                await keeper.close()
+            async with left.attach_log("log", backend=Backend.SQLite, path=path):
+                places = [await receipt.applied() for receipt in receipts]
+                assert [place.offset for place in places] == list(range(60))
+                assert await follower.await_idle(timeout=limit())
+                expected = [(life, number) for life in range(3) for number in range(20)]
+                assert await values(follower) == expected
+                assert await values(log) == expected
+
+
+async def test_a_restarted_follower_has_its_copy_at_once(kit, tmp_path):
+    path = tmp_path / "copy.db"
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        async with left.attach_log("log") as keeper:
+            follower = await right.attach_log_clone("log", Backend.SQLite, path=path)
+            await keeper.append_batch(range(10))
+            assert await follower.await_idle(timeout=limit())
+            await follower.close()
+        async with right.attach_log_clone("log", Backend.SQLite, path=path) as again:
+            assert await values(again) == list(range(10))
+
+
+async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
+    path = tmp_path / "copy.db"
+    async with kit.world() as world:
+        left, right, third = await world.grow(3, [(0, 1), (1, 2)])
+        await world.known()
+        async with third.attach_log_clone("log") as follower, AsyncExitStack() as stack:
+            async with left.attach_log("log", partitions=2) as keeper:
+                copy = await right.attach_log_clone("log", Backend.SQLite, path=path)
+                await (await keeper.append_batch(range(5), partition=1)).applied()
+                assert await copy.await_idle(timeout=limit())
+                assert await follower.await_idle(timeout=limit())
+                await copy.close()
+            await kit.until(lambda: not right.loop.core.find_store("log/<$>/log/keeper"))
+            with pytest.raises(BackendFailure, match="promote that"):
+                await right.attach_log("log", backend=Backend.SQLite, path=path)
+            attach = right.attach_log_clone("log", Backend.SQLite, path=path)
+            keeper = await stack.enter_async_context(attach)
+            with pytest.raises(PromotionRefused, match="not level"):
+                await keeper.promote()
+            assert (await keeper.promote(force=True)).ends == (0, 5)
+            asked = [each async for each in watch_fetches(kit, follower, keeper)]
+            assert asked == [], "its copy was right, and nothing is copied again"
+            assert await values(follower, 1) == [0, 1, 2, 3, 4, "after"]
+
+
+async def watch_fetches(kit, follower: Log, keeper: Log) -> AsyncIterator[int]:
+    """Append, and give the partitions that the follower lost until it is level."""
+    lost = follower.runner.log.copy.clear
+    cleared: list[int] = []
+    follower.runner.log.copy.clear = lambda partition, start: (
+        cleared.append(partition),
+        lost(partition, start),
+    )
+    await (await keeper.append("after", partition=1)).applied()
+    assert await follower.await_idle(timeout=limit())
+    for partition in cleared:
+        yield partition
+
+
+async def test_large_batches_pass_everywhere(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        async with left.attach_log("log", partitions=2) as keeper, AsyncExitStack() as stack:
+            log = await stack.enter_async_context(right.attach_log_clone("log"))
+            small, large = b"y" * 262_124, b"x" * 16_515_000
+            await keeper.append(small, partition=0)
+            await keeper.append(small, partition=1)
+            await keeper.append(large, partition=1)  # both together fit in no message
+            await (await keeper.trim(1, 1)).applied()
+            with pytest.raises(InvalidData, match="an append takes"):
+                await keeper.append_batch([large, b"x" * 100])
+            assert await log.await_idle(timeout=limit())
+            await log.close()
+            proxy = await stack.enter_async_context(right.attach_log_proxy("log"))
+            consumer = proxy.consume()
+            sizes = {len((await consumer.get()).value) for _ in range(2)}
+            assert sizes == {262_124, 16_515_000}
+
+
+async def test_a_slow_consumer_holds_up_nobody(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        await world.known()
+        async with left.attach_log("log") as keeper, right.attach_log_proxy("log") as log:
+            slow = log.consume("slow")
+            await keeper.append(0)
+            assert (await slow.get()).value == 0
+            for start in range(1, 20_001, 1_000):
+                await (await keeper.append_batch(range(start, start + 1_000))).applied()
+            fast = log.consume("fast")
+            count = 0
+            while count < 20_001:
+                count += len(await fast.get_batch())
+            rest = [(await slow.get()).value for _ in range(20_000)]
+            assert rest == list(range(1, 20_001))
+
+
+async def test_a_keeper_that_meets_a_later_one_is_fenced_and_says_so(kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [])
+        earlier, later = await left.attach_log("log"), await right.attach_log("log")
+        with left.subscribe_status() as status:
+            await world.peer(left, right)
+            await kit.events_until(status, StatusCode.STORE_SECOND_MASTER)
+        with pytest.raises(Fenced, match="another keeper"):
+            await earlier.append("lost")
+        assert await (await later.append("kept")).applied()
+        await earlier.close()
+        async with left.attach_log_proxy("log") as proxy:
+            assert [entry.value for entry in await proxy.read(0, 0)] == ["kept"]

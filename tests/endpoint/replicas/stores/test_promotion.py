@@ -1,0 +1,243 @@
+"""Who leads a store: promotion, fencing, second masters, replicas, and writes without a master."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from endpoint import Endpoint, StatusCode
+from endpoint.replicas.attaching import Backend
+from endpoint.status import StatusEvent
+from endpoint.stream import StatusSubscriber
+from peermesh.testing.time_limits import limit
+from wire.errors import (
+    BackendFailure,
+    Fenced,
+    MasterExists,
+    NoSuchMaster,
+    PromotionRefused,
+)
+
+
+class Pair:
+    """Two endpoints whose link a test cuts and mends."""
+
+    def __init__(self, left: Endpoint, right: Endpoint) -> None:
+        self.left, self.right = left, right
+        self._port = 0
+
+    async def join(self) -> None:
+        self._port = self._port or await self.left.listen()
+        assert await self.right.peer("127.0.0.1", self._port, retry=0)
+        assert await self.right.await_peer(self.left.node_id(), timeout=limit())
+        assert await self.left.await_peer(self.right.node_id(), timeout=limit())
+
+    async def part(self) -> None:
+        with self.left.subscribe_status() as status:
+            assert await self.right.unpeer("127.0.0.1", self._port)
+            await told(status, StatusCode.ENDPOINT_UNREACHABLE)
+
+
+@asynccontextmanager
+async def two_endpoints() -> AsyncIterator[Pair]:
+    with trio.fail_after(limit()):
+        async with Endpoint() as left, Endpoint() as right:
+            yield Pair(left, right)
+
+
+async def told(status: StatusSubscriber, code: StatusCode) -> StatusEvent:
+    async for event in status:
+        if event.status is code:
+            return event
+    raise AssertionError("the endpoint closed")
+
+
+async def test_a_promoted_clone_leads_and_the_old_master_follows_when_it_returns() -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        await (await old.put("shared", 1)).applied()
+        assert await clone.await_idle(timeout=limit())
+        with pair.right.subscribe_status() as right_status, pair.left.subscribe_status() as status:
+            await pair.part()
+            lost = await told(right_status, StatusCode.STORE_MASTER_LOST)
+            assert lost.store == "s"
+            waiting = await clone.put("asked of nobody", 1)
+            late = await old.put("late", 1)
+            assert await late.applied() == 2
+            promotion = await clone.promote()
+            assert (promotion.term, promotion.revision) == (1, 1)
+            assert clone.is_master()
+            assert await waiting.applied() == 2
+            await pair.join()
+            deposed = await told(status, StatusCode.STORE_DEPOSED)
+            assert "revision 2" in deposed.reason
+            await told(status, StatusCode.STORE_MASTER_FOUND)
+        assert not old.is_master()
+        assert await old.await_idle(timeout=limit())
+        assert await old.get("late") is None
+        assert await (await old.put("through it", 3)).applied() == 3
+        assert await clone.await_idle(timeout=limit())
+        assert dict(await clone.items()) == {"shared": 1, "asked of nobody": 1, "through it": 3}
+        assert sorted(await old.items()) == sorted(await clone.items())
+
+
+async def test_a_clone_does_not_take_over_from_a_master_that_lives() -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        await (await old.put("a", 1)).applied()
+        assert await clone.await_idle(timeout=limit())
+        with pytest.raises(PromotionRefused, match="its master is alive"):
+            await clone.promote()
+        with pair.left.subscribe_status() as status:
+            await clone.promote(force=True)
+            await told(status, StatusCode.STORE_DEPOSED)
+        assert await (await old.put("b", 2)).applied() == 2
+        assert await clone.get("b") == 2
+        with pytest.raises(MasterExists):
+            await clone.promote()
+
+
+async def test_a_clone_without_data_is_not_promoted_even_by_force() -> None:
+    async with two_endpoints() as pair:
+        clone = await pair.left.attach_clone("s")
+        with pytest.raises(PromotionRefused, match="never had a snapshot"):
+            await clone.promote(force=True)
+
+
+async def test_a_promoted_store_on_disk_survives_its_master(tmp_path: Path) -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        path = tmp_path / "old.db"
+        old = await pair.left.attach_master("s", Backend.SQLite, path=path)
+        clone = await pair.right.attach_clone("s")
+        await (await clone.put("a", 1, 1000.0)).applied()
+        await old.close()
+        with pytest.raises(BackendFailure, match="a file of its own"):
+            await clone.promote(Backend.SQLite, path=path)
+        assert await clone.get("a") == 1, "it goes on as a clone"
+        await clone.promote(Backend.SQLite, path=tmp_path / "new.db")
+        await (await clone.put("b", 2)).applied()
+        await clone.close()
+        again = await pair.right.attach_master("s", Backend.SQLite, path=tmp_path / "new.db")
+        assert sorted(await again.items()) == [("a", 1), ("b", 2)]
+        follower = await pair.left.attach_clone("s")
+        assert await follower.await_idle(timeout=limit())
+        await again.close()
+        assert (await follower.promote()).term == 2
+
+
+async def test_what_is_asked_while_a_clone_is_promoted_is_done_by_the_heir(tmp_path: Path) -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        assert await clone.await_idle(timeout=limit())
+        await old.close()
+        asked = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(clone.promote, Backend.SQLite, path=tmp_path / "s.db"))
+            while not clone.is_master():
+                asked.append(await clone.put(len(asked), 1))
+                await trio.lowlevel.checkpoint()
+        for receipt in asked:
+            await receipt.applied()
+        assert len(await clone.keys()) == len(asked)
+
+
+async def test_a_master_with_an_old_file_becomes_a_clone_and_leaves_the_file(
+    tmp_path: Path,
+) -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        path = tmp_path / "old.db"
+        old = await pair.left.attach_master("s", Backend.SQLite, path=path)
+        clone = await pair.right.attach_clone("s")
+        await (await clone.put("a", 1)).applied()
+        await pair.part()
+        await (await old.put("late", 1)).applied()
+        await old.close()
+        await clone.promote(force=True)
+        back = await pair.left.attach_master("s", Backend.SQLite, path=path)
+        assert await back.get("late") == 1
+        with pair.left.subscribe_status() as status:
+            await pair.join()
+            await told(status, StatusCode.STORE_DEPOSED)
+        assert await back.await_idle(timeout=limit())
+        assert await back.items() == [("a", 1)]
+        await back.close()
+        await clone.close()
+        await pair.part()
+        found = await pair.left.attach_master("s", Backend.SQLite, path=path)
+        assert await found.get("late") == 1, "what was lost can be looked at"
+
+
+async def test_of_two_masters_that_meet_the_earlier_one_closes_with_an_error() -> None:
+    async with two_endpoints() as pair:
+        early = await pair.left.attach_master("s")
+        later = await pair.right.attach_master("s")
+        with pair.left.subscribe_status() as status:
+            await pair.join()
+            event = await told(status, StatusCode.STORE_SECOND_MASTER)
+            assert event.endpoint == pair.right.node_id()
+        with pytest.raises(MasterExists, match="another master"):
+            await early.get("a")
+        assert await (await later.put("a", 1)).applied() == 1
+
+
+async def test_a_receipt_waits_for_its_replicas() -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        master = await pair.left.attach_master("s", replicas=1)
+        receipt = await master.put("a", 1)
+        idle = await master.await_idle(timeout=0.3)
+        assert not idle
+        assert "1 receipts wait for 1 clones" in idle.reason
+        assert not receipt.is_resolved
+        clone = await pair.right.attach_clone("s")
+        assert await receipt.applied() == 1
+        assert await (await clone.put("b", 2)).applied() == 2
+        with pytest.raises(ValueError, match="replicas=-1"):
+            await pair.left.attach_master("other", replicas=-1)
+
+
+async def test_what_replicas_were_awaited_for_in_vain_is_refused_as_unknown() -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        old = await pair.left.attach_master("s", replicas=1)
+        clone = await pair.right.attach_clone("s")
+        await (await old.put("a", 1)).applied()
+        await pair.part()
+        late = await old.put("late", 1)
+        await clone.promote(force=True)
+        await pair.join()
+        with pytest.raises(Fenced):
+            await late.applied()
+        assert await old.await_idle(timeout=limit())
+        assert await old.items() == [("a", 1)]
+
+
+async def test_a_write_that_finds_no_master_fails_after_the_buffer_interval() -> None:
+    async with two_endpoints() as pair:
+        clone = await pair.left.attach_clone("s", mutation_buffer_interval=0.2)
+        with pytest.raises(NoSuchMaster, match="was not sent"):
+            await (await clone.put("a", 1)).applied()
+        master = await pair.right.attach_master("s")
+        await pair.join()
+        assert await clone.await_idle(timeout=limit())
+        await (await clone.put("b", 2)).applied()
+        assert await master.items() == [("b", 2)]
+
+
+async def test_a_clone_that_came_first_finds_its_master_without_waiting_for_a_tick(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("endpoint.loop.TICK_SECONDS", 3_600)
+    async with two_endpoints() as pair:
+        master, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        await (await master.put("a", 1)).applied()
+        await pair.join()
+        assert await clone.get("a") == 1

@@ -1,0 +1,364 @@
+"""Reads, events and watches of stores at endpoints, over real connections."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from endpoint import Endpoint
+from endpoint.mailbox import Missed
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.stores.reading import Entry
+from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.watching import Commit
+from peermesh.testing.time_limits import limit
+from stores.batch import Batch
+from stores.history import ChangeOf
+from stores.watches import Bookmark, Gap
+from wire.errors import GuardFailed, InvalidData, StaleData, StoreClosed, TypeClash
+
+
+@asynccontextmanager
+async def pair() -> AsyncIterator[tuple[Endpoint, Endpoint, Store, Store]]:
+    """A master and a clone at two endpoints."""
+    with trio.fail_after(limit()):
+        async with Endpoint() as left, Endpoint() as right:
+            assert await right.peer("127.0.0.1", await left.listen(), retry=0)
+            async with left.attach_master("s") as master, right.attach_clone("s") as clone:
+                assert await clone.await_idle(timeout=limit())
+                yield left, right, master, clone
+
+
+# Reads.
+
+
+async def test_a_read_not_before_a_receipt_sees_that_write() -> None:
+    async with pair() as (_, _, master, clone):
+        for number in range(100):
+            mine = await clone.put("mine", number)
+            assert await clone.not_before(mine).get("mine") == number
+            others = await (await master.put("others", number)).applied()
+            assert await clone.not_before(others).get("others") == number
+            assert await master.not_before(mine).get("mine") == number
+
+
+async def test_a_read_at_the_master_sees_what_anybody_was_told() -> None:
+    async with pair() as (_, _, master, clone):
+        for number in range(100):
+            await (await master.put("k", number)).applied()
+            assert await clone.at_master().get("k") == number
+        assert await master.at_master().get("k") == 99
+
+
+async def test_a_closed_clone_is_not_read() -> None:
+    async with pair() as (_, _, master, clone):
+        await (await master.put("k", 1)).applied()
+        assert await clone.await_idle(timeout=limit())
+        assert await clone.get("k") == 1
+        await clone.close()
+        with pytest.raises(StoreClosed):
+            await clone.get("k")
+
+
+async def test_a_clone_that_was_promoted_sees_its_own_writes_at_once(tmp_path: Path) -> None:
+    async with pair() as (_, _, _, clone):
+        await clone.promote(Backend.SQLite, path=tmp_path / "s.db", force=True)
+        for number in range(100):
+            await clone.put("k", number)
+            assert await clone.get("k") == number
+
+
+async def test_a_read_that_cannot_be_as_fresh_as_it_has_to_says_so(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with Endpoint() as alone, alone.attach_master("s") as store:
+        await (await store.put("k", 1)).applied()
+        with pytest.raises(StaleData, match="revision 7 in 5 s: it is at revision 1"):
+            await store.not_before(7).get("k")
+        wrong = await store.append("k", "text")
+        with pytest.raises(TypeClash):
+            await store.not_before(wrong).get("k")
+        with pytest.raises(InvalidData, match="a receipt or a revision"):
+            store.not_before("k")  # type: ignore[arg-type]  # what users may do
+
+
+async def test_pages_of_a_clone_while_its_master_is_written_to() -> None:
+    async with pair() as (_, _, master, clone):
+        for number in range(2_500):
+            await master.put(f"key{number:04}", number)
+        assert await master.await_idle(timeout=limit())
+        async with trio.open_nursery() as nursery:
+
+            async def disturb() -> None:
+                for number in range(2_000):
+                    await master.put(f"key{number:04}/new", number)
+
+            nursery.start_soon(disturb)
+            found = [entry.value async for entry in clone.entries(prefix="key")]
+        assert [value for value in found if found.count(value) == 1][-1] == 2_499
+        assert set(found) == set(range(2_500))
+        page = await clone.at_master().scan("key0001", "key0003", limit=2)
+        assert [entry.key for entry in page] == ["key0001", "key0001/new"]
+        assert page.continuation is not None
+        last = await clone.scan("key0001", "key0003", after=page.continuation)
+        assert [entry.key for entry in last] == ["key0002", "key0002/new"]
+        assert (last.continuation, len(last)) == (None, 2)
+        with pytest.raises(InvalidData, match="another scan"):
+            await clone.scan("x", after=page.continuation)
+
+
+async def test_one_of_those_who_compare_and_set_wins() -> None:
+    async with pair() as (_, _, master, clone):
+        await (await master.put("count", 0)).applied()
+        tries = 0
+
+        async def add(store: Store, times: int) -> None:
+            nonlocal tries
+            for _ in range(times):
+                while True:
+                    tries += 1
+                    entry = await store.at_master().entry("count")
+                    assert entry is not None
+                    assert isinstance(entry.value, int)
+                    receipt = await store.compare_and_set("count", entry.value + 1, entry.revision)
+                    try:
+                        await receipt.applied()
+                    except GuardFailed:
+                        continue
+                    break
+
+        async with trio.open_nursery() as nursery:
+            for store in (master, clone, clone):
+                nursery.start_soon(add, store, 20)
+        assert await master.get("count") == 60
+        assert tries >= 60
+        revision = await (await clone.compare_and_set("new", 1, None)).applied()
+        with pytest.raises(GuardFailed):
+            await (await clone.compare_and_set("new", 2, None)).applied()
+        await (await clone.compare_and_erase("new", revision)).applied()
+        assert not await clone.exists("new")
+
+
+async def test_a_batch_may_do_something_else_if_its_guards_do_not_hold() -> None:
+    async with pair() as (_, _, _, clone):
+        batch = Batch().if_absent("lock").put("lock", "mine").otherwise().increment("losers", 1)
+        results = []
+        for _ in range(3):
+            receipt = await clone.batch(batch)
+            await receipt.applied()
+            results.append(receipt.has_held())
+        assert results == [True, False, False]
+        assert await clone.items() == [("lock", "mine"), ("losers", 2)]
+        nothing = await clone.batch(Batch().if_absent("lock").put("lock", 1).otherwise())
+        await nothing.applied()
+        assert not nothing.has_held()
+        with pytest.raises(InvalidData, match="one otherwise"):
+            batch.otherwise()
+
+
+# Events.
+
+
+async def test_events_tell_old_and_new_and_who_did_it_on_both_sides() -> None:
+    async with pair() as (left, right, master, clone):
+        with master.events() as at_master, clone.events() as at_clone:
+            await master.put("k", 1)
+            assert await master.await_idle(timeout=limit())
+            await clone.put("k", 2)
+            await clone.put("x", None)
+            await clone.erase("k")
+            await clone.erase("missing")
+            await (await clone.put("y", 1, expiry=0.05)).applied()
+            assert await clone.await_idle(timeout=limit())
+            here, there = left.node_id(), right.node_id()
+            events = [await at_clone.get() for _ in range(6)]
+            await (await clone.clear()).applied()
+            events.append(await at_clone.get())
+            assert [await at_master.get() for _ in range(7)] == events
+        assert not any(isinstance(event, Missed) for event in events)
+        told = [(e.kind.value, e.key, e.before, e.after, e.revision, e.writer) for e in events]  # type: ignore[union-attr]  # none was missed
+        assert told == [
+            ("insert", "k", None, 1, 1, here),
+            ("update", "k", 1, 2, 2, there),
+            ("insert", "x", None, None, 3, there),
+            ("erase", "k", 2, None, 4, there),
+            ("insert", "y", None, 1, 6, there),
+            ("expire", "y", 1, None, 7, None),
+            ("clear", "x", None, None, 8, there),
+        ]
+
+
+async def test_a_reader_of_events_that_is_behind_finds_how_many_it_missed() -> None:
+    async with pair() as (_, _, master, _):
+        with master.events(prefix="k", queue_size=3) as events:
+            for number in range(10):
+                await master.put("k", number)
+                await master.put("other", number)
+            assert await master.await_idle(timeout=limit())
+            missed, *rest = events.poll()
+            assert missed == Missed(7)
+            assert [event.after for event in rest] == [7, 8, 9]  # type: ignore[union-attr]  # the rest are events
+            with pytest.raises(TimeoutError):
+                await events.get(timeout=0)
+        with pytest.raises(StoreClosed):
+            await events.get()
+        with pytest.raises(ValueError, match="queue_size="):
+            master.events(queue_size=0)
+
+
+# Watches.
+
+
+async def test_a_watch_gives_what_there_is_a_mark_and_then_whole_commits() -> None:
+    async with pair() as (left, right, master, clone):
+        await (await master.put("job/1", "new")).applied()
+        await (await master.put("other", 1)).applied()
+        assert await clone.await_idle(timeout=limit())
+        with clone.watch(prefix="job/") as watch:
+            seen = [await watch.get(), await watch.get()]
+            assert seen == [Entry("job/1", "new", 1, None), Bookmark(2)]
+            batch = Batch().put("job/1", "done").put("job/2", "new").put("other", 2)
+            await (await clone.batch(batch)).applied()
+            await master.erase("job/1")
+            first, second = await watch.get(), await watch.get()
+        assert isinstance(first, Commit)
+        assert isinstance(second, Commit)
+        assert (first.revision, first.writer) == (3, right.node_id())
+        assert [(each.kind, each.key) for each in first.changes] == [
+            (ChangeOf.PUT, "job/1"),
+            (ChangeOf.PUT, "job/2"),
+        ]
+        assert (second.revision, second.writer) == (4, left.node_id())
+        assert (second.changes[0].kind, second.changes[0].entry) == (ChangeOf.ERASE, None)
+        assert watch.revision == 4
+
+
+async def test_a_watch_is_resumed_at_another_replica() -> None:
+    async with pair() as (_, _, master, clone):
+        with master.watch(keys=["a"]) as watch:
+            assert await watch.get() == Bookmark(0)
+            await master.put("a", 1)
+            assert isinstance(await watch.get(), Commit)
+        await master.put("a", 2)
+        await master.put("b", 2)
+        assert await master.await_idle(timeout=limit())
+        with clone.watch(keys=["a"], from_revision=watch.revision + 1) as resumed:
+            item = await resumed.get()
+            assert isinstance(item, Commit)
+            assert [change.entry and change.entry.value for change in item.changes] == [2]
+            assert await resumed.get() == Bookmark(3)
+
+
+async def test_a_watch_goes_on_at_a_clone_that_was_not_there_before() -> None:
+    async with pair() as (left, _, master, _), Endpoint() as third:
+        for number in range(3_000):
+            await master.put("k", number)
+        assert await third.peer("127.0.0.1", await left.listen(), retry=0)
+        async with third.attach_clone("s") as late:
+            with late.watch(from_revision=11) as watch:
+                seen = [await watch.get() for _ in range(2_991)]
+            assert [getattr(item, "revision", None) for item in seen] == [*range(11, 3_001), 3_000]
+            with late.watch(from_revision=5) as watch:
+                while not (items := watch.poll()):
+                    await trio.lowlevel.checkpoint()
+                assert isinstance(items[0], Commit)
+
+
+async def test_a_watch_at_a_clone_outlives_its_master_and_says_what_it_does_not_know(
+    tmp_path: Path,
+) -> None:
+    options = {"path": tmp_path / "s.db"}
+    with trio.fail_after(limit()):
+        async with Endpoint() as left, Endpoint() as right, right.attach_clone("s") as clone:
+            assert await right.peer("127.0.0.1", await left.listen(), retry=0)
+            with clone.watch() as watch:
+                async with left.attach_master("s", Backend.SQLite, **options) as master:
+                    await master.put("k", 1)
+                    assert await clone.await_idle(timeout=limit())
+                    while watch.revision < 1:
+                        await watch.get()
+                async with left.attach_master("s", Backend.SQLite, **options) as master:
+                    # Nothing happened meanwhile, and it goes on as if nothing had.
+                    assert await clone.await_idle(timeout=limit())
+                    await master.put("k", 2)
+                    item = await watch.get()
+                    assert isinstance(item, Commit)
+                    assert item.revision == 2
+                async with Endpoint() as other:
+                    # Written to out of sight of the clone: nobody can tell it what happened.
+                    async with other.attach_master("s", Backend.SQLite, **options) as master:
+                        await master.put("k", 3)
+                        await (await master.put("new", 4)).applied()
+                async with left.attach_master("s", Backend.SQLite, **options):
+                    items = [await watch.get() for _ in range(4)]
+            assert items[0] == Gap(2)
+            assert {(item.key, item.value) for item in items[1:3]} == {("k", 3), ("new", 4)}  # type: ignore[union-attr]  # they are entries
+            assert items[3] == Bookmark(4)
+
+
+async def test_closing_a_watch_waits_for_nobody_and_ends_who_waits() -> None:
+    async with pair() as (_, _, master, _):
+        ended = []
+
+        async def follow() -> None:
+            async for _ in watch:
+                pass
+            ended.append(True)
+
+        with master.watch() as watch:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(follow)
+                while watch.revision != 0 or watch._runner.moved.is_idle:
+                    await trio.lowlevel.checkpoint()
+                watch.close()
+        assert ended
+        for bad in ({"prefix": "a", "keys": ["b"]}, {"keys": "abc"}, {"from_revision": 0}):
+            with pytest.raises(ValueError, match=r"prefix|keys|from_revision="):
+                master.watch(**bad)  # type: ignore[arg-type]  # what users may do
+
+
+async def test_fifty_watches_see_the_same() -> None:
+    async with pair() as (_, _, master, clone):
+        totals: list[int] = []
+
+        async def follow(*, task_status: trio.TaskStatus[None]) -> None:
+            total = 0
+            with clone.watch() as watch:
+                assert await watch.get() == Bookmark(0)
+                task_status.started()
+                async for item in watch:
+                    total += len(item.changes) if isinstance(item, Commit) else 0
+                    if total == 500:
+                        totals.append(total)
+                        return
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(50):
+                await nursery.start(follow)
+            for number in range(500):
+                await master.put(number % 7, number)
+        assert totals == [500] * 50
+
+
+async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
+    async with pair() as (_, _, master, clone):
+        await (await master.put("k", 1)).applied()
+        assert await clone.await_idle(timeout=limit())
+        watch = clone.watch()
+        items = watch.poll()
+        assert [type(item) for item in items] == [Entry, Bookmark]
+        # A clone that is promoted has a master's core, with the same state; one that was deposed
+        # has a clone's, and what it had done meanwhile may be lost.
+        runner, core = clone.runner, clone.runner.core
+        runner.core, runner.is_master = master.runner.core, True
+        await (await master.put("k", 2)).applied()
+        commit, mark = watch.poll()
+        assert isinstance(commit, Commit)
+        assert (commit.revision, mark) == (2, Bookmark(2))
+        runner.core, runner.is_master = core, False
+        assert (await watch.get(), type(await watch.get())) == (Gap(2), Entry)

@@ -1,0 +1,86 @@
+"""What was asked, and given up, leaves nothing behind: not even an answer that comes right then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from endpoint.replicas.attaching import Backend
+from peermesh.testing.time_limits import limit
+from stores.commands import ReadAnswerCommand
+from stores.effects import ReadAnswered
+from stores.log.messages import QueryFailed
+from wire.errors import BackendFailure, ErrorCode, LimitExceeded
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[Endpoint]:
+    with trio.fail_after(limit()):
+        async with Endpoint() as found:
+            yield found
+
+
+@asynccontextmanager
+async def given_up(kit, ask, asked: dict) -> AsyncIterator[int]:
+    """Ask, and give up; within the block the task has not heard of that yet."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await kit.until(lambda: asked)
+        (number,) = asked
+        nursery.cancel_scope.cancel()
+        yield number
+
+
+async def test_an_answer_to_a_read_of_a_proxy(kit, endpoint) -> None:
+    async with endpoint.attach_proxy("s") as proxy:
+        runner = proxy.runner
+        async with given_up(kit, lambda: proxy.get("k"), runner._asked) as number:
+            answer = ReadAnswerCommand(number, (), None)
+            runner._on_read(ReadAnswered(number, answer, 1))
+        assert (runner._asked, runner._answers) == ({}, {})
+
+
+async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
+    async with Endpoint() as other, other.attach_log("log"):
+        assert await endpoint.peer("127.0.0.1", await other.listen(), timeout=limit())
+        async with endpoint.attach_log_proxy("log") as log:
+            await log.partition_count()
+            runner = log.runner
+            async with given_up(
+                kit, lambda: log.read(0, 0, timeout=limit()), runner._answers
+            ) as number:
+                runner._on_answer(QueryFailed(number, ErrorCode.INVALID_DATA, "no"))
+            assert (runner._answers, runner._answered) == ({}, {})
+
+
+async def test_a_comparison_of_replicas(kit, endpoint) -> None:
+    async with endpoint.attach_clone("s") as clone:
+        runner = clone.runner
+        async with given_up(kit, lambda: runner.verify(limit()), runner._verifying):
+            pass
+        assert runner._verifying == {}
+
+
+@pytest.mark.parametrize("kind", ["master", "keeper", "follower"])
+async def test_the_file_of_what_found_no_room(kind, endpoint, tmp_path, monkeypatch) -> None:
+    options = {"backend": Backend.SQLite, "path": tmp_path / "file.db"}
+    attach = {
+        "master": lambda: endpoint.attach_master("s", **options),
+        "keeper": lambda: endpoint.attach_log("s", **options),
+        "follower": lambda: endpoint.attach_log_clone("s", **options),
+    }[kind]
+    for count in (0, 1):
+        monkeypatch.setattr("endpoint.core.STORES_MAX", count)
+        if count == 0 or kind == "follower":  # which hears on two topics
+            with pytest.raises(LimitExceeded):
+                await attach()
+            assert not endpoint.loop.stores
+    monkeypatch.setattr("endpoint.core.STORES_MAX", 10)
+    try:
+        await (await attach()).close()
+    except BackendFailure as error:
+        pytest.fail(f"the file is still open: {error}")
