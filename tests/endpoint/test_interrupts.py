@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent.parent.parent
 HEAD = """
     import logging, signal, sys, threading
     from dataclasses import replace
-    import trio
+    import trio, trio.testing
     from endpoint import endpoint as ends, tasks
     from endpoint.surroundings import surroundings
     from peermesh import Backend, Endpoint, blocking
@@ -166,7 +166,9 @@ def interrupt(process: subprocess.Popen[str]) -> None:
     assert process.stdout.readline() == "leaving\n"
 
 
-@pytest.mark.parametrize("program", [IN_TRIO, IN_THREADS], ids=["trio", "blocking"])
+@pytest.mark.parametrize(
+    "program", [IN_TRIO, IN_A_TASK, IN_THREADS], ids=["trio", "a task", "blocking"]
+)
 def test_a_second_interrupt_ends_a_process_whose_disk_never_answers(
     program: str, tmp_path: Path
 ) -> None:
