@@ -304,10 +304,9 @@ class Endpoint(Bound):
         for dialer in list(self._dialers.values()):
             dialer.stop()
         deadline = trio.current_time() + grace
-        with trio.CancelScope(deadline=deadline):
-            async with trio.open_nursery() as nursery:
-                for topic in list(self.loop.stores):
-                    nursery.start_soon(self._close_store, topic, grace / 2)
+        async with trio.open_nursery() as nursery:
+            for topic in list(self.loop.stores):
+                nursery.start_soon(self._close_store, topic, grace / 2, deadline)
         # What a slow disk has taken of the time is not at the expense of what was published.
         with trio.CancelScope(deadline=max(deadline, trio.current_time() + grace / 2)):
             async with trio.open_nursery() as nursery:
@@ -321,9 +320,9 @@ class Endpoint(Bound):
             await self.loop.tasks.all_finished()
 
     @trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
-    async def _close_store(self, topic: str, grace: float) -> None:
+    async def _close_store(self, topic: str, grace: float, deadline: float) -> None:
         try:
-            await self.loop.close_store(topic, grace)
+            await self.loop.close_store(topic, grace, deadline)
         except Exception:
             logger.exception("a store could not be closed; all else is left in order")
 

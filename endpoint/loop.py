@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import trio
@@ -295,15 +296,22 @@ class EndpointLoop:
         self.apply(self.core.attach_store(topic, store))
         self.stores[topic] = store
 
-    async def close_store(self, topic: str, grace: float = STORE_GRACE_SECONDS) -> None:
-        """Close a store when everything that was asked has its outcome, or ``grace`` is over."""
+    async def close_store(
+        self, topic: str, grace: float = STORE_GRACE_SECONDS, deadline: float = inf
+    ) -> None:
+        """Close a store when everything that was asked has its outcome, or ``grace`` is over.
+
+        The time for its file ends at ``deadline``. It does not count for what comes before: if both
+        limits passed while the loop was busy, the file would not even begin to be closed.
+        """
         store = self.stores.get(topic)
         if store is None:
             return
         with trio.move_on_after(grace):
             await store.finish()
-        await self.tasks.finish(f"store {store.name} to be closed", store.close)
-        self.drop_store(store.hears)
+        with trio.CancelScope(deadline=deadline):
+            await self.tasks.finish(f"store {store.name} to be closed", store.close)
+            self.drop_store(store.hears)
 
     def drop_store(self, topic: str) -> None:
         """Have nobody hear the commands on a topic any more."""
