@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import stat
 import struct
@@ -22,6 +23,7 @@ from handshake.credentials import Credentials
 from handshake.issuing import AUTHORITY, OwnAuthority
 from handshake.private_files import (
     DATABASE_SUFFIXES,
+    FILE_SIZE_MAX,
     check_private,
     make_directory,
     make_private_database,
@@ -250,6 +252,23 @@ def test_a_file_that_was_given_as_a_number_is_named_as_a_command_can_use_it(secr
     with secret.open() as file:
         with pytest.raises(CredentialsError, match=f"token file {secret} can .*chmod 600 {secret}"):
             read_secret(f"{folder}/{file.fileno()}", "token")
+
+
+def test_of_a_file_that_is_too_large_no_more_is_read_than_shows_that(tmp_path, monkeypatch):
+    path, asked = tmp_path / "file", []
+
+    class File(io.FileIO):
+        def read(self, size=-1, /):
+            asked.append(size)
+            return super().read(size)
+
+    monkeypatch.setattr(private_files, "open", File, raising=False)
+    path.write_bytes(bytes(FILE_SIZE_MAX))
+    assert read_file(path, "roles") == bytes(FILE_SIZE_MAX)
+    path.write_bytes(bytes(FILE_SIZE_MAX + 1))
+    with pytest.raises(CredentialsError, match=f"larger than {FILE_SIZE_MAX} bytes"):
+        read_file(path, "roles")
+    assert asked == [FILE_SIZE_MAX + 1] * 2
 
 
 def test_until_a_new_file_is_whole_the_old_one_stays(tmp_path, monkeypatch):

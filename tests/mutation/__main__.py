@@ -43,7 +43,8 @@ TABLE_HEAD: Final = (
 LEFT_OUT: Final = shutil.ignore_patterns(
     ".*_cache", ".git", ".venv*", ".hypothesis", "__pycache__", "*.egg-info", "build", "dist"
 )
-NOTICED: Final = {"killed", "timeout", "segfault", "caught by type check"}
+SURE: Final = {"killed", "segfault", "caught by type check"}
+NOTICED: Final = SURE | {"timeout"}
 
 
 def generate() -> list[Mutant]:
@@ -79,6 +80,8 @@ def try_all(
         shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT, folder, ignore=LEFT_OUT, dirs_exist_ok=True)
     known = results(folder) if is_resumed else {}
+    # Which tests reach which function: of tests that are known mutmut would not look again.
+    (folder / "mutants" / "mutmut-stats.json").unlink(missing_ok=True)
     command = ("run", "--max-children", str(workers))
     mutmut(folder, *command, *names)
     if again := [name for name, status in known.items() if status in ("survived", "no tests")]:
@@ -123,11 +126,11 @@ def judge(
             count["wording"] += 1
             continue
         count["mutants"] += 1
-        if status in NOTICED:
+        if mutant.change in known and status not in SURE:  # The machine was busy.
+            count["named"] += 1
+        elif status in NOTICED:
             count["noticed"] += 1
             count["timeout"] += status == "timeout"
-        elif mutant.change in known:
-            count["named"] += 1
         else:
             unnamed.append(mutant)
     total: Counter[str] = sum(counts.values(), Counter())
@@ -166,7 +169,7 @@ def main() -> int:
     statuses = try_all(folder, names, options.workers, is_resumed=options.resume)
     unnamed, table = judge(mutants, statuses, survivors)
     print(table, end="")
-    noticed = {each.change for each in mutants if statuses.get(each.name) in NOTICED}
+    noticed = {each.change for each in mutants if statuses.get(each.name) in SURE}
     for each in survivors:
         if each.change in noticed:
             print(f"\nnoticed now, so needs no reason: {each.change}")

@@ -71,6 +71,8 @@ def test_who_survives_needs_a_reason() -> None:
     unnamed, table = judge(MUTANTS, statuses, named)
     assert unnamed == []
     assert "| `house/door.py` | 2 | 1 (50.0%) | 1 | 1 | 1 |" in table
+    statuses[MUTANTS[2].name] = "timeout"
+    assert judge(MUTANTS, statuses, named)[1] == table, "a busy machine notices nothing"
     statuses[MUTANTS[0].name] = "no tests"
     assert judge(MUTANTS, statuses, named)[0] == [MUTANTS[0]]
     assert judge(MUTANTS, {}, named)[1].count("\n") == 3, "what was not tried is in no row"
