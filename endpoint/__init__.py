@@ -7,11 +7,12 @@ from endpoint.mailbox import Message, Missed
 from endpoint.outbox import OutboxStatistics, OverflowPolicy
 from endpoint.outcome import Outcome
 from endpoint.publisher import Publisher
-from endpoint.settings import Settings, SettingsError
+from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusSubscriber
 from endpoint.subscriber import Subscriber
+from wire.errors import SettingsError
 from wire.logs import logger_of
 
 __all__ = [

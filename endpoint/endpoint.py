@@ -812,7 +812,8 @@ class Endpoint(Bound):
         with first_use():
             from endpoint.inspection import inspect
 
-        return inspect(self, uptime_seconds=trio.current_time() - self._began)
+        uptime = trio.current_time() - self._began
+        return inspect(self.loop, self.statistics(), uptime_seconds=uptime)
 
     def statistics(self) -> EndpointStatistics:
         """Give a frozen snapshot in numbers."""

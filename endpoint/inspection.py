@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import resource
 import socket
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -20,8 +19,7 @@ from wire.plain import plain
 from wire.public import public
 
 if TYPE_CHECKING:
-    from endpoint.endpoint import Endpoint
-    from endpoint.replicas.stores.store_runner import StoreRunner
+    from endpoint.loop import EndpointLoop
 
 VERSION: Final = 1
 """Of the form of ``Snapshot.to_dict``: fields may come, and none changes its meaning."""
@@ -94,23 +92,24 @@ class Snapshot:
         return {"v": VERSION, **members}
 
 
-def inspect(endpoint: Endpoint, *, uptime_seconds: float) -> Snapshot:
+def inspect(
+    loop: EndpointLoop, statistics: EndpointStatistics, *, uptime_seconds: float
+) -> Snapshot:
     """Read all counts of an endpoint, which changes none of them."""
-    loop = endpoint.loop
     stores: list[StoreInfo] = []
     logs: list[LogInfo] = []
-    for runner in _runners(loop.stores.values()):
-        match runner.core.statistics():
+    for replica in loop.stores.values():
+        match replica.statistics():
             case StoreStatistics() as found:
-                stores.append(StoreInfo(runner.name, found))
+                stores.append(StoreInfo(replica.name, found))
             case LogStatistics() as found:
-                logs.append(LogInfo(runner.name, found))
+                logs.append(LogInfo(replica.name, found))
     return Snapshot(
-        id=endpoint.node_id(),
+        id=loop.core.local,
         name=loop.core.authorisation.name,
         uptime_seconds=uptime_seconds,
         process=_process(),
-        statistics=endpoint.statistics(),
+        statistics=statistics,
         readers=tuple(
             ReaderInfo(loop.topics_of(mailbox), mailbox.statistics()) for mailbox in loop.readers
         ),
@@ -124,13 +123,6 @@ def _flat(item: dict[str, Any]) -> dict[str, Any]:
     for name in ("outbox", "queue", "statistics"):
         item |= item.pop(name, {})
     return item
-
-
-def _runners(stores: Iterable[StoreRunner]) -> list[StoreRunner]:
-    """Leave out the second topics of followers: each log is told of once."""
-    from endpoint.replicas.stores.store_runner import StoreRunner
-
-    return [store for store in stores if isinstance(store, StoreRunner)]
 
 
 def _process() -> ProcessInfo:

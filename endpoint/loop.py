@@ -67,7 +67,7 @@ from wire.messages import (
 from wire.topics import check_topic
 
 if TYPE_CHECKING:
-    from endpoint.replicas.stores.store_runner import StoreRunner
+    from endpoint.replicas.hosting import Replica
 
 logger = logger_of("peermesh.endpoint")
 
@@ -103,7 +103,8 @@ class EndpointLoop:
         self.turn = 0
         self.peerings: dict[EndpointId, Peering] = {}
         self.readers = Readers()
-        self.stores: dict[str, StoreRunner] = {}
+        self.stores: dict[str, Replica] = {}
+        self._heard: set[str] = set()
         self._discovered: list[EndpointId] = []
         self.status = StatusHub()
         self.flight = FlightRecorder(core.local)
@@ -291,9 +292,14 @@ class EndpointLoop:
 
     # Stores.
 
-    def add_store(self, topic: str, store: StoreRunner) -> None:
-        """Have a store hear the commands on a topic."""
-        self.apply(self.core.attach_store(topic, store))
+    def hear(self, topic: str, hearer: CommandReceiver) -> None:
+        """Have the commands on a topic heard; raises ``LimitExceeded``."""
+        self.apply(self.core.attach_store(topic, hearer))
+        self._heard.add(topic)
+
+    def add_store(self, topic: str, store: Replica) -> None:
+        """Have a store live with the endpoint, and hear a topic; raises ``LimitExceeded``."""
+        self.hear(topic, store)
         self.stores[topic] = store
 
     async def close_store(
@@ -311,14 +317,17 @@ class EndpointLoop:
             await store.finish()
         with trio.CancelScope(deadline=deadline):
             await self.tasks.finish(f"store {store.name} to be closed", store.close)
-            self.drop_store(store.hears)
+            for heard in store.hears_all():
+                self.drop_store(heard)
 
     def drop_store(self, topic: str) -> None:
         """Have nobody hear the commands on a topic any more."""
-        if self.stores.pop(topic, None) is not None:
+        self.stores.pop(topic, None)
+        if topic in self._heard:
+            self._heard.remove(topic)
             self.apply(self.core.detach_store(topic))
 
-    def move_store(self, store: StoreRunner, hears_before: str) -> None:
+    def move_store(self, store: Replica, hears_before: str) -> None:
         """Have a store hear another topic than before, because it changed its role."""
         self.add_store(store.hears, store)
         self.drop_store(hears_before)

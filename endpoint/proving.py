@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from endpoint.settings import SettingsError
 from handshake.credentials import Credentials
 from handshake.signing import Notary, Signer
+from wire.errors import SettingsError
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
 

@@ -21,7 +21,7 @@ from handshake.credentials import MEMBER_NAME, Credentials
 from handshake.private_files import check_private
 from handshake.roles import Roles
 from handshake.secret import ClusterSecret
-from wire.errors import CredentialsError, MeshError, RolesError
+from wire.errors import CredentialsError, RolesError, SettingsError
 from wire.limits import (
     FRAME_SIZE_MAX,
     HEADER_SIZE_MAX,
@@ -68,11 +68,6 @@ SECRETS: Final = frozenset({"secret", "passphrase"})
 _PATHS: Final = TRUST - {"secret"}
 _SECRETS: Final = frozenset({"secret", "passphrase"})
 _MAY_BE_EMPTY: Final = frozenset(PREFIX + name.upper() for name in (*TRUST, "passphrase"))
-
-
-@public
-class SettingsError(MeshError, ValueError):
-    """A setting that does not exist, or that does not make sense."""
 
 
 @public

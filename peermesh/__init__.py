@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from endpoint.outcome import Outcome as Outcome
     from endpoint.publisher import Publisher as Publisher
     from endpoint.replicas.attaching import Backend as Backend
-    from endpoint.replicas.logs.log import Log as Log, LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log import Log as Log
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
+    from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.replicas.receipts import Receipt as Receipt
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.store_proxy import StoreProxy as StoreProxy
     from endpoint.replicas.stores.verifying import Verification as Verification
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit, Watch as Watch
-    from endpoint.settings import Settings as Settings, SettingsError as SettingsError
+    from endpoint.settings import Settings as Settings
     from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
     from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
     from endpoint.stream import StatusSubscriber as StatusSubscriber
@@ -50,7 +51,11 @@ if TYPE_CHECKING:
     from stores.sealing import StorageKeys as StorageKeys
     from stores.table import ChangeKind as ChangeKind
     from stores.watches import Bookmark as Bookmark, Gap as Gap
-    from wire.errors import ErrorCode as ErrorCode, MeshError as MeshError
+    from wire.errors import (
+        ErrorCode as ErrorCode,
+        MeshError as MeshError,
+        SettingsError as SettingsError,
+    )
     from wire.identifiers import EndpointId as EndpointId
     from wire.plain import plain as plain
     from wire.scalars import (

@@ -5,7 +5,6 @@ beside what raises them: ``peermesh.brokers.qos2.Refused`` says more than ``Refu
 All of them are ``MeshError``, too.
 """
 
-from endpoint.settings import SettingsError
 from wire.errors import (
     AddressInUse,
     AddressInvalid,
@@ -43,6 +42,7 @@ from wire.errors import (
     RequestTimeout,
     RolesError,
     SequenceUnknown,
+    SettingsError,
     StaleData,
     StoreClosed,
     StoreError,

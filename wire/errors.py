@@ -146,6 +146,11 @@ class InsecureAddress(MeshError):
 
 
 @public
+class SettingsError(MeshError, ValueError):
+    """A setting that does not exist, or that does not make sense."""
+
+
+@public
 class CredentialsError(MeshError):
     """A secret, a certificate or a key that cannot be used."""
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, overload
+from typing import Final, Generic, Protocol, TypeVar, overload
 
-from endpoint.barriers import Callback, Seconds, barrier
+from endpoint.barriers import Barrier, Callback, Seconds, barrier
 from endpoint.outcome import Outcome
 
-if TYPE_CHECKING:
-    from endpoint.replicas.stores.store_runner import StoreRunner
 
-RunnerT = TypeVar("RunnerT", bound="StoreRunner")
+class Waits(Protocol):
+    """A store or log at work, which can be idle."""
+
+    async def wait(self, how: Barrier) -> Outcome | None:
+        """Wait until it is idle; or have a callback told of it later."""
+
+
+RunnerT = TypeVar("RunnerT", bound=Waits)
 
 AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     )
     from endpoint.outcome import Outcome as Outcome
     from endpoint.replicas.attaching import Backend as Backend
-    from endpoint.replicas.logs.log import LogEntry as LogEntry, Start as Start
+    from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
     from endpoint.replicas.receipts import Receipt as Receipt
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.reading import Entry as Entry, Page as Page
     from endpoint.replicas.stores.verifying import Verification as Verification
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit
-    from endpoint.settings import Settings as Settings, SettingsError as SettingsError
+    from endpoint.settings import Settings as Settings
     from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
     from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
     from handshake.credentials import Credentials as Credentials
@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     from stores.sealing import StorageKeys as StorageKeys
     from stores.table import ChangeKind as ChangeKind
     from stores.watches import Bookmark as Bookmark, Gap as Gap
-    from wire.errors import ErrorCode as ErrorCode, MeshError as MeshError
+    from wire.errors import (
+        ErrorCode as ErrorCode,
+        MeshError as MeshError,
+        SettingsError as SettingsError,
+    )
     from wire.identifiers import EndpointId as EndpointId
     from wire.plain import plain as plain
     from wire.scalars import (

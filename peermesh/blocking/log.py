@@ -11,8 +11,9 @@ from typing import Unpack
 from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
-from endpoint.replicas.logs.log import READ_LIMIT, Log as Core, LogEntry, Start
+from endpoint.replicas.logs.log import Log as Core
 from endpoint.replicas.logs.log_consumer import LogConsumer as CoreConsumer
+from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start
 from endpoint.replicas.logs.log_promoting import LogPromotion
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt

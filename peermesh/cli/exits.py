@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-from endpoint.settings import SettingsError
 from peermesh.demo.errors import RequirementError
-from wire.errors import MeshError
+from wire.errors import MeshError, SettingsError
 
 
 class ExitCode(IntEnum):

@@ -10,7 +10,6 @@ from typing import Final
 
 import click
 
-from endpoint.settings import SettingsError
 from peermesh.cli.exits import CommandFailed, ExitCode, exit_code_of
 from peermesh.cli.output import json_line
 from wire.errors import (
@@ -44,6 +43,7 @@ from wire.errors import (
     RequestTimeout,
     RolesError,
     SequenceUnknown,
+    SettingsError,
     StaleData,
     StoreClosed,
     TypeClash,

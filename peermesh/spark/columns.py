@@ -16,7 +16,7 @@ from wire.scalars import Count, Timestamp
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.replicas.logs.log import LogEntry
+    from endpoint.replicas.logs.log_entries import LogEntry
     from endpoint.replicas.stores.reading import Entry
 
 Convert = Callable[[Any], Any]

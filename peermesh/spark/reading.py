@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from endpoint.replicas.logs.log import LogEntry
+from endpoint.replicas.logs.log_entries import LogEntry
 from peermesh.blocking import Log
 from peermesh.spark.offsets import (
     Offsets,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from endpoint.replicas.logs.log import LogEntry
+from endpoint.replicas.logs.log_entries import LogEntry
 from peermesh.testing.agent import plain
 from peermesh.testing.handles import Handle, Held, RemoteReceipt
 from stores.log.partitions import Span

@@ -9,13 +9,13 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
-from endpoint.settings import SettingsError
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from handshake.signing import Signer
 from peermesh.testing.relay import Passing, TwistingRelay
 from peermesh.testing.time_limits import limit
 from wire.clocks import LamportTime
+from wire.errors import SettingsError
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, Announcements, NodeHeader, PackedType
 

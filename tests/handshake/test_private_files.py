@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from endpoint.settings import Settings, SettingsError
+from endpoint.settings import Settings
 from endpoint.status import StatusCode
 from handshake import private_files
 from handshake.credentials import Credentials
@@ -41,7 +41,7 @@ from peermesh.cli.serve import _read_token
 from stores.backends.log_sqlite import SQLiteLogBackend
 from stores.backends.sqlite import SQLiteBackend
 from stores.backends.store_keys import keys_from_file, write_new_key
-from wire.errors import CredentialsError
+from wire.errors import CredentialsError, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
 

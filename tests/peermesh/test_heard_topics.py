@@ -24,7 +24,7 @@ HEARS = {
     "subscribe", "_subscribe", "forward", "add_reader", "add_topics",
     "add_store", "attach_store", "move_store",
 }  # fmt: skip
-"""Methods by which an endpoint hears a topic; and ``serve`` of a core."""
+"""Methods by which an endpoint hears a topic; and ``serve`` of a core, and ``hear`` of a loop."""
 
 
 class Heard(NamedTuple):
@@ -48,6 +48,7 @@ PLACES = {
     "endpoint/replicas/logs/log_runner.py LogRunner._hear_more": Heard("a log's", STORES),
     "endpoint/replicas/logs/log_runner.py LogRunner.change_role": Heard("a log's", STORES),
     "endpoint/replicas/stores/store_runner.py StoreRunner.swap": Heard("a store's", STORES),
+    "endpoint/loop.py EndpointLoop.hear": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.move_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_reader": Heard("a subscriber's", PUBLISHING),
@@ -90,7 +91,9 @@ def _hearing(node: ast.AST, name: str) -> Iterator[str]:
             inner = f"{name}.{child.name}" if name else child.name
         elif isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
             called, of = child.func.attr, ast.unparse(child.func.value)
-            if called in HEARS or (called == "serve" and of.endswith("core")):
+            is_of_core = called == "serve" and of.endswith("core")
+            is_of_loop = called == "hear" and of.endswith(("host", "loop", "self"))
+            if called in HEARS or is_of_core or is_of_loop:
                 yield name
         yield from _hearing(child, inner)
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
-from typing import TYPE_CHECKING, Final, Unpack, cast
+from typing import Unpack, cast
 
 import trio
 
@@ -15,11 +12,15 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import AsyncClosing
 from endpoint.replicas.attaching import Backend, topics_of
+from endpoint.replicas.backends import check_replicas, take_quota
 from endpoint.replicas.idling import Idling
+from endpoint.replicas.logs.log_backends import log_quota, take_retention
+from endpoint.replicas.logs.log_consumer import LogConsumer
+from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
 from endpoint.replicas.logs.log_promoting import LogPromotion, promote
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.logs.log_runner import LogRunner
-from endpoint.replicas.logs.log_source import Batch, Source
+from endpoint.replicas.logs.log_source import Source
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store_runner import YIELD_COUNT
 from stores.log.limits import FETCH_SIZE_MAX
@@ -28,40 +29,11 @@ from stores.log.requests import check_name
 from stores.log.runs import partition_of
 from stores.quota import QuotaLimits
 from stores.statistics import LogStatistics
-from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import InvalidData, NoSuchPartition, OffsetOutOfRange
+from wire.errors import InvalidData, NoSuchPartition
 from wire.public import public
 from wire.scalars import nanoseconds_since_epoch
 from wire.values import Value
-
-if TYPE_CHECKING:
-    from endpoint.replicas.logs.log_consumer import LogConsumer
-
-READ_LIMIT: Final = 1_000
-"""Entries that a read gives at most, if nothing else is said."""
-
-
-@public
-class Start(Enum):
-    """Where a consumer begins that has committed nothing."""
-
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
-@public
-@dataclass(frozen=True, slots=True)
-class LogEntry:
-    """One entry of a log."""
-
-    partition: int
-    offset: int
-    key: Value
-    """What it was appended with; the topic, where the log collected it. ``None`` without a key."""
-    value: Value
-    timestamp_ns: int
-    """When the keeper took it, by its clock, in ns since 1970; a partition's never goes back."""
 
 
 @public
@@ -223,9 +195,6 @@ class Log(Idling[LogRunner], AsyncClosing):
         it is known to be missing here: with ``force`` that is lost. Raises ``MasterExists`` at a
         keeper, and ``BackendFailure``.
         """
-        from endpoint.replicas.logs.log_attachments import log_quota, take_retention
-        from endpoint.replicas.stores.attachments import check_replicas, take_quota
-
         check_replicas(arguments.count("replicas", replicas, least=0))
         wanted = topics_of(topics)
         backend = self.runner.backend
@@ -292,12 +261,10 @@ class Log(Idling[LogRunner], AsyncClosing):
         One with a name goes on where it has committed; ``start`` is for partitions where it has
         not, and for one without a name: an end of the log, or an offset for each partition.
         """
-        from endpoint.replicas.logs.log_consumer import LogConsumer
-
         wanted = None
         if partitions is not None:
             wanted = tuple(arguments.count("partitions", each, least=0) for each in partitions)
-        return LogConsumer(self, name, _start_of(start), wanted)
+        return LogConsumer(self.source, self.commit, name, _start_of(start), wanted)
 
     async def offsets(self) -> dict[int, Span]:
         """Give the first offset of each partition, and the one after the last."""
@@ -377,27 +344,3 @@ def _positions_of(name: str, positions: Mapping[int, int]) -> dict[int, int]:
         arguments.count(name, partition, least=0): arguments.number(name, offset)
         for partition, offset in positions.items()
     }
-
-
-def entries_of(
-    batch: Batch, positions: Mapping[int, int], limit: float = math.inf
-) -> list[LogEntry]:
-    """Decode what a read gave, from these offsets on; raises ``OffsetOutOfRange``."""
-    for (partition, offset), span in zip(positions.items(), batch.spans, strict=True):
-        if offset < span.start:
-            raise OffsetOutOfRange(partition, offset, span.start)
-    found: list[LogEntry] = []
-    for run in batch.runs:
-        flat = run.entries()
-        skipped = max(0, positions[run.partition] - run.first_offset)
-        for at in range(skipped, run.count):
-            if len(found) >= limit:
-                return found
-            key, value = flat[2 * at], flat[2 * at + 1]
-            assert value is not None, run
-            decoded_key = None if key is None else decode(key)
-            place = run.first_offset + at
-            found.append(
-                LogEntry(run.partition, place, decoded_key, decode(value), run.timestamp_ns)
-            )
-    return found

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Self
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.replicas.logs.log import READ_LIMIT, Log, LogEntry, Start, entries_of
+from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
+from endpoint.replicas.logs.log_source import Source
 from endpoint.replicas.receipts import Receipt
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.requests import check_name
 from wire.errors import InvalidData, StoreClosed
 from wire.public import public
+
+Commit = Callable[[str, Mapping[int, int]], Awaitable[Receipt]]
+"""Remembers the offsets of a consumer with this name."""
 
 
 @public
@@ -27,14 +31,16 @@ class LogConsumer(EitherClosing):
 
     def __init__(
         self,
-        log: Log,
+        source: Source,
+        commit: Commit,
         name: str | None,
         start: Start | Mapping[int, int],
         partitions: tuple[int, ...] | None,
     ) -> None:
-        """Use ``Log.consume``."""
+        """Use ``Log.consume``; ``commit`` is that of the log."""
         self.name = None if name is None else check_name(name)
-        self._log = log
+        self._source = source
+        self._commit = commit
         self._start = start
         self._partitions = partitions
         self._positions: dict[int, int] = {}
@@ -46,7 +52,7 @@ class LogConsumer(EitherClosing):
     def __repr__(self) -> str:
         """Show the log, the consumer's name, and where it reads next."""
         name = "anonymous" if self.name is None else repr(self.name)
-        return f"<LogConsumer {name} of {self._log.name()} positions={self._positions}>"
+        return f"<LogConsumer {name} of {self._source.name} positions={self._positions}>"
 
     async def get(self, timeout: Seconds = None) -> LogEntry:
         """Wait for the next entry, for ``timeout`` seconds at most; then ``TimeoutError``.
@@ -83,7 +89,7 @@ class LogConsumer(EitherClosing):
         """
         if self.name is None:
             raise InvalidData("a consumer without a name commits nothing: log.consume('name')")
-        return await self._log.commit(self.name, await self.positions())
+        return await self._commit(self.name, await self.positions())
 
     async def positions(self) -> dict[int, int]:
         """Give the next offset of each partition: the one after what was handed out last."""
@@ -109,7 +115,7 @@ class LogConsumer(EitherClosing):
             self._positions[partition] = self._positions.pop(partition)
         positions = dict(self._positions)
         pairs = tuple(positions.items())
-        batch = await self._log.source.fetch(pairs, FETCH_SIZE_MAX, timeout)
+        batch = await self._source.fetch(pairs, FETCH_SIZE_MAX, timeout)
         for entry in entries_of(batch, positions):
             self._ready.append(entry)
             self._positions[entry.partition] = entry.offset + 1
@@ -118,8 +124,9 @@ class LogConsumer(EitherClosing):
         """Find out where to begin."""
         if self._is_placed:
             return
-        spans = await self._log.offsets()
-        committed = {} if self.name is None else await self._log.committed(self.name)
+        found, cursors = await self._source.state()
+        spans = dict(enumerate(found))
+        committed = {} if self.name is None else dict(dict(cursors).get(self.name, ()))
         for partition in self._partitions or spans:
             if partition in self._positions:
                 continue  # sought already

@@ -5,24 +5,70 @@ Unlike the clone of a store, both go on with the backend that they have.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from stores.effects import Deposed
+import trio
+
+from endpoint.replicas.promotable import Promotable
+from stores.effects import Deposed, Effect
 from stores.epochs import promoted, started_at, term_of
-from stores.log.changes import LogChanges, Role
+from stores.log.changes import LoadedLog, LogChanges, Role
+from stores.log.effects import LogEffect
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.partitions import Retention
+from stores.log.proxy import Proxy
+from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
+from wire.identifiers import EntityId
 from wire.logs import logger_of
 from wire.public import public
 
-if TYPE_CHECKING:
-    from endpoint.replicas.logs.log_runner import LogRunner
-
 logger = logger_of("peermesh.log")
+
+
+class MakesFollowers(Protocol):
+    """How long those wait that look for their keeper."""
+
+    def follower(
+        self, entity: EntityId, loaded: LoadedLog, now_ns: int, requests: LogRequests | None = None
+    ) -> Follower:
+        """Make a follower, maybe for the handle of a deposed keeper."""
+
+
+class PromotableLog(Promotable, Protocol):
+    """A log at work."""
+
+    changed: trio.lowlevel.ParkingLot
+
+    @property
+    def log(self) -> Keeper | Follower | Proxy:
+        """What decides for it."""
+
+    @property
+    def patience(self) -> MakesFollowers:
+        """Makes the follower that a deposed keeper becomes."""
+
+    def carry_out(self, effects: Sequence[Effect | LogEffect]) -> None:
+        """Do what its core asks, in order, without waiting."""
+
+    def change_role(self, log: Keeper | Follower) -> None:
+        """Go on with a core of the other role, on the same backend."""
+
+    async def commit_role(self, changes: LogChanges) -> None:
+        """Make a change of the role durable; raises ``BackendFailure``."""
+
+    async def await_commits(self) -> None:
+        """Wait until nothing is on its way to the disk."""
+
+    def end_change(self) -> None:
+        """Whatever came of it, the role does not change any more."""
+
+    def tell_deposed(self, effect: Deposed) -> None:
+        """Say that a follower is in the keeper's place now."""
 
 
 @public
@@ -39,7 +85,7 @@ class LogPromotion:
 
 
 async def promote(
-    runner: LogRunner, retention: Retention, quota: Quota, replicas: int, *, force: bool
+    runner: PromotableLog, retention: Retention, quota: Quota, replicas: int, *, force: bool
 ) -> LogPromotion:
     """Make a follower the keeper; raises ``PromotionRefused``, ``BackendFailure``."""
     follower = runner.log
@@ -70,7 +116,7 @@ async def promote(
 
 
 def _lead(
-    runner: LogRunner,
+    runner: PromotableLog,
     follower: Follower,
     epoch: int,
     options: tuple[Retention, int],
@@ -87,7 +133,7 @@ def _lead(
     return ends
 
 
-async def _stand_still(runner: LogRunner, follower: Follower) -> None:
+async def _stand_still(runner: PromotableLog, follower: Follower) -> None:
     """Follow nobody, and wait until all that came is committed."""
     runner.carry_out(follower.pause())
     try:
@@ -100,7 +146,7 @@ async def _stand_still(runner: LogRunner, follower: Follower) -> None:
         raise
 
 
-async def step_down(runner: LogRunner, deposed: Deposed) -> None:
+async def step_down(runner: PromotableLog, deposed: Deposed) -> None:
     """Put a follower in the place of a deposed keeper, when its last commit is over.
 
     What that brought is in the copy, and cut off if the new keeper does not have it.

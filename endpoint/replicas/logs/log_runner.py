@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple, cast
 
 import trio
 
 from endpoint.replicas.attaching import PATIENCE_SECONDS, STALE_SECONDS
 from endpoint.replicas.disk import describe, log_failure, on_disk
+from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.logs.log_promoting import step_down
-from endpoint.replicas.stores.store_runner import StoreCore, StoreHost, StoreRunner
+from endpoint.replicas.stores.store_runner import StoreCore, StoreRunner
 from endpoint.status import StatusCode
-from handshake.roles import Rights
 from stores.effects import Deposed, Effect, Multicast, Unicast
 from stores.log.changes import LoadedLog, LogBackend, LogChanges
 from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
@@ -84,13 +84,6 @@ class LogTopics(NamedTuple):
         return cls(readers, keepers, keepers, followers if isinstance(log, Follower) else None)
 
 
-class LogHost(StoreHost, Protocol):
-    """What a log needs of its endpoint."""
-
-    def add_store(self, topic: str, store: StoreRunner) -> None:
-        """Have a log hear the commands on a topic."""
-
-
 class LogRunner(StoreRunner):
     """One log of an endpoint at work."""
 
@@ -99,7 +92,7 @@ class LogRunner(StoreRunner):
 
     def __init__(
         self,
-        host: LogHost,
+        host: StoreHost,
         log: LogCore,
         *,
         name: str,
@@ -117,7 +110,6 @@ class LogRunner(StoreRunner):
         )
         self.backend = backend
         self.patience = patience
-        self._log_host = host
         self._play(log)
         self.grown = trio.lowlevel.ParkingLot()
         """Woken when there is more to read, or less."""
@@ -137,18 +129,17 @@ class LogRunner(StoreRunner):
 
     def start(self) -> None:
         """Hear, and work; raises ``LimitExceeded`` where there are too many stores."""
-        self._log_host.add_store(self.hears, self)
+        self._host.add_store(self.hears, self)
         try:
             self._hear_more()
         except LimitExceeded:
-            self._log_host.drop_store(self.hears)
+            self._host.drop_store(self.hears)
             raise
         self.start_task(self.flush_forever)
 
     def _hear_more(self) -> None:
         if self._topics.also_hears is not None:
-            ear = Ear(self, self._topics.also_hears)
-            self._log_host.add_store(ear.hears, cast("StoreRunner", ear))
+            self._host.hear(self._topics.also_hears, self)
 
     def hears_all(self) -> list[str]:
         """Give all topics that are heard, the main one last."""
@@ -160,7 +151,7 @@ class LogRunner(StoreRunner):
         before = self._topics
         self._play(log)
         if before.also_hears is not None:
-            self._log_host.drop_store(before.also_hears)
+            self._host.drop_store(before.also_hears)
         self._host.move_store(self, before.hears)
         self._hear_more()
         for token in list(self._idle):
@@ -397,45 +388,3 @@ def _closed(number: int) -> Answer:
     from stores.log.messages import QueryFailed
 
     return QueryFailed(number, StoreClosed.code, "the log is closed")
-
-
-class Ear:
-    """A second topic that a follower hears: it takes in, and leaves all else to the runner."""
-
-    def __init__(self, runner: LogRunner, hears: str) -> None:
-        """Hear for ``runner``."""
-        self.hears = hears
-        self._runner = runner
-
-    def receive(self, sender: EndpointId, payloads: Sequence[bytes]) -> None:
-        """Take in what came."""
-        self._runner.receive(sender, payloads)
-
-    def settle(self) -> None:
-        """Everything that had come was taken in."""
-        self._runner.settle()
-
-    def tick(self) -> None:
-        """Time passes for the runner already."""
-
-    def unreachable(self, endpoint: EndpointId) -> None:
-        """The runner hears of it already."""
-
-    def discovered(self, endpoint: EndpointId) -> None:
-        """The runner hears of it already."""
-
-    def rights_changed(self, endpoint: EndpointId, before: Rights, now: Rights) -> None:
-        """The runner hears of it already."""
-
-    def forked(self) -> None:
-        """The runner is told already."""
-
-    def fail(self, error: Exception) -> None:
-        """The runner failed at what came."""
-        self._runner.fail(error)
-
-    async def finish(self) -> None:
-        """There is nothing to wait for."""
-
-    async def close(self) -> None:
-        """There is nothing to close."""

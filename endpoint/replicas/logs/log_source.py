@@ -44,6 +44,10 @@ class Batch:
 class Source(Protocol):
     """Where to read."""
 
+    @property
+    def name(self) -> str:
+        """The name of the log."""
+
     async def partition_count(self) -> int:
         """Give the number of partitions, waiting until it is known."""
 
@@ -64,6 +68,11 @@ class LocalSource:
         """Read from the backend of ``runner``."""
         self._runner = runner
         self._patience_seconds = patience_seconds
+
+    @property
+    def name(self) -> str:
+        """Give the name of the log."""
+        return self._runner.name
 
     @property
     def _log(self) -> Keeper | Follower:
@@ -124,6 +133,11 @@ class RemoteSource:
         self._runner = runner
         self._log = runner.log
         self._patience_seconds = patience_seconds
+
+    @property
+    def name(self) -> str:
+        """Give the name of the log."""
+        return self._runner.name
 
     async def partition_count(self) -> int:
         """Give the number of partitions, as the keeper said."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from endpoint.replicas.disk import on_disk
+from endpoint.replicas.promotable import Promotable
 from stores.clone import Clone
 from stores.effects import Deposed
 from stores.epochs import promoted, started_at, term_of
@@ -17,11 +18,19 @@ from stores.quota import Meter, Quota
 from wire.errors import BackendFailure, MasterExists, PromotionRefused
 from wire.public import public
 
-if TYPE_CHECKING:
-    from endpoint.replicas.stores.store_runner import StoreRunner
-
 MakeBackend = Callable[[], StoreBackend]
 MakeClone = Callable[[Master, Deposed, int], Clone]
+
+
+class PromotableStore(Promotable, Protocol):
+    """A store at work."""
+
+    @property
+    def core(self) -> object:
+        """A master, a clone or a proxy."""
+
+    def swap(self, core: Master | Clone, backend: StoreBackend | None) -> None:
+        """Go on with a core of the other role, and let go of the backend that there was."""
 
 
 @public
@@ -38,7 +47,7 @@ class Promotion:
 
 
 async def promote(
-    runner: StoreRunner, make_backend: MakeBackend, replicas: int, quota: Quota, *, force: bool
+    runner: PromotableStore, make_backend: MakeBackend, replicas: int, quota: Quota, *, force: bool
 ) -> Promotion:
     """Make a clone the master of its store; raises ``PromotionRefused``, ``BackendFailure``."""
     clone = runner.core
@@ -91,7 +100,7 @@ def _settle_in(keeper: StoreBackend, legacy: Loaded) -> Loaded:
     return replace(legacy, epoch=found.epoch, exposed=found.exposed)
 
 
-def step_down(runner: StoreRunner, deposed: Deposed, make_clone: MakeClone) -> None:
+def step_down(runner: PromotableStore, deposed: Deposed, make_clone: MakeClone) -> None:
     """Put a clone in the place of a deposed master; its backend is let go as it is."""
     master = runner.core
     assert isinstance(master, Master), master

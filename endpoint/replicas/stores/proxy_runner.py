@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
+from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.stores.reading import READ_SECONDS
-from endpoint.replicas.stores.store_runner import StoreCore, StoreHost, StoreRunner
+from endpoint.replicas.stores.store_runner import StoreCore, StoreRunner
 from stores.asking import KnownReplica
 from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
 from stores.effects import ReadAnswered

@@ -9,6 +9,7 @@ from typing import Final, Unpack, cast
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, backend_of
+from endpoint.replicas.backends import STORE_QUOTA, check_replicas, make_backend, take_quota
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.events import QUEUE_SIZE, Events
 from endpoint.replicas.stores.promoting import Promotion, promote
@@ -100,13 +101,6 @@ class Store(StoreHandle, Reader):
         ``PromotionRefused`` if the master is alive or something of it is known to be missing here:
         with ``force`` that is lost. Raises ``MasterExists`` at a master, and ``BackendFailure``.
         """
-        from endpoint.replicas.stores.attachments import (
-            STORE_QUOTA,
-            check_replicas,
-            make_backend,
-            take_quota,
-        )
-
         backend = backend_of(backend)
         check_replicas(arguments.count("replicas", replicas, least=0))
         quota = take_quota(options, STORE_QUOTA)

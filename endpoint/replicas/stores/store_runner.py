@@ -11,12 +11,12 @@ from typing import Any, Final, Protocol, TypeVar, Unpack, assert_never, cast
 import trio
 
 from endpoint.barriers import Barrier, wait_or_tell
-from endpoint.callbacks import Callbacks
 from endpoint.outcome import Outcome
 from endpoint.port_access import Home
 from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
 from endpoint.replicas.freed_memory import Shrinkage, give_back
 from endpoint.replicas.guarding import Guarding
+from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.receipts import Receipt, store_error
 from endpoint.replicas.stores.promoting import MakeClone, step_down
 from endpoint.replicas.stores.verifying import Verification
@@ -171,36 +171,6 @@ class StoreCore(Protocol):
 
     def close(self) -> list[Effect]:
         """Say goodbye."""
-
-
-class StoreHost(Protocol):
-    """What a store needs of its endpoint."""
-
-    turn: int
-    callbacks: Callbacks
-
-    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
-        """Send to the other side of the store."""
-
-    def start_task(self, function: Callable[..., object], *arguments: object) -> None:
-        """Start a task of the endpoint's."""
-
-    def finish_task(
-        self, what: str, function: Callable[..., Awaitable[Result]], *arguments: object
-    ) -> Awaitable[Result]:
-        """Run something to its end in a task of the endpoint, even if the caller is cancelled."""
-
-    def drop_store(self, topic: str) -> None:
-        """Have no store hear the commands on a topic any more."""
-
-    def emit(self, event: StatusEvent) -> None:
-        """Tell those who follow what happens."""
-
-    def move_store(self, store: StoreRunner, hears_before: str) -> None:
-        """Have a store hear another topic than before."""
-
-    def note(self, kind: str, text: str, about: EndpointId | None = None) -> None:
-        """Record something for whoever looks for a mistake."""
 
 
 class Observer(Protocol):
@@ -466,8 +436,12 @@ class StoreRunner:
         return self._host.finish_task(f"{what}, of {self.name}", function, *arguments)
 
     def hears_all(self) -> list[str]:
-        """Give all topics that are heard."""
+        """Give all topics that are heard, the main one last."""
         return [self.hears]
+
+    def statistics(self) -> StoreStatistics | LogStatistics:
+        """Give a snapshot of counts."""
+        return self.core.statistics()
 
     async def await_revision(self, revision: int) -> None:
         """Wait until readers see this revision, or the store is closed."""

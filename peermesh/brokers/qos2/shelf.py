@@ -19,10 +19,10 @@ import trio
 from endpoint import arguments
 from endpoint.endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.backends import take_quota
 from endpoint.replicas.logs.log import Log
-from endpoint.replicas.logs.log_attachments import log_quota
+from endpoint.replicas.logs.log_backends import log_quota
 from endpoint.replicas.logs.log_receipts import AppendReceipt
-from endpoint.replicas.stores.attachments import take_quota
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import Store as Table
 from endpoint.replicas.stores.watching import Commit

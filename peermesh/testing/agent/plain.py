@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from endpoint.mailbox import Message, Missed
-from endpoint.replicas.logs.log import LogEntry
+from endpoint.replicas.logs.log_entries import LogEntry
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.verifying import Verification

@@ -9,7 +9,7 @@ import trio
 
 from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.stores.attachments import STORE_QUOTA
+from endpoint.replicas.backends import STORE_QUOTA
 from endpoint.status import StatusEvent
 from endpoint.stream import StatusSubscriber
 from peermesh.testing.time_limits import limit

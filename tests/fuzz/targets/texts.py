@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from tempfile import mkdtemp
 
-from endpoint.settings import Settings, SettingsError
+from endpoint.settings import Settings
 from peermesh.cli.values import NoValue, format_value, parse_value
 from peermesh.testing.history import HistoryError
 from peermesh.testing.history_lines import from_line, to_line
 from wire.encoding import encode
-from wire.errors import EncodeError
+from wire.errors import EncodeError, SettingsError
 
 KINDS = range(3)
 VALUE, LINE, SETTINGS = KINDS

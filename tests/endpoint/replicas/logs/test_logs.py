@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 import pytest
 import trio
 
-from endpoint import StatusCode
+from endpoint import Endpoint, StatusCode
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.logs.log import Log, Start
+from endpoint.replicas.logs.log import Log
+from endpoint.replicas.logs.log_entries import Start
 from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position, partition_of
@@ -240,6 +241,20 @@ async def test_a_closed_log_says_so(open_log):
 
 
 # Names, and where a log may be attached.
+
+
+async def test_a_follower_that_ends_is_announced_no_more_on_any_topic():
+    async with Endpoint() as endpoint:
+        announcements = endpoint.loop.core.topology.announcements
+        for end in (Log.close, fail):
+            log = await endpoint.attach_log_clone("l")
+            assert len(announcements[endpoint.node_id()].stores) == 2
+            await end(log)
+            assert announcements[endpoint.node_id()].stores == ()
+
+
+async def fail(log: Log) -> None:
+    log.runner.fail(RuntimeError("as a mistake would"))
 
 
 async def test_a_log_has_one_keeper_and_an_endpoint_one_handle(kit):
