@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from endpoint.replicas.logs.log_entries import LogEntry
+from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry
 from peermesh.testing.agent import plain
 from peermesh.testing.handles import Handle, Held, RemoteReceipt
 from stores.log.partitions import Span
 from stores.log.runs import Position
 from wire.values import Value
-
-READ_LIMIT: Final = 1_000
-"""Entries that one read gives at the most."""
 
 
 class RemoteAppend(Handle):
