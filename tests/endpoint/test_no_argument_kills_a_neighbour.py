@@ -7,20 +7,10 @@ from inspect import isawaitable
 import trio
 from hypothesis import given, strategies as st
 
-from endpoint import Endpoint, StatusSubscriber, Subscriber
-from endpoint.publisher import Publisher
-from endpoint.replicas.logs.log import Log
-from endpoint.replicas.logs.log_consumer import LogConsumer
-from endpoint.replicas.logs.log_receipts import AppendReceipt
-from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.events import Events
-from endpoint.replicas.stores.reading import Reader
-from endpoint.replicas.stores.store import Store
-from endpoint.replicas.stores.store_proxy import StoreProxy
-from endpoint.replicas.stores.watching import Watch
+import peermesh
+from endpoint import Endpoint
 from peermesh.testing.time_limits import limit
-from stores.batch import Batch
-from tests.endpoint.test_mistakes import handles
+from tests.handles import kinds, trio_handles
 from tests.odd import OddCall, methods_of, odd_calls
 
 CALL_SECONDS = 0.05
@@ -30,24 +20,7 @@ must harm no neighbour."""
 UNEXPECTED = (AssertionError, trio.TrioInternalError)
 """Errors that say that the code is wrong, not the caller."""
 
-KINDS = {
-    "a": Endpoint,
-    "append": AppendReceipt,
-    "batch": Batch,
-    "clone": Store,
-    "consumer": LogConsumer,
-    "events": Events,
-    "log": Log,
-    "proxy": StoreProxy,
-    "publisher": Publisher,
-    "reader": Reader,
-    "receipt": Receipt,
-    "status": StatusSubscriber,
-    "store": Store,
-    "subscriber": Subscriber,
-    "watch": Watch,
-}
-METHODS = {name: methods_of(kind) for name, kind in KINDS.items()}
+METHODS = {name: methods_of(kind) for name, kind in kinds(peermesh).items()}
 
 
 async def make(call: OddCall, kit: object) -> None:
@@ -68,7 +41,7 @@ async def test_no_argument_kills_a_neighbour(calls: list[OddCall]) -> None:
     async with Endpoint() as left, Endpoint() as right:
         heard = right.subscribe("/innocent")
         assert await left.peer("127.0.0.1", await right.listen(), timeout=limit())
-        async with handles() as kit:
+        async with trio_handles() as kit:
             for number, call in enumerate(calls):
                 await make(call, kit)
                 await left.publish("/innocent", number)

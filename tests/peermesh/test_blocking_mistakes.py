@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -14,76 +13,24 @@ from hypothesis import given, settings, strategies as st
 from peermesh import blocking
 from peermesh.errors import MeshError
 from peermesh.testing.time_limits import limit
+from tests.handles import blocking_handles, kinds
 from tests.mistakes import MISTAKES, Mistake
 from tests.odd import OddCall, methods_of, odd_calls
 
 CALL_SECONDS = 0.05
 """How long a call may wait for what never comes, before the next one is made beside it."""
 
-KINDS = {
-    "a": blocking.Endpoint,
-    "append": blocking.AppendReceipt,
-    "batch": blocking.Batch,
-    "clone": blocking.Store,
-    "consumer": blocking.LogConsumer,
-    "events": blocking.Events,
-    "log": blocking.Log,
-    "proxy": blocking.StoreProxy,
-    "publisher": blocking.Publisher,
-    "reader": blocking.Reader,
-    "receipt": blocking.Receipt,
-    "status": blocking.StatusSubscriber,
-    "store": blocking.Store,
-    "subscriber": blocking.Subscriber,
-    "watch": blocking.Watch,
-}
 METHODS = {
     # What only trio runs is not called in a thread, and gives what nothing awaits.
     name: [method for method in methods_of(kind) if method not in {"applied", "inside"}]
-    for name, kind in KINDS.items()
+    for name, kind in kinds(blocking).items()
 }
-
-
-@contextmanager
-def handles() -> Iterator[SimpleNamespace]:
-    """One handle of every kind, at two endpoints that are peers."""
-    with (
-        blocking.Endpoint() as a,
-        blocking.Endpoint() as b,
-        b.attach_master("cities") as store,
-        a.attach_clone("cities") as clone,
-        blocking.Endpoint() as c,
-        c.attach_proxy("cities") as proxy,
-        a.attach_log("events") as log,
-    ):
-        subscriber, status = b.subscribe("/here"), a.subscribe_status()
-        port = b.listen()
-        assert a.peer("127.0.0.1", port, timeout=limit())
-        assert c.peer("127.0.0.1", port, timeout=limit())
-        yield SimpleNamespace(
-            a=a,
-            b=b,
-            store=store,
-            clone=clone,
-            proxy=proxy,
-            log=log,
-            subscriber=subscriber,
-            status=status,
-            publisher=a.publisher("/there"),
-            consumer=log.consume(),
-            events=store.events(),
-            watch=store.watch(),
-            receipt=store.put("k", 1),
-            append=log.append(1),
-            reader=store.at_master(),
-            batch=blocking.Batch(),
-        )
 
 
 @pytest.fixture(scope="module")
 def kit() -> Iterator[SimpleNamespace]:
     """Handles that outlive the mistakes made with them."""
-    with handles() as kit:
+    with blocking_handles() as kit:
         yield kit
 
 
@@ -143,7 +90,7 @@ def test_no_argument_kills_a_neighbour(calls: list[OddCall]) -> None:
     with blocking.Endpoint() as left, blocking.Endpoint() as right:
         heard = right.subscribe("/innocent")
         assert left.peer("127.0.0.1", right.listen(), timeout=limit())
-        with handles() as kit:
+        with blocking_handles() as kit:
             threads = []
             for number, call in enumerate(calls):
                 threads.append(make(call, kit))
