@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 
+INTERRUPTED = "tests/endpoint/test_interrupted_shields.py"
+
 LIFE = [
     Safeguard(
         "a closed endpoint is forgotten",
@@ -45,7 +47,7 @@ LIFE = [
         "endpoint/interrupts.py",
         "                self._token.run_sync_soon(wait.end)\n",
         "                pass\n",
-        ("tests/endpoint/test_interrupted_shields.py",),
+        (f"{INTERRUPTED}::test_a_second_interrupt_ends_all_that_is_shielded",),
     ),
     Safeguard(
         "the first Ctrl-C leaves what is shielded in order",
@@ -53,7 +55,7 @@ LIFE = [
         "endpoint/interrupts.py",
         "_ENOUGH: Final = 2\n",
         "_ENOUGH: Final = 1\n",
-        ("tests/endpoint/test_interrupted_shields.py",),
+        (f"{INTERRUPTED}::test_the_first_interrupt_leaves_what_is_shielded_in_order",),
     ),
     Safeguard(
         "trio's handler of Ctrl-C comes back",
@@ -61,7 +63,7 @@ LIFE = [
         "endpoint/interrupts.py",
         "                self._handler.remove()\n",
         "                pass\n",
-        ("tests/endpoint/test_interrupted_shields.py",),
+        (f"{INTERRUPTED}::test_trios_handler_comes_back",),
     ),
     Safeguard(
         "an endpoint works until its block is left",
