@@ -11,8 +11,11 @@ from typing import Final
 from peermesh.brokers.modules.errors import BrokerError
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.limits import PAYLOAD_SIZE_MAX
+from wire.limits import KIB, PAYLOAD_SIZE_MAX
 from wire.values import Value
+
+PIECE_SIZE: Final = 64 * KIB
+"""Bytes that are made room for before they have come: a length alone costs the sender nothing."""
 
 _LENGTH: Final = Struct("!I")
 
@@ -44,10 +47,18 @@ class Pipe:
             if len(head) < _LENGTH.size:
                 return None
             (size,) = _LENGTH.unpack(head)
-            body = self._input.read(size) if size <= PAYLOAD_SIZE_MAX else b""
+            body = self._read(size) if size <= PAYLOAD_SIZE_MAX else b""
         except (OSError, ValueError):
             return None
         return decode(body) if len(body) == size else None
+
+    def _read(self, size: int) -> bytes:
+        """Wait for so many bytes; fewer at the end."""
+        pieces: list[bytes] = []
+        while size and (piece := self._input.read(min(size, PIECE_SIZE))):
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
 
     def close(self) -> None:
         """End the line."""
