@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,10 @@ settings.load_profile("ci" if IS_CI else "developer")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """End a test that hangs, and no other."""
+    """End a test that hangs, and no other; and let programs that tests start hear Ctrl-C."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts what runs in its background, and every program inherits it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.pluginmanager.register(time_net, "time_net")
 
 
