@@ -77,13 +77,21 @@ class Authorisation:
     """
 
     def __init__(
-        self, roles: Roles | None = None, name: str | None = None, *, is_wary: bool = False
+        self,
+        roles: Roles | None = None,
+        name: str | None = None,
+        *,
+        is_wary: bool = False,
+        are_names_proven: bool = False,
     ) -> None:
         """Apply ``roles``; ``name`` is what this endpoint's own certificate calls it.
 
         Who is wary does not take a relay's word for a name: only a peer's certificate, or a seal.
+        ``are_names_proven`` says that names in certificates come from an own authority: a holder of
+        a cluster secret gives itself any.
         """
         self._is_wary = is_wary
+        self.are_names_proven = are_names_proven
         self.renew(roles, name)
         self.refusals = Refusals()
         self._certificates: dict[EndpointId, str | None] = {}
@@ -191,13 +199,15 @@ class Authorisation:
         """Give the role of an endpoint, by what is known of it."""
         if self.roles is None:
             return EVERYTHING
+        return self._role_named(self.believed_name(origin, known)) or NOTHING
+
+    def believed_name(self, origin: EndpointId, known: Announcement | None) -> str | None:
+        """Give what the certificate of an endpoint calls it, as far as that is believed here."""
         if origin in self._certificates:
-            name = self._certificates[origin]
-        elif known is None or (self._is_wary and known.seal is None):
-            name = None
-        else:
-            name = known.name
-        return self._role_named(name) or NOTHING
+            return self._certificates[origin]
+        if known is None or (self._is_wary and known.seal is None):
+            return None
+        return known.name
 
     def refusal(self, header: NodeHeader, known: Announcement) -> str:
         """Say why messages with this header are not taken from their sender; empty if they are."""

@@ -6,16 +6,16 @@ here waits for anything but the network, so that a slow peer holds up nobody els
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from math import inf
 from time import perf_counter, thread_time
 from typing import Final, Protocol
 
 import trio
 
 from endpoint.gauge import Gauge
-from endpoint.outbox import Group, Inflow, Outbox, OverflowPolicy
+from endpoint.outbox import Inflow, Outbox, Outgoing, OverflowPolicy
 from endpoint.patience import CONVERSATION_SIZE, Patience
-from endpoint.routes import Route
 from net.bell import Bell
 from net.transport import Transport
 from wire.codec import encode_control
@@ -27,6 +27,7 @@ from wire.framing import (
     encode_control as frame_control,
 )
 from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MIN
 from wire.messages import ControlMessage
 
 LAST_WORDS_SECONDS: Final = 1.0
@@ -42,8 +43,9 @@ FRAMES_AT_ONCE: Final = 256
 What is received at once may be five thousand frames."""
 
 
-EncodeSingle = Callable[[bytes, int, int, bytes], bytes]
-"""Frames one payload: ``wire.framing.encode_single``, or the same with a signature."""
+LONE_SECONDS: Final = 50e-6
+"""A frame that is sent so long after the last one goes at once: it belongs to no burst, which would
+be joined. A write costs a tenth of that."""
 
 
 class Host(Protocol):
@@ -95,8 +97,8 @@ class Connection:
         self.address = address
         self.certificate_name = transport.peer_name
         """What the other side's certificate calls it; ``None`` without TLS."""
-        self.routes: dict[bytes, Route] = {}
-        """The core's routes of what this peer sends; set by the host."""
+        self.frame_size_max = FRAME_SIZE_MIN
+        """Bytes of the largest frame that the other side takes; it says so in the handshake."""
         self.dialled = dialled
         self.decoder = FrameDecoder()
         self.outbox = Outbox(policy)
@@ -122,7 +124,8 @@ class Connection:
         self.is_writing = False
         self._is_ending = False
         self._is_mute = False
-        self._turn = -1
+        self._alone_at = -inf
+        """When something was sent last; unless the other side has spoken since."""
         self._said = 0
         """Bytes sent at once since the other side spoke last: a request, or an answer."""
         self.patience = Patience(host.busy_poll_seconds if transport.polls else 0.0)
@@ -169,7 +172,7 @@ class Connection:
         host, decoder, frames = self._host, self.decoder, 0
         while chunk := await self._receive():
             host.turn += 1
-            self._said = 0
+            self._said, self._alone_at = 0, -inf
             self.bytes_received += len(chunk)
             decoder.feed(chunk)
             try:
@@ -264,47 +267,54 @@ class Connection:
         self.outbox.put_urgent(frame_control(kind, body))
         self.wake()
 
-    def send_data(self, group: Group) -> None:
-        """Queue a group."""
-        self.outbox.put_data(group)
+    def send_data(self, frame: Outgoing) -> None:
+        """Queue a frame of messages."""
+        self._alone_at = trio.current_time()
+        self.outbox.put_data(frame)
         self.wake()
 
-    def send_command(self, group: Group) -> None:
+    def send_command(self, frame: Outgoing) -> None:
         """Send store commands at once if nothing is before them, or queue them."""
-        if self.is_free:
-            group.seal()
-            self.send_now(b"".join(group.pieces()))
+        if self.may_send_now():
+            self._send_now(b"".join(frame.pieces))
         else:
-            self.outbox.put_command(group)
+            self.outbox.put_command(frame)
             self.wake()
 
     def send_last(self, message: ControlMessage) -> None:
         """Queue a control message behind all data that was published before."""
         kind, body = encode_control(message)
-        self.outbox.put_data(Group.forwarded([frame_control(kind, body)], 0, 0))
+        self.outbox.put_data(Outgoing([frame_control(kind, body)], 0, 0, is_own=False))
         self.wake()
 
     def wake(self) -> None:
         """There is something to write."""
         self._work.ring()
 
-    @property
-    def is_free(self) -> bool:
+    def may_send_now(self) -> bool:
         """Tell whether a frame may skip the queue and the writer's task, to save a task switch.
 
-        Only the first frame of a turn goes this way: the others of a burst are joined.
+        Only the first frame of a burst goes this way: the others are joined.
         """
         return (
-            self._turn != self._host.turn
-            and not self.is_writing
+            not self.is_writing
             and not self.outbox.has_backlog
             and self.transport.sends_now
             and self.is_open
+            and trio.current_time() - self._alone_at >= LONE_SECONDS
         )
 
-    def send_now(self, frame: bytes) -> None:
-        """Send one frame at once; the caller has seen that the connection ``is_free``."""
-        self._turn = self._host.turn
+    def send_single(self, frame: bytes) -> None:
+        """Send a message at once; the caller has seen that it ``may_send_single``."""
+        self.outbox.sent += len(frame)
+        self._send_now(frame)
+
+    def may_send_single(self) -> bool:
+        """Tell whether a message may be sent at once: there is credit for it, too."""
+        return self.outbox.sent < self.outbox.credit and self.may_send_now()
+
+    def _send_now(self, frame: bytes) -> None:
+        self._alone_at = trio.current_time()
         self._said += len(frame)
         try:
             sent = self.transport.send_now(frame)
@@ -313,15 +323,3 @@ class Connection:
         if sent < len(frame):
             self.outbox.put_rest(frame[sent:])
             self.wake()
-
-    def send_single(
-        self, header: bytes, ttl: int, sequence: int, payload: bytes, encode: EncodeSingle
-    ) -> bool:
-        """Send one message at once, without a group, if that is possible."""
-        outbox = self.outbox
-        if outbox.sent >= outbox.credit or not self.is_free:
-            return False
-        frame = encode(header, ttl, sequence, payload)
-        outbox.sent += len(frame)
-        self.send_now(frame)
-        return True

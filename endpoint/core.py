@@ -8,36 +8,36 @@ precede data, so that a message never overtakes the knowledge that routed it.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from endpoint.authorisation import Authorisation, Forgeries
-from endpoint.duplicates import SequenceWindow, SequenceWindows
+from endpoint.authorisation import Authorisation, Forgeries, Refusals
 from endpoint.effects import (
     DropPeer,
     Effect,
     EmitStatus,
-    RolesChanged,
     RoutesChanged,
     SendControl,
 )
+from endpoint.mesh.naming import Names
+from endpoint.mesh.routing import Plan, Routing
+from endpoint.mesh.wishes import Wishes
 from endpoint.news import (
     ANNOUNCEMENT_SIZE_MAX,
     ANNOUNCEMENTS_SIZE_MAX,
-    TOPICS_SIZE_MAX,
     in_messages,
     size_of,
-    topics_size,
 )
 from endpoint.rights import rights_changed
-from endpoint.routes import Proof, Route
+from endpoint.routes import Proof
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.topology import Topology
 from handshake.roles import ALL_RIGHTS, Rights, Role, Roles
 from wire.clocks import LamportTime, VectorTime
-from wire.codec import decode_header
-from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
+from wire.errors import ErrorCode, RemoteProtocolError
+from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
-from wire.limits import LAMPORT_TIME_MAX, MIB, STORES_MAX, SUBSCRIPTIONS_MAX
+from wire.limits import LAMPORT_TIME_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import (
     Announcement,
     Announcements,
@@ -45,18 +45,11 @@ from wire.messages import (
     NodeHeader,
     PackedType,
 )
-from wire.topics import SubscriptionCounts, store_name
+from wire.topics import store_name
 
 ENDPOINTS_MAX: Final = 10_000
 """Endpoints remembered: ten times the largest mesh that flooding suits. Announcements of more are
 ignored, so that a hostile peer cannot fill the memory with endpoints that do not exist."""
-
-ROUTES_MAX: Final = 8_192
-"""Routes remembered by header; the cache begins anew beyond, so that topics may come and go."""
-
-ROUTES_SIZE_MAX: Final = 8 * MIB
-"""Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
-topic of 64 KiB."""
 
 UNREACHABLE_GRACE_SECONDS: Final = 60.0
 """How long an announcement of somebody who is not reachable is kept. News of an endpoint may
@@ -72,11 +65,12 @@ _NOTHING: Final = LamportTime(0)
 class EndpointCore:
     """One endpoint's view of the mesh. Events in, effects out; it never waits."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords, one for each thing to say
         self,
         local: EndpointId,
         *,
         forwarding: bool = True,
+        label: str | None = None,
         authorisation: Authorisation | None = None,
         proof: Proof | None = None,
         endpoints_max: int = ENDPOINTS_MAX,
@@ -85,32 +79,29 @@ class EndpointCore:
         """Begin alone; ``forwarding=False`` makes a leaf that nobody routes through.
 
         Without an ``authorisation`` everybody may do everything; without a ``proof`` whoever signs
-        is not believed.
+        is not believed. ``label`` is what it calls itself, for people to read.
         """
         self._endpoints_max = endpoints_max
-        self._subscriptions_max = subscriptions_max
         self.local = local
         self.forgeries = Forgeries(proof)
+        self.too_large = Refusals()
+        """Messages that did not fit into the frames that a peer takes."""
         self._proof = proof
         self.authorisation = authorisation or Authorisation()
         self._is_relay_by_choice = forwarding
-        self.forwarding = forwarding and self.authorisation.own_role.relay
+        self._label = label
         self.topology = Topology(local)
+        self.names = Names(self.topology, self.authorisation)
+        self._wishes = Wishes(subscriptions_max)
+        self.routing = Routing(
+            self.topology, self._wishes, self.authorisation, self.forgeries, proof, endpoints_max
+        )
+        self.routing.forwards = forwarding and self.authorisation.own_role.relay
         self._clock = _NOTHING
-        self._counts = SubscriptionCounts()
-        self._subscribers: dict[object, tuple[str, ...]] = {}
-        self._locals: dict[object, None] = {}
-        """Subscribers that hear this endpoint's own messages."""
-        self._stores: dict[str, object] = {}
-        self._services: dict[str, object] = {}
         self._reachable: dict[EndpointId, None] = {}
         self._unreachable_since: dict[EndpointId, float] = {}
         self._ends: dict[EndpointId, int] = {}
         """When what proves the name of an endpoint that signs ends; for ``Proof.has_ended``."""
-        self._windows = SequenceWindows(local, endpoints_max)
-        self.routes: dict[bytes, Route] = {}
-        self._leaf_routes: dict[EndpointId, dict[bytes, Route]] = {}
-        self._routes_size = 0
         self._mismatches: dict[EndpointId, int] = {}
         self._sizes: dict[EndpointId, int] = {}
         self._size_in_all = 0
@@ -169,7 +160,7 @@ class EndpointCore:
         self.topology.connect(peer)
         fresh = self._learn(peer, self.authorisation.heard(peer, announcements))
         if self.authorisation.is_leaf(peer):
-            self._leaf_routes[peer] = {}
+            self.routing.add_leaf(peer)
         elif not self.local.is_signing:
             self._outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
@@ -201,7 +192,7 @@ class EndpointCore:
         effects: list[Effect] = []
         self.topology.disconnect(peer)
         self.authorisation.leave(peer)
-        self._leaf_routes.pop(peer, None)
+        self.routing.remove(peer)
         self._mismatches.pop(peer, None)
         mine = self._announce_here()
         self._send(effects, list(self.topology.direct), (mine,))
@@ -262,9 +253,9 @@ class EndpointCore:
     def tick(self, now: float) -> list[Effect]:
         """Forget endpoints that were not reachable for the grace time, or are no longer endorsed.
 
-        ``now`` is in seconds.
+        Tells of messages that were refused or forged since the last tick. ``now`` is in seconds.
         """
-        effects: list[Effect] = []
+        effects: list[Effect] = list(self._dropped_messages())
         for origin in list(self.topology.announcements):
             if origin == self.local or origin in self._reachable:
                 continue
@@ -278,6 +269,17 @@ class EndpointCore:
             self._refresh(effects)
         return effects
 
+    def _dropped_messages(self) -> Iterator[EmitStatus]:
+        """Tell of what was refused, forged or too large, once for each endpoint and reason."""
+        for status, code, found in (
+            (StatusCode.NOT_ALLOWED, ErrorCode.NOT_AUTHORIZED, self.authorisation.refusals),
+            (StatusCode.FORGERY_DROPPED, ErrorCode.NOT_AUTHORIZED, self.forgeries),
+            (StatusCode.MESSAGE_TOO_LARGE, ErrorCode.LIMIT_EXCEEDED, self.too_large),
+        ):
+            for endpoint, reason, count in found.take():
+                text = f"{reason} ({count} since the last look)"
+                yield EmitStatus(StatusEvent(status, endpoint, None, code, text))
+
     # Local wishes.
 
     def subscribe(
@@ -287,57 +289,31 @@ class EndpointCore:
 
         With ``local`` it also gets, from now on, what is published at this endpoint.
         """
-        if local:
-            self._locals[subscriber] = None
-        wanted = self._subscribers.get(subscriber, ())
-        added = tuple(topic for topic in dict.fromkeys(topics) if topic not in wanted)
-        self._count(added)
-        self._subscribers[subscriber] = (*wanted, *added)
+        self._wishes.want(subscriber, topics, local=local)
         return self._announce_wishes()
 
     def unsubscribe(self, subscriber: object, topics: Iterable[str] | None = None) -> list[Effect]:
         """A local subscriber no longer wants these topics; ``None`` means that it is gone."""
-        wanted = self._subscribers.get(subscriber, ())
-        unwanted = wanted if topics is None else frozenset(topics)
-        removed = tuple(topic for topic in wanted if topic in unwanted)
-        if topics is None:
-            self._subscribers.pop(subscriber, None)
-            self._locals.pop(subscriber, None)
-        else:
-            self._subscribers[subscriber] = tuple(t for t in wanted if t not in removed)
-        self._counts.remove(removed)
+        self._wishes.drop(subscriber, topics)
         return self._announce_wishes()
 
     def topics_of(self, subscriber: object) -> tuple[str, ...]:
         """Give the topics that a local subscriber wants."""
-        return self._subscribers.get(subscriber, ())
+        return self._wishes.topics_of(subscriber)
 
     def forward(self, topics: Iterable[str]) -> list[Effect]:
         """Have these topics sent here, for nobody in particular."""
-        self._count(tuple(topics))
+        self._wishes.add(tuple(topics))
         return self._announce_wishes()
-
-    def _count(self, topics: tuple[str, ...]) -> None:
-        self._counts.add(topics)
-        wanted = self._counts.minimal()
-        if len(wanted) > self._subscriptions_max or topics_size(wanted) > TOPICS_SIZE_MAX:
-            self._counts.remove(topics)
-            raise LimitExceeded(
-                f"an endpoint announces up to {self._subscriptions_max} topics, of"
-                f" {TOPICS_SIZE_MAX} bytes together: subscribe to their common beginnings"
-            )
 
     def attach_store(self, topic: str, store: object) -> list[Effect]:
         """A local store hears commands on exactly this topic."""
-        is_full = len(self._stores) >= STORES_MAX
-        if is_full or topics_size((*self._stores, topic)) > TOPICS_SIZE_MAX:
-            raise LimitExceeded(f"an endpoint holds up to {STORES_MAX} stores: use another one too")
-        self._stores[topic] = store
+        self._wishes.attach(topic, store)
         return self._announce_wishes(always=True)
 
     def detach_store(self, topic: str) -> list[Effect]:
         """A local store is gone."""
-        del self._stores[topic]
+        self._wishes.detach(topic)
         return self._announce_wishes(always=True)
 
     def serve(self, topic: str, service: object) -> None:
@@ -345,8 +321,8 @@ class EndpointCore:
 
         It is not announced: no other endpoint has to know of it.
         """
-        self._services[topic] = service
-        self._forget_routes()
+        self._wishes.offer(topic, service)
+        self.routing.forget()
 
     def rename(self, name: str | None) -> list[Effect]:
         """Go by another certificate from now on: what it calls us, and what it endorses."""
@@ -365,7 +341,7 @@ class EndpointCore:
         before = {origin: self.role(origin) for origin in everybody}
         leaves = [peer for peer in self.topology.direct if self.authorisation.is_leaf(peer)]
         self.authorisation.renew(roles, name)
-        self.forwarding = self._is_relay_by_choice and self.authorisation.own_role.relay
+        self.routing.forwards = self._is_relay_by_choice and self.authorisation.own_role.relay
         effects = self._announce_wishes(always=True)
         effects += self._part_leaves(leaves)
         changed = {
@@ -375,7 +351,7 @@ class EndpointCore:
         }
         # An endpoint does not refuse its own commands: others do.
         others = {origin: roles for origin, roles in changed.items() if origin != self.local}
-        effects += rights_changed(self._stores, others, self.topology.announcements)
+        effects += rights_changed(self._wishes.stores(), others, self.topology.announcements)
         for origin in changed:
             if origin == self.local or origin in self.topology.direct:
                 self.authorisation.note_wishes(self.topology.announcements[origin])
@@ -387,10 +363,9 @@ class EndpointCore:
         What a leaf passed on was not taken: of one that became a relay it is asked for.
         """
         leaves = [peer for peer in self.topology.direct if self.authorisation.is_leaf(peer)]
-        self._leaf_routes = {peer: {} for peer in leaves}
+        self.routing.set_leaves(leaves)
         relays = [peer for peer in before if peer not in leaves]
-        asked = [SendControl(peer, Knowledge(self.knowledge())) for peer in relays]
-        return [RolesChanged(), *asked]
+        return [SendControl(peer, Knowledge(self.knowledge())) for peer in relays]
 
     def _drop_unfit(self, peers: Iterable[EndpointId]) -> list[Effect]:
         """End peerings that would not begin as things are."""
@@ -402,95 +377,30 @@ class EndpointCore:
                 found.append(DropPeer(peer, ErrorCode.NOT_AUTHORIZED, objection))
         return found
 
-    # Routes.
+    # Messages.
 
-    def routes_of(self, peer: EndpointId) -> dict[bytes, Route]:
-        """Give the routes of what a peer sends: those of all, unless it is a leaf by its role."""
-        return self._leaf_routes.get(peer, self.routes)
+    def plan(self, peer: EndpointId, frame: NodeFrame) -> Plan | None:
+        """Decide what becomes of a peer's frame; see ``Routing.plan``."""
+        return self.routing.plan(peer, frame)
 
-    def route(self, encoded: bytes, peer: EndpointId | None = None) -> Route:
-        """Say where a frame with this header goes that a peer has sent; raises ``DecodeError``."""
-        routes = self.routes if peer is None else self.routes_of(peer)
-        route = routes.get(encoded)
-        if route is None:
-            size = self._routes_size + len(encoded)
-            if len(routes) >= ROUTES_MAX or size > ROUTES_SIZE_MAX:
-                self._forget_routes()
-            self._routes_size += len(encoded)
-            header = decode_header(encoded)
-            if routes is self.routes or header.sender == peer:
-                route = self._resolve(header)
-            else:
-                reason = f"a leaf by its role sent messages of {header.sender}"
-                route = Route(header, SequenceWindow.closed(), (), (), reason)
-            routes[encoded] = route
-        return route
-
-    def _forget_routes(self) -> None:
-        self.routes.clear()
-        self._routes_size = 0
-        for routes in self._leaf_routes.values():
-            routes.clear()
-
-    def _resolve(self, header: NodeHeader) -> Route:
-        known = self.topology.announcements.get(header.sender)
-        if known is None:
-            # News precedes data, so that it is made up.
-            return Route(header, SequenceWindow.closed(), (), ())
-        if header.sender != self.local:
-            refusal = self.authorisation.refusal(header, known)
-            if refusal:
-                return Route(header, SequenceWindow.closed(), (), (), refusal)
-        hops: tuple[EndpointId, ...] = ()
-        receivers: tuple[object, ...] = ()
-        if header.receiver in (None, self.local):
-            receivers = self._receivers(header)
-        if header.receiver != self.local and (header.sender == self.local or self.forwarding):
-            tree = self.topology.tree(header.sender)
-            hops = tree.next_hops(self.local, self._targets(header, tree.parents))
-        verify = None
-        if known.seal is not None and self._proof is not None and header.sender != self.local:
-            verify = self._proof.verifier(known.seal)
-        window = self._windows.of(header)
-        return Route(header, window, receivers, hops, verify=verify)
-
-    def _receivers(self, header: NodeHeader) -> tuple[object, ...]:
-        topic = header.topic
-        is_own = header.sender == self.local
-        if header.type is PackedType.COMMAND:
-            receiver = None if is_own else self._stores.get(topic)
-            if receiver is None and not is_own and header.receiver == self.local:
-                receiver = self._services.get(topic)
-            return () if receiver is None else (receiver,)
-        readers = self._locals if is_own else self._subscribers
-        return tuple(each for each in readers if topic.startswith(self._subscribers[each]))
-
-    def _targets(
-        self, header: NodeHeader, candidates: Iterable[EndpointId]
-    ) -> Iterable[EndpointId]:
-        if header.receiver is not None:
-            role = self.role(header.receiver)
-            return (header.receiver,) if self.authorisation.may_hear(role, header) else ()
-        return [origin for origin in candidates if self._wants(origin, header)]
-
-    def _wants(self, origin: EndpointId, header: NodeHeader) -> bool:
-        announcement = self.topology.announcements.get(origin)
-        if announcement is None:
-            return False
-        if header.type is PackedType.COMMAND:
-            is_wanted = header.topic in announcement.stores
-        else:
-            is_wanted = header.topic.startswith(announcement.subscriptions)
-        return is_wanted and self.authorisation.may_hear(self.role(origin), header)
+    @property
+    def forwarding(self) -> bool:
+        """Whether messages of others are passed on."""
+        return self.routing.forwards
 
     def role(self, origin: EndpointId) -> Role:
         """Give the role of an endpoint, by what is known of it."""
-        return self.authorisation.role(origin, self.topology.announcements.get(origin))
+        return self.routing.role(origin)
 
     def who(self, origin: EndpointId) -> str:
         """Name an endpoint with its role, for a refusal."""
         known = self.topology.announcements.get(origin)
         return self.authorisation.who(None if known is None else known.name)
+
+    def named(self, event: StatusEvent) -> StatusEvent:
+        """Give an event with the name of the endpoint that it is about."""
+        name = None if event.endpoint is None else self.names.name(event.endpoint)
+        return event if name is None else replace(event, name=name)
 
     def rights(self, origin: EndpointId, store: str) -> Rights:
         """Say what an endpoint may do with a store or log."""
@@ -506,7 +416,9 @@ class EndpointCore:
         """Name the other endpoints that a message on this topic goes to from here."""
         header = NodeHeader(PackedType.DATA, self.local, None, topic)
         return [
-            each for each in self._reachable if each != self.local and self._wants(each, header)
+            each
+            for each in self._reachable
+            if each != self.local and self.routing.wants(each, header)
         ]
 
     def reachable_count(self) -> int:
@@ -515,7 +427,7 @@ class EndpointCore:
 
     def find_store(self, topic: str) -> EndpointId | None:
         """Say which endpoint hears commands on a store topic, if one is known."""
-        if topic in self._stores:
+        if self._wishes.hears(topic):
             return self.local
         for origin in self._reachable:
             announcement = self.topology.announcements.get(origin)
@@ -540,7 +452,9 @@ class EndpointCore:
         Those that only another endpoint holds a copy of, at a topic that ends with ``follow``, are
         among them: their leader may come back.
         """
-        names = {topic.removesuffix(lead) for topic in self._stores if topic.endswith(lead)}
+        names = {
+            topic.removesuffix(lead) for topic in self._wishes.stores() if topic.endswith(lead)
+        }
         for origin in self._reachable:
             announcement = self.topology.announcements.get(origin)
             for topic in () if announcement is None else announcement.stores:
@@ -551,10 +465,11 @@ class EndpointCore:
     def explain_unreachable(self, endpoint: EndpointId) -> str:
         """Say in a sentence why ``await_peer`` does not come true."""
         if endpoint in self.topology.announcements:
-            return f"endpoint {endpoint} has been heard of, but no path to it is known"
+            who = self.names.full(endpoint)
+            return f"endpoint {who} has been heard of, but no path to it is known"
         if not self.topology.direct:
             return f"endpoint {endpoint} is unknown: this endpoint has no peers; call peer() first"
-        known = ", ".join(str(origin) for origin in self._reachable)
+        known = ", ".join(map(self.names.full, self._reachable))
         return f"endpoint {endpoint} is unknown; reachable are: {known}"
 
     # Announcing.
@@ -565,10 +480,11 @@ class EndpointCore:
             origin=self.local,
             time=self._clock,
             links=tuple(sorted(self.topology.direct)),
-            subscriptions=self._counts.minimal(),
-            stores=tuple(sorted(self._stores)),
+            subscriptions=self._wishes.subscriptions(),
+            stores=tuple(sorted(self._wishes.stores())),
             forwarding=self.forwarding,
             name=self.authorisation.name,
+            label=self._label,
         )
         if self._proof is not None:
             announcement = self._proof.seal(announcement)
@@ -578,9 +494,9 @@ class EndpointCore:
 
     def _announce_wishes(self, *, always: bool = False) -> list[Effect]:
         effects: list[Effect] = [RoutesChanged()]
-        self._forget_routes()
+        self.routing.forget()
         known = self.topology.announcements[self.local]
-        if always or known.subscriptions != self._counts.minimal():
+        if always or known.subscriptions != self._wishes.subscriptions():
             self._send(effects, list(self.topology.direct), (self._announce_here(),))
         return effects
 
@@ -651,7 +567,8 @@ class EndpointCore:
 
     def _forget_knowledge(self) -> None:
         self._knowledge = self._digest = None
-        self._forget_routes()
+        self.names.forget()
+        self.routing.forget()
 
     def _forget(self, origin: EndpointId) -> None:
         # Its sequence windows stay: what it sent before may still be on the way.

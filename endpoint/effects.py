@@ -36,11 +36,6 @@ class RoutesChanged:
 
 
 @dataclass(frozen=True, slots=True)
-class RolesChanged:
-    """Other roles are in force: ask ``routes_of`` anew for each peer."""
-
-
-@dataclass(frozen=True, slots=True)
 class RightsChanged:
     """An endpoint has other rights than before to a store or log that is attached here."""
 
@@ -60,4 +55,4 @@ class DropPeer:
     reason: str
 
 
-Effect = SendControl | EmitStatus | RoutesChanged | RolesChanged | RightsChanged | DropPeer
+Effect = SendControl | EmitStatus | RoutesChanged | RightsChanged | DropPeer

@@ -23,6 +23,7 @@ from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
+from endpoint.mesh.naming import program_name
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.proving import Proving, make_signer
@@ -160,11 +161,13 @@ class Endpoint(Bound):
         self._core = EndpointCore(
             self._id,
             forwarding=self.settings.forwarding,
+            label=self.settings.name or program_name(around.program()),
             authorisation=authorise(self._rules.roles, credentials, self.settings),
             proof=self._proving,
             endpoints_max=self.settings.endpoints_max,
             subscriptions_max=self.settings.subscriptions_max,
         )
+        self.names: Final = self._core.names
         self.loop = EndpointLoop(
             self._core,
             self.settings,
@@ -244,6 +247,7 @@ class Endpoint(Bound):
         self._began = trio.current_time()
         forking.tell(self)
         self.loop.start_task(self.loop.tick_forever)
+        self.loop.start_task(self.loop.publication.flush_forever)
         if self._network.is_refreshable:
             self.loop.start_task(self._network.refresh_forever)
         if self._rules.is_refreshable:
@@ -355,11 +359,20 @@ class Endpoint(Bound):
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._id
 
+    def name_of(self, node_id: NodeId) -> str:
+        """Give how an endpoint is called here, for people to read; its id if it has no name.
+
+        That is what its certificate of an own authority calls it, with a ``*`` after it; or else
+        what it calls itself, which nothing proves. Two of one name are told apart by the first
+        digits of their ids, as in ``store-a~3f2a``. No right may depend on it.
+        """
+        return self.names.short(arguments.endpoint_id("node_id", node_id))
+
     def __repr__(self) -> str:
-        """Show the id, where it listens, and how many peers it has."""
+        """Show name and id, where it listens, and how many peers it has."""
         where = ", ".join(self._addresses.values())
         state = f"listening {where}" if where else "open" if self.loop.is_open else "not open"
-        return f"<Endpoint {self._id} {state} peers={len(self.loop.peerings)}>"
+        return f"<Endpoint {self.names.full(self._id)} {state} peers={len(self.loop.peerings)}>"
 
     async def listen(self, address: str = "127.0.0.1", port: int | str = 0) -> int:
         """Accept peers at this address; give the port, which 0 lets the system choose.
@@ -432,7 +445,8 @@ class Endpoint(Bound):
         key = (address, number)
         dialer = self._dialers.get(key)
         if dialer is not None and (peer := dialer.peer) in self.loop.peerings:
-            return Outcome(reached=True, reason=f"peered with {peer} already")
+            who = self.names.full(peer)
+            return Outcome(reached=True, reason=f"peered with {who} already")
         if dialer is None or dialer.first is not None:
             dialer = self._renew(dialer, key, retry)
         with trio.move_on_after(timeout):
@@ -503,6 +517,7 @@ class Endpoint(Bound):
         return [
             PeerInfo(
                 node_id=peer,
+                name=self.names.short(peer),
                 address=peering.connection.address,
                 certificate_name=peering.connection.certificate_name,
                 is_outbound=peering.connection.dialled,
@@ -555,7 +570,9 @@ class Endpoint(Bound):
             while not self._core.is_reachable(node_id) and self.loop.is_open:
                 await self.loop.changed.park()
         if self._core.is_reachable(node_id):
-            return Outcome(reached=True, reason=f"endpoint {node_id} is known here")
+            return Outcome(
+                reached=True, reason=f"endpoint {self.names.full(node_id)} is known here"
+            )
         if not self.loop.is_open:
             return Outcome(reached=False, reason="the endpoint was shut down")
         reason = self._core.explain_unreachable(node_id)
@@ -578,7 +595,7 @@ class Endpoint(Bound):
             while len(self._core.subscribers(topic)) < count and self.loop.is_open:
                 await self.loop.changed.park()
         found = self._core.subscribers(topic)
-        names = ", ".join(map(str, found[:NAMES_MAX])) or "none"
+        names = ", ".join(map(self.names.full, found[:NAMES_MAX])) or "none"
         names += " and others" if len(found) > NAMES_MAX else ""
         if len(found) >= count:
             return Outcome(reached=True, reason=f"topic {topic!r} has the subscribers {names}")
@@ -827,7 +844,7 @@ class Endpoint(Bound):
             messages_dropped=self.loop.dropped
             + sum(mailbox.dropped for mailbox in mailboxes)
             + sum(peer.outbox.dropped_messages for peer in peers),
-            messages_duplicate=self.loop.scrutiny.duplicates,
+            messages_duplicate=self._core.routing.duplicates,
             messages_malformed=sum(mailbox.malformed for mailbox in mailboxes),
             messages_refused=self._core.authorisation.refusals.total,
             messages_forged=self._core.forgeries.total,

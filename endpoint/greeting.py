@@ -65,11 +65,14 @@ class Greeter:
         establish: Callable[[Greeting, Established], None],
         fail: Callable[[Greeting, Failed], None],
         objection: Callable[[EndpointId, str | None, Sequence[Announcement]], str | None],
+        frame_size_max: int,
     ) -> None:
         """Tell ``establish`` of connections that become peerings, and ``fail`` of the failed.
 
-        ``objection`` says what there is against a peer whose certificate calls it so.
+        ``objection`` says what there is against a peer whose certificate calls it so. Frames of up
+        to ``frame_size_max`` bytes are taken here, which the other side is told.
         """
+        self._frame_size_max = frame_size_max
         self.directory = directory
         self._source = source
         self._establish = establish
@@ -94,6 +97,7 @@ class Greeter:
             directory=self.directory,
             source=self._source,
             vet=partial(self._vet, connection.certificate_name),
+            frame_size_max=self._frame_size_max,
         )
         greeting = self._greetings[number] = Greeting(number, connection, machine)
         self._apply(greeting, machine.start())

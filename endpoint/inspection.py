@@ -72,7 +72,9 @@ class Snapshot:
     """An endpoint at one moment, in names and counts; no value of a store, no message."""
 
     id: EndpointId
-    name: str | None
+    name: str
+    """How it is called: see ``Endpoint.name_of``."""
+    certificate_name: str | None
     """What its certificate calls it; ``None`` without one."""
     uptime_seconds: float
     """Since it was opened."""
@@ -106,7 +108,8 @@ def inspect(
                 logs.append(LogInfo(replica.name, found))
     return Snapshot(
         id=loop.core.local,
-        name=loop.core.authorisation.name,
+        name=loop.core.names.short(loop.core.local),
+        certificate_name=loop.core.authorisation.name,
         uptime_seconds=uptime_seconds,
         process=_process(),
         statistics=statistics,

@@ -7,8 +7,9 @@ decision and its effects.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import compress
 from math import inf
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
@@ -22,7 +23,6 @@ from endpoint.effects import (
     Effect,
     EmitStatus,
     RightsChanged,
-    RolesChanged,
     RoutesChanged,
     SendControl,
 )
@@ -30,12 +30,13 @@ from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
 from endpoint.holding import Holding
 from endpoint.mailbox import Mailbox, Reader
-from endpoint.outbox import ESCAPE_SIZE_MAX, PAYLOAD_CHARGE, Group, OverflowPolicy
+from endpoint.mesh.routing import Plan, Selection
+from endpoint.outbox import ESCAPE_SIZE_MAX, Outgoing, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
+from endpoint.pubsub.journal import PAYLOAD_CHARGE, Way
 from endpoint.readers import Readers
-from endpoint.routes import CommandReceiver, Route
-from endpoint.scrutiny import Scrutiny
+from endpoint.routes import CommandReceiver
 from endpoint.settings import Settings
 from endpoint.status import StatusCode, StatusEvent
 from endpoint.stream import StatusHub
@@ -49,10 +50,11 @@ from net import forking
 from net.acceptor import Arrival
 from net.transport import RECEIVE_SIZE, Transport
 from wire.addresses import join_address
-from wire.codec import decode_control
+from wire.codec import decode_control, decode_header
 from wire.errors import ErrorCode, MeshError, RemoteProtocolError
-from wire.framing import ControlFrame, Frame, NodeFrame, Sign
+from wire.framing import ControlFrame, Frame, NodeFrame, Sign, halves
 from wire.identifiers import EndpointId
+from wire.limits import HANDSHAKE_FRAME_SIZE_MAX
 from wire.logs import logger_of
 from wire.messages import (
     Announcements,
@@ -64,6 +66,7 @@ from wire.messages import (
     Ping,
     Pong,
 )
+from wire.scalars import shorten
 from wire.topics import check_topic
 
 if TYPE_CHECKING:
@@ -111,13 +114,17 @@ class EndpointLoop:
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when routes change, for those who wait for a peer."""
         directory = PeerDirectory(core.local)
-        self.greeter = Greeter(directory, core, self._establish, self._fail, core.objection)
-        self.publication = Publication(
-            core, self.peerings, settings.ttl, first_sequence, self._deliver_here, sign
+        self.greeter = Greeter(
+            directory,
+            core,
+            self._establish,
+            self._fail,
+            core.objection,
+            settings.frame_size_max,
         )
+        self.publication = Publication(core, self, settings.ttl, first_sequence, sign)
         self.refresh_rules: Callable[[], None] = lambda: None
         """Uses a file of roles that has changed; for the ports that go by the roles of the mesh."""
-        self.scrutiny = Scrutiny(core)
         self.dropped = 0
         """Messages that the outboxes of former peers dropped, or still held at the end."""
         self.tasks = Tasks()
@@ -182,6 +189,8 @@ class EndpointLoop:
             greeting.arrival.prove()
         connection.peer = peer
         connection.decoder.size_max = self._frame_size_max
+        connection.decoder.control_size_max = HANDSHAKE_FRAME_SIZE_MAX
+        connection.frame_size_max = established.frame_size_max
         connection.owner = self.peerings[peer] = Peering(peer, greeting)
         self.throttle.begin(connection)
         knowledge = established.knowledge
@@ -196,7 +205,6 @@ class EndpointLoop:
             connection.certificate_name,
         )
         self.apply(effects)
-        connection.routes = self.core.routes_of(peer)
 
     def _fail(self, greeting: Greeting, failed: Failed) -> None:
         """Tell of a handshake that somebody else began in vain; of our own, the dialler tells."""
@@ -373,71 +381,87 @@ class EndpointLoop:
 
     def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
         """Take in a peer's messages; raises ``RemoteProtocolError``."""
-        route = connection.routes.get(frame.header) or self.core.route(
-            frame.header, connection.peer
-        )
-        if route.header.type is not _COMMAND:
-            connection.inflow.admit(frame.size)
-        else:
+        assert connection.peer is not None, "asked for peers"
+        is_command = frame.headers[0][0] == _COMMAND
+        if is_command:
             connection.commands_received += frame.size
-        connection.messages_received += len(frame.lengths)
-        if route.verify is not None:
-            connection.messages_received -= 1  # The signature is none.
-            if not self.scrutiny.is_genuine(route, frame, connection.peer):
-                return
-        if not route.window.admit(frame.sequence):
-            self.scrutiny.turn_away(route, len(frame.lengths))
+        else:
+            connection.inflow.admit(frame.size)
+        connection.messages_received += frame.count
+        plan = self.core.plan(connection.peer, frame)
+        if plan is None:
             return
-        if route.receivers:
-            self._deliver(connection, route, frame)
-        if route.next_hops and frame.ttl > 1:
-            self.pass_on(connection, route, frame)
+        if plan.deliveries:
+            self._deliver(connection, plan, frame)
+        for hop, selection in plan.onward:
+            self.pass_on(connection, hop, frame, selection)
 
-    def _deliver(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
-        header, payloads = route.header, frame.payloads()
-        if route.verify is not None:
-            payloads = payloads[:-1]
-        for receiver in route.receivers:
+    def _deliver(self, connection: Connection, plan: Plan, frame: NodeFrame) -> None:
+        routes, payloads = plan.routes, frame.payloads()
+        if len(routes) == 1:
+            topics, raw = routes[0].topics, routes[0].raw
+        else:
+            topics = tuple([route.header.topic for route in routes])
+            raw = b"".join([route.raw for route in routes])
+        for receiver, selection in plan.deliveries:
+            numbers, some, size = frame.numbers, payloads, frame.size
+            if selection is not None:
+                numbers, some = bytes(compress(numbers, selection)), list(compress(some, selection))
+                size = sum(map(len, some)) + PAYLOAD_CHARGE * len(some)
             if type(receiver) is Mailbox:
-                if self.readers.put(receiver, header.topic, header.type, payloads, frame.size):
+                if self.readers.put(receiver, topics, raw, numbers, some, size):
                     receiver.is_holding = True
                     self._holding.hold(connection, receiver)
             else:
                 hearer = cast("CommandReceiver", receiver)
-                self._drive(hearer, hearer.receive, header.sender, payloads)
+                self._drive(hearer, hearer.receive, routes[0].header.sender, some)
                 self._dirty[hearer] = None
 
-    def _deliver_here(
-        self,
-        mailboxes: Sequence[Mailbox],
-        topic: str,
-        kind: PackedType,
-        payloads: Sequence[bytes],
-    ) -> None:
+    def deliver_here(self, way: Way, payload: bytes) -> None:
         """Give what was published here to the subscribers of this endpoint that asked for it."""
-        size = sum(map(len, payloads)) + PAYLOAD_CHARGE * len(payloads)
-        for mailbox in mailboxes:
-            if self.readers.put(mailbox, topic, kind, payloads, size):
+        size = len(payload) + PAYLOAD_CHARGE
+        raw = bytes((way.kind is PackedType.BYTES,))
+        for mailbox in cast("tuple[Mailbox, ...]", way.here):
+            if self.readers.put(mailbox, (way.topic,), raw, b"", (payload,), size):
                 mailbox.is_holding = True
         self.readers.tell(more_follows=False)
 
-    def pass_on(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
-        """Send a frame on to the next hops, with one hop less to live."""
-        pieces = frame.forwarded()
-        if frame.size < VIEW_SIZE_MIN:
-            pieces = [b"".join(pieces)]
-        group = Group.forwarded(pieces, frame.size, len(frame.lengths))
-        for hop in route.next_hops:
-            peering = self.peerings.get(hop)
-            if peering is None or peering.connection is connection:
-                continue  # Views differ for a moment; never send back where it came from.
-            onward = peering.connection
-            if route.header.type is _COMMAND:
-                onward.send_command(group)
-                continue
-            onward.send_data(group)
-            if onward.outbox.is_crowded:
-                self._holding.hold(connection, onward.outbox)
+    def pass_on(
+        self, connection: Connection, hop: EndpointId, frame: NodeFrame, selection: Selection
+    ) -> None:
+        """Send the selected messages of a frame on to a peer, with one hop less to live."""
+        peering = self.peerings.get(hop)
+        if peering is None:
+            return  # The core has not heard yet that it is gone.
+        onward = peering.connection
+        if selection is None:
+            pieces, size, count = frame.forwarded(), frame.size, frame.count
+            if size < VIEW_SIZE_MIN:
+                pieces = [b"".join(pieces)]
+        else:
+            pieces, size = frame.part(selection)
+            count = selection.count(1)
+        if size > onward.frame_size_max:
+            if count == 1 or frame.is_signed:
+                topic = decode_header(EndpointId(frame.sender), frame.headers[0]).topic
+                self.tell_too_large(hop, topic, count)
+                return
+            for half in halves(selection or b"\1" * count):
+                self.pass_on(connection, hop, frame, half)
+            return
+        outgoing = Outgoing(pieces, size, count, is_own=False)
+        if frame.headers[0][0] == _COMMAND:
+            onward.send_command(outgoing)
+            return
+        onward.send_data(outgoing)
+        if onward.outbox.is_crowded:
+            self._holding.hold(connection, onward.outbox)
+
+    def tell_too_large(self, hop: EndpointId, topic: str, count: int = 1) -> None:
+        """Messages were dropped on their way to a peer, which takes no frames so large."""
+        size_max = self.peerings[hop].connection.frame_size_max
+        reason = f"messages on {shorten(topic)} do not fit into the {size_max} bytes that it takes"
+        self.core.too_large.note(hop, reason, count)
 
     def settle(self, connection: Connection) -> float:
         """Everything that had come was taken in: let stores answer, grant credit, tell readers."""
@@ -531,11 +555,8 @@ class EndpointLoop:
             self._tell_stores_of_discoveries()
         self.flight.announce(trio.current_time(), self.core.topology.announcements[self.core.local])
 
-    def _apply_roles(self, effect: RolesChanged | RightsChanged | DropPeer) -> None:
+    def _apply_roles(self, effect: RightsChanged | DropPeer) -> None:
         match effect:
-            case RolesChanged():
-                for peering in self.peerings.values():
-                    peering.connection.routes = self.core.routes_of(peering.peer)
             case RightsChanged(topic, endpoint, before, now):
                 store = self.stores.get(topic)
                 if store is not None:
@@ -549,6 +570,7 @@ class EndpointLoop:
 
     def emit(self, event: StatusEvent, level: int = logging.INFO) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""
+        event = self.core.named(event)
         logger.log(level, "%s", event)
         self.note(event.status, event.reason, event.endpoint)
         self.status.push(event)
@@ -579,8 +601,6 @@ class EndpointLoop:
         self.apply(self.core.tick(now))
         for peering in list(self.peerings.values()):
             self._watch_peer(peering, now)
-        for event in self.scrutiny.events():
-            self.emit(event)
         for mailbox in self.readers.stalled(now):
             logger.warning("a subscriber is not read: it drops its oldest messages")
             self.release(mailbox)
@@ -636,7 +656,7 @@ class EndpointLoop:
     @trio.lowlevel.enable_ki_protection  # As the task that it belongs to.
     async def drain(self, peering: Peering) -> None:
         """Wait until the peer has taken in everything that was published before."""
-        self.publication.invalidate()
+        self.publication.cut()
         await self._ask(peering, peering.connection.send_last)
 
     async def confirm(self, peering: Peering) -> None:

@@ -19,7 +19,6 @@ from typing import Final, NamedTuple, Protocol
 from wire.decoding import decode
 from wire.errors import DecodeError
 from wire.limits import MIB, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
-from wire.messages import PackedType
 from wire.public import public
 from wire.shape import check_shape
 from wire.values import Value
@@ -63,8 +62,9 @@ class Message(NamedTuple):
 
 Messages = deque[Pair] | list[Pair]
 """Where a reader takes them to."""
-Parcel = tuple[str, PackedType, Sequence[bytes], int]
-"""Topic, type, payloads, and the bytes that they count as."""
+Parcel = tuple[Sequence[str], bytes, bytes, Sequence[bytes], int]
+"""Topics by number, whether each has bytes as they are, the number of each payload (nothing where
+there is one topic), payloads, and the bytes that they count as."""
 
 
 Shape = tuple[int, int]
@@ -118,7 +118,9 @@ class Mailbox:
         "_put_bytes",
         "_read_mark",
         "_rest",
-        "_rest_topic",
+        "_rest_numbers",
+        "_rest_raw",
+        "_rest_topics",
         "_silent_since",
         "_taken",
         "_taken_bytes",
@@ -147,17 +149,27 @@ class Mailbox:
         self._told_dropped = 0
         self._read_mark = -1
         self._rest: Sequence[bytes] = ()
-        self._rest_topic = ""
+        self._rest_topics: Sequence[str] = ()
+        self._rest_raw = self._rest_numbers = b""
         self._silent_since: float | None = None
 
     # The loop's side.
 
-    def put(self, topic: str, kind: PackedType, payloads: Sequence[bytes], size: int) -> bool:
-        """Take in a group of ``size`` bytes; tell whether its publishers should wait now.
+    def put(
+        self,
+        topics: Sequence[str],
+        raw: bytes,
+        numbers: bytes,
+        payloads: Sequence[bytes],
+        size: int,
+    ) -> bool:
+        """Take in messages of ``size`` bytes; tell whether their publishers should wait now.
 
-        A stalled mailbox drops its oldest for it, and holds nobody up.
+        ``numbers`` has the place in ``topics`` of each one's topic, or nothing where there is one;
+        ``raw`` tells of each topic, 1 or 0, whether its payloads are bytes as they are. A stalled
+        mailbox drops its oldest messages, and no publisher waits.
         """
-        self._parcels.append((topic, kind, payloads, size))
+        self._parcels.append((topics, raw, numbers, payloads, size))
         self._put += len(payloads)
         self._put_bytes += size
         if self.is_stalled:
@@ -191,7 +203,7 @@ class Mailbox:
 
     def _drop_oldest(self) -> None:
         while self.is_full and len(self._parcels) > 1:
-            _, _, payloads, size = self._parcels.popleft()
+            _, _, _, payloads, size = self._parcels.popleft()
             self._dropped += len(payloads)
             self._dropped_bytes += size
 
@@ -243,7 +255,7 @@ class Mailbox:
             self._decode_some(ready)
             return
         try:
-            topic, kind, payloads, size = self._parcels.popleft()
+            topics, raw, numbers, payloads, size = self._parcels.popleft()
         except IndexError:  # Dropped between the reader's look and its grasp.
             return
         self._taken_bytes += size
@@ -251,29 +263,33 @@ class Mailbox:
             dropped = self._dropped
             ready.append((MISSED_TOPIC, Missed(dropped - self._told_dropped)))
             self._told_dropped = dropped
-        if kind is PackedType.BYTES:
-            self._taken += len(payloads)
-            if len(payloads) == 1:
-                ready.append((topic, payloads[0]))
-            else:
-                ready.extend(zip(repeat(topic), payloads))
-        else:
-            self._rest_topic, self._rest = topic, payloads
+        if 0 in raw:
+            self._rest_topics, self._rest_raw, self._rest_numbers = topics, raw, numbers
+            self._rest = payloads
             self._decode_some(ready)
+            return
+        self._taken += len(payloads)
+        if numbers:
+            ready.extend(zip(map(topics.__getitem__, numbers), payloads, strict=False))
+        elif len(payloads) == 1:
+            ready.append((topics[0], payloads[0]))
+        else:
+            ready.extend(zip(repeat(topics[0]), payloads))
 
     def _decode_some(self, ready: Messages) -> None:
         some, self._rest = self._rest[:DECODE_COUNT], self._rest[DECODE_COUNT:]
+        numbers = self._rest_numbers[:DECODE_COUNT] or bytes(len(some))
+        self._rest_numbers = self._rest_numbers[DECODE_COUNT:]
         self._taken += len(some)
-        self._decode(self._rest_topic, some, ready)
-
-    def _decode(self, topic: str, payloads: Sequence[bytes], ready: Messages) -> None:
-        decode_value = self._decode_value
+        topics, raw, decode_value = self._rest_topics, self._rest_raw, self._decode_value
+        decoders = [bytes if is_raw else decode_value for is_raw in raw]
+        numbered = zip(numbers, some, strict=True)
         try:
-            ready.extend([(topic, decode_value(payload)) for payload in payloads])
+            ready.extend([(topics[each], decoders[each](payload)) for each, payload in numbered])
         except DecodeError:
-            for payload in payloads:
+            for each, payload in zip(numbers, some, strict=True):
                 try:
-                    ready.append((topic, decode_value(payload)))
+                    ready.append((topics[each], decoders[each](payload)))
                 except DecodeError:
                     # The publisher's fault, not that of the peer that passed it on: skip and count.
                     self.malformed += 1

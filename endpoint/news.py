@@ -34,8 +34,8 @@ def size_of(announcement: Announcement) -> int:
     """Give the bytes that an announcement takes on the wire, at most."""
     links = len(announcement.links) * (ENDPOINT_ID_SIZE + _ITEM_SIZE)
     topics = topics_size(announcement.subscriptions) + topics_size(announcement.stores)
-    name = len((announcement.name or "").encode())
-    return _HEAD_SIZE + name + links + topics + _seal_size(announcement.seal)
+    names = sum(len((each or "").encode()) for each in (announcement.name, announcement.label))
+    return _HEAD_SIZE + names + links + topics + _seal_size(announcement.seal)
 
 
 def _seal_size(seal: Seal | None) -> int:

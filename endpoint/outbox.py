@@ -8,14 +8,12 @@ says how many bytes it has room for, and the rest stays here, where publishers f
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from wire.errors import ErrorCode, RemoteProtocolError
-from wire.framing import Sign, encode_node, encode_signed
-from wire.limits import GROUP_COUNT, GROUP_SIZE, JOIN_SIZE, KIB, MIB, SIGNATURE_SIZE
+from wire.limits import JOIN_SIZE, KIB, MIB
 from wire.public import public
 
 WINDOW_SIZE: Final = 4 * MIB
@@ -55,13 +53,6 @@ URGENT_SIZE_MAX: Final = 16 * MIB
 WRITE_SIZE: Final = 128 * KIB
 """Bytes of one class in one write: large enough to make the system call cheap."""
 
-PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
-"""What a payload takes of a group's room besides itself: so one number bounds size and count."""
-
-
-SIGNED_GROUP_SIZE: Final = GROUP_SIZE - SIGNATURE_SIZE - PAYLOAD_CHARGE
-"""The room of a group that is signed: the signature takes the place of a payload."""
-
 
 @public
 class OverflowPolicy(StrEnum):
@@ -72,103 +63,23 @@ class OverflowPolicy(StrEnum):
     DROP_NEWEST = "drop_newest"
 
 
-class Group:
-    """One node frame in the making: payloads with one header. It takes more until it is sealed.
+class Outgoing:
+    """One frame, ready to be sent, which the outboxes of all next hops share.
 
-    A group is shared by the outboxes of all peers that it goes to, and encoded once. Slotted and
-    mutable, because publishing appends to it a million times a second.
+    Slotted and mutable for speed; never changed.
     """
 
-    __slots__ = (
-        "_outboxes",
-        "_pieces",
-        "_sign",
-        "count",
-        "header",
-        "is_local",
-        "is_sealed",
-        "lengths",
-        "payloads",
-        "room",
-        "sequence",
-        "size",
-        "ttl",
-    )
+    __slots__ = ("count", "is_own", "pieces", "size")
 
-    def __init__(self, header: bytes, ttl: int, sequence: int, sign: Sign | None = None) -> None:
-        """Open a group; its sequence number is its own for ever. It is signed with ``sign``."""
-        self.header = header
-        self.ttl = ttl
-        self.sequence = sequence
-        self.payloads: list[bytes] = []
-        self.lengths: list[int] = []
-        """Of the payloads, if all of them were put in by somebody who knew; otherwise of some."""
-        self.room = GROUP_SIZE if sign is None else SIGNED_GROUP_SIZE
-        self._sign = sign
-        self.size = 0
-        self.is_local = True
-        self.is_sealed = False
-        self.count = 0
-        self._pieces: list[bytes | memoryview] = []
-        self._outboxes: list[Outbox] = []
-
-    def add(self, payload: bytes) -> None:
-        """Put one more payload in, and seal the group when that fills it."""
-        length = len(payload)
-        self.payloads.append(payload)
-        self.lengths.append(length)
-        self.room -= PAYLOAD_CHARGE + length
-        if self.room <= 0:
-            self.seal()
-
-    def add_run(self, payloads: Sequence[bytes], lengths: Sequence[int], size: int) -> None:
-        """Put more payloads in, of these lengths, ``size`` in all: there is room, and more."""
-        self.payloads += payloads
-        self.lengths += lengths
-        self.room -= len(lengths) * PAYLOAD_CHARGE + size
-
-    def seal(self) -> None:
-        """Take no more payloads; count the group in every outbox that holds it."""
-        if self.is_sealed:
-            return
-        self.is_sealed = True
-        self.room = 0
-        self.count = len(self.payloads)
-        if self._sign is None:
-            known = self.lengths if len(self.lengths) == self.count else ()
-            pieces, self.size = encode_node(
-                self.header, self.ttl, self.sequence, self.payloads, known
-            )
-        else:
-            pieces, self.size = encode_signed(
-                self.header, self.ttl, self.sequence, self.payloads, self._sign
-            )
+    def __init__(
+        self, pieces: list[bytes | memoryview], size: int, count: int, *, is_own: bool = True
+    ) -> None:
+        """Hold a frame of ``count`` messages; ``is_own`` if they were published here."""
         # Small payloads are joined once for all peers; large ones are never copied.
-        self._pieces = [b"".join(pieces)] if self.size < JOIN_SIZE * len(pieces) else pieces
-        for outbox in self._outboxes:
-            outbox.account_sealed(self)
-        self._outboxes.clear()
-
-    def pieces(self) -> list[bytes | memoryview]:
-        """Seal the group, and give its bytes."""
-        self.seal()
-        return self._pieces
-
-    def held_by(self, outbox: Outbox) -> None:
-        """Remember whom to tell the size, once it is known."""
-        self._outboxes.append(outbox)
-
-    @classmethod
-    def forwarded(cls, pieces: list[bytes | memoryview], size: int, count: int) -> Group:
-        """Hold a frame that is only passed on, sealed as it came."""
-        group = cls(b"", 0, 0)
-        group.is_sealed = True
-        group.is_local = False
-        group.room = 0
-        group.size = size
-        group.count = count
-        group._pieces = pieces
-        return group
+        self.pieces = [b"".join(pieces)] if size < JOIN_SIZE * len(pieces) else pieces
+        self.size = size
+        self.count = count
+        self.is_own = is_own
 
 
 @public
@@ -221,8 +132,8 @@ class Outbox:
         self.dropped_messages = 0
         self.dropped_commands = 0
         self._urgent: deque[bytes] = deque()
-        self._commands: deque[Group] = deque()
-        self._data: deque[Group] = deque()
+        self._commands: deque[Outgoing] = deque()
+        self._data: deque[Outgoing] = deque()
 
     # Filling.
 
@@ -244,42 +155,34 @@ class Outbox:
         """Tell whether the peer makes us queue more control messages than it may."""
         return self.urgent_bytes > URGENT_SIZE_MAX
 
-    def put_command(self, group: Group) -> None:
+    def put_command(self, frame: Outgoing) -> None:
         """Queue store commands; when there is no room they are dropped, and counted."""
         if self.command_bytes > COMMANDS_SIZE_MAX:
             self.dropped_commands += 1
             return
-        self._commands.append(group)
-        self.command_bytes += group.size
+        self._commands.append(frame)
+        self.command_bytes += frame.size
 
-    def put_data(self, group: Group) -> None:
-        """Queue a group; its size is counted now if it is sealed, else when it will be."""
-        self._data.append(group)
-        if group.is_sealed:
-            self.account_sealed(group)
-        else:
-            group.held_by(self)
-
-    def account_sealed(self, group: Group) -> None:
-        """Count a group that takes no more payloads, and apply the policy of a stalled peer."""
-        self.data_bytes += group.size
-        if group.is_local:
-            self.local_bytes += group.size
+    def put_data(self, frame: Outgoing) -> None:
+        """Queue a frame, and apply the policy of a stalled peer."""
+        self._data.append(frame)
+        self.data_bytes += frame.size
+        if frame.is_own:
+            self.local_bytes += frame.size
         if self.is_lossy and self._is_over:
             self._drop()
 
     def _drop(self) -> None:
         while self._is_over and len(self._data) > 1:
             oldest = self.policy is OverflowPolicy.DROP_OLDEST
-            group = self._data.popleft() if oldest else self._data.pop()
-            group.seal()
-            self._account_gone(group)
-            self.dropped_messages += group.count
+            frame = self._data.popleft() if oldest else self._data.pop()
+            self._account_gone(frame)
+            self.dropped_messages += frame.count
 
-    def _account_gone(self, group: Group) -> None:
-        self.data_bytes -= group.size
-        if group.is_local:
-            self.local_bytes -= group.size
+    def _account_gone(self, frame: Outgoing) -> None:
+        self.data_bytes -= frame.size
+        if frame.is_own:
+            self.local_bytes -= frame.size
 
     @property
     def _is_over(self) -> bool:
@@ -333,24 +236,22 @@ class Outbox:
         self.urgent_bytes = 0
         taken = 0
         while self._commands and taken < WRITE_SIZE:
-            group = self._commands.popleft()
-            pieces += group.pieces()
-            self.command_bytes -= group.size
-            taken += group.size
+            frame = self._commands.popleft()
+            pieces += frame.pieces
+            self.command_bytes -= frame.size
+            taken += frame.size
         taken = 0
         while self._data and taken < WRITE_SIZE and self.sent < self.credit:
-            group = self._data.popleft()
-            pieces += group.pieces()
-            self._account_gone(group)
-            self.sent += group.size
-            taken += group.size
+            frame = self._data.popleft()
+            pieces += frame.pieces
+            self._account_gone(frame)
+            self.sent += frame.size
+            taken += frame.size
         return pieces
 
     def discard(self) -> None:
         """Drop everything, and count it: the peer is gone."""
-        for group in self._data:
-            group.seal()
-            self.dropped_messages += group.count
+        self.dropped_messages += sum(frame.count for frame in self._data)
         self.dropped_commands += len(self._commands)
         self._data.clear()
         self._commands.clear()

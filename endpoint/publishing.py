@@ -1,32 +1,35 @@
-"""The way out: a user's messages become groups in the outboxes of the next hops.
+"""The way out: a user's messages gather in the journal, and leave as frames through the links.
 
-Consecutive messages with the same header share one group, which is encoded once, whatever the
-number of peers. Nothing here switches tasks for a message: a publisher waits only when an outbox is
-full, and lets others run now and then (design section 15).
+Nothing here switches tasks for a message: a publisher waits only when an outbox is full, and lets
+other tasks run now and then. All waiting comes before a message is taken, so that what is cancelled
+has sent nothing.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, islice
-from operator import itemgetter
+from itertools import accumulate, compress, islice
 from typing import Final, Protocol, TypeVar, cast
 
 import trio
 
 from endpoint import arguments
 from endpoint.arguments import NodeId
-from endpoint.connection import Connection, EncodeSingle
-from endpoint.core import ROUTES_MAX, EndpointCore
+from endpoint.connection import Connection
+from endpoint.core import EndpointCore
 from endpoint.mailbox import Mailbox
-from endpoint.outbox import PAYLOAD_CHARGE, Group
+from endpoint.mesh.routing import ROUTES_MAX
+from endpoint.outbox import Outgoing
+from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Journal, TooLarge, Way
 from net import forking
+from net.bell import Bell
 from wire.codec import encode_header
 from wire.encoding import encode
-from wire.errors import EncodeError, EndpointClosed, OutboxFull
-from wire.framing import Sign, encode_signed, encode_single
+from wire.errors import EncodeError, EndpointClosed, NotAllowed, OutboxFull
+from wire.framing import Sign, encode_node, encode_single
 from wire.identifiers import EndpointId
-from wire.limits import PAYLOAD_SIZE_MAX
+from wire.limits import GROUP_SIZE, PAYLOAD_SIZE_MAX
 from wire.messages import NodeHeader, PackedType
 from wire.scalars import shorten
 from wire.topics import check_topic
@@ -38,12 +41,12 @@ of a millisecond of small bytes, or three of values that are encoded. Large ones
 before."""
 
 BATCH_COUNT: Final = 1_024
-"""Messages of a batch that are handled together: as many as one group takes at most."""
+"""Messages of a batch that are handled together: as many as one frame takes at most."""
+
+Key = tuple[str, PackedType, object]
+"""What names a way: topic, type and receiver, which may be any form of an endpoint's id."""
 
 _Item = TypeVar("_Item")
-
-DeliverHere = Callable[[Sequence[Mailbox], str, PackedType, Sequence[bytes]], None]
-"""Puts messages of a topic and type into mailboxes of this endpoint."""
 
 _BYTES: Final = PackedType.BYTES
 _DATA: Final = PackedType.DATA
@@ -58,45 +61,52 @@ class HasConnection(Protocol):
         """Give the connection to publish through."""
 
 
+class Host(Protocol):
+    """The endpoint, as far as publishing needs it."""
+
+    @property
+    def peerings(self) -> Mapping[EndpointId, HasConnection]:
+        """Give the peers' connections."""
+
+    def deliver_here(self, way: Way, payload: bytes) -> None:
+        """Give a message to this endpoint's own subscribers on its way."""
+
+    def tell_too_large(self, hop: EndpointId, topic: str) -> None:
+        """A message was too large for a peer, and was dropped there."""
+
+
 class Publication:
     """Everything that one endpoint publishes, in the order in which it does."""
 
     def __init__(
         self,
         core: EndpointCore,
-        peers: Mapping[EndpointId, HasConnection],
+        host: Host,
         ttl: int,
         first_sequence: int,
-        deliver_here: DeliverHere,
         sign: Sign | None = None,
     ) -> None:
-        """Publish through the peers' connections, with ``ttl`` links to live.
+        """Publish through the host's connections, with ``ttl`` links to live.
 
-        ``deliver_here`` gives messages to this endpoint's own subscribers. Each frame is signed
-        with ``sign``, if there is one.
+        Each frame is signed with ``sign``, if there is one.
 
         ``first_sequence`` has to be beyond all that an endpoint with the same id has ever used:
         others remember those, and would take a new life's first messages for an old one's.
         """
         self._core = core
-        self._peers = peers
+        self._host = host
         self._ttl = ttl
-        self._deliver_here = deliver_here
         self._sign = sign
-        self._encode_single = encode_single if sign is None else _signed_single(sign)
-        self._sequence = self._command_sequence = first_sequence
+        self._journal = Journal(core.local, ttl, first_sequence, sign)
+        self._command_sequence = first_sequence
         self._since_yield = 0
-        self._here: tuple[Mailbox, ...] = ()
         self._room_here = trio.lowlevel.ParkingLot()
-        self._ways: dict[tuple[str, PackedType, object], _Way] = {}
-        # The open group, and what it is open for.
-        self._group = self._nothing = Group.forwarded([], 0, 0)
-        self._last_way: _Way | None = None
-        self._topic = ""
-        self._bytes_topic: str | None = None
-        self._data_topic: str | None = None
-        self._type = _BYTES
-        self._to: object = None
+        self._work = Bell()
+        self._ways: dict[tuple[str, PackedType, object], Way] = {}
+        self._bytes_ways: dict[str, Way] = {}
+        self._data_ways: dict[str, Way] = {}
+        """Those that a topic alone leads to, by the type of what is published."""
+        self._lanes: dict[tuple[Connection, ...], tuple[Connection, ...]] = {}
         self._counted = 0
         self.is_open = False
         """Set by the endpoint while it is open."""
@@ -105,8 +115,8 @@ class Publication:
 
     @property
     def messages(self) -> int:
-        """Messages published so far, whoever wanted them."""
-        return self._counted + max(self._group.count, len(self._group.payloads))
+        """Messages published so far, whether anything wanted them or not."""
+        return self._counted + len(self._journal)
 
     def close(self) -> None:
         """Take nothing more."""
@@ -114,10 +124,10 @@ class Publication:
         self.invalidate()
 
     def invalidate(self) -> None:
-        """The mesh changed: what was decided about routes is void."""
-        self._ways.clear()
-        self._last_way = None
-        self._group.seal()
+        """The mesh changed: forget all ways, once what was published by them has left."""
+        self.cut()
+        for ways in (self._ways, self._bytes_ways, self._data_ways, self._lanes):
+            ways.clear()
 
     async def publish(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
         """Publish to every subscriber of the topic, waiting for room when an outbox is full.
@@ -126,47 +136,54 @@ class Publication:
         has no subscriber goes nowhere. Cancelled, it has published nothing. Raises ``EncodeError``,
         ``InvalidTopic`` and ``EndpointClosed``.
         """
-        # The straight way for one more message like the last one. A group that is
-        # sealed has no room.
+        journal = self._journal
         if type(data) is bytes:
-            payload, open_topic = data, self._bytes_topic
+            payload, ways, only = data, self._bytes_ways, journal.bytes_topic
         else:
-            payload, open_topic = encode(data), self._data_topic
-        if topic == open_topic and to is None:
-            group = self._group
-            room = group.room - len(payload) - PAYLOAD_CHARGE
-            if room > 0:
-                group.room = room
-                group.payloads.append(payload)
+            payload, ways, only = encode(data), self._data_ways, journal.data_topic
+        room = journal.room - len(payload) - PAYLOAD_CHARGE
+        if room > 0 and to is None:
+            # The straight way for a topic that was met before: what ``Journal.add`` does.
+            if journal.is_mixed:
+                try:
+                    way = ways.get(topic)
+                except TypeError:  # It has no hash: a mistake that is told below.
+                    way = None
+                if way is not None:
+                    journal.room = room
+                    journal.add_way(way)
+                    journal.add_payload(payload)
+                    return
+            elif topic == only:
+                journal.room = room
+                journal.add_payload(payload)
                 return
-            if group is self._nothing and self._send_alone(payload):
-                return
-        kind = _BYTES if payload is data else PackedType.DATA
-        await self._admit(topic, kind, to)
-        self._put(topic, kind, to, payload)
+        kind = _BYTES if payload is data else _DATA
+        await self._pause(len(self._journal) or 1)
+        self._put(await self._wait_for_room(topic, kind, to), payload)
 
-    async def _admit(self, topic: str, kind: PackedType, to: object) -> None:
-        """Wait until a message may go, and let other tasks run at times.
-
-        All waiting is done here, before a message is taken: what is cancelled then has sent
-        nothing. Raises as ``publish`` does.
-        """
-        self._since_yield += self._group.count or 1
+    async def _pause(self, count: int) -> None:
+        """Let other tasks run now and then, after ``count`` more messages; raises ``Cancelled``."""
+        self._since_yield += count
         if self._since_yield >= YIELD_COUNT:
             self._since_yield = 0
             await trio.lowlevel.checkpoint()
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
-        while (room := self._find_full(self._way(topic, kind, to))) is not None:
-            await room.park()
 
-    def _find_full(self, way: _Way) -> trio.lowlevel.ParkingLot | None:
+    async def _wait_for_room(self, topic: str, kind: PackedType, to: object) -> Way:
+        """Wait until a message may go, and give its way; raises as ``publish`` does."""
+        while (room := self._find_full(way := self._way(topic, kind, to))) is not None:
+            await room.park()
+        return way
+
+    def _find_full(self, way: Way) -> trio.lowlevel.ParkingLot | None:
         """Give what a message has to wait for; ``None`` if there is room everywhere."""
-        for connection in way.hops:
+        for connection in cast("tuple[Connection, ...]", way.hops):
             outbox = connection.outbox
             if outbox.is_full and connection.is_open and not outbox.is_lossy:
                 return connection.room
-        for mailbox in way.here:
+        for mailbox in cast("tuple[Mailbox, ...]", way.here):
             if mailbox.is_full and not mailbox.is_stalled:
                 mailbox.is_holding = True
                 return self._room_here
@@ -177,29 +194,19 @@ class Publication:
         if self._room_here:
             self._room_here.unpark_all()
 
-    def _send_alone(self, payload: bytes) -> bool:
-        """Send one more message like the last one, which left alone: above all, a reply."""
-        way = self._last_way
-        if way is None or way.lone is None or len(payload) > PAYLOAD_SIZE_MAX:
-            return False
-        sequence = self._sequence
-        encode = self._encode_single
-        if not way.lone.send_single(way.header, self._ttl, sequence, payload, encode):
-            return False
-        self._sequence = sequence + 1
-        self._counted += 1
-        return True
-
     def publish_nowait(self, topic: str, data: Value, to: object) -> None:
         """Publish without waiting; raises ``OutboxFull`` where ``publish`` would wait."""
         kind = _BYTES if type(data) is bytes else _DATA
         payload = data if type(data) is bytes else encode(data)
         way = self._way(topic, kind, to)
         if self._find_full(way) is not None:
-            hops = ", ".join(str(each.peer) for each in way.hops if each.outbox.is_full)
+            full_hops = [
+                each for each in cast("tuple[Connection, ...]", way.hops) if each.outbox.is_full
+            ]
+            hops = ", ".join(str(each.peer) for each in full_hops)
             full = f"the outbox to {hops}" if hops else "a subscriber of this endpoint"
             raise OutboxFull(f"{full} is full: await publish() to wait for room, or publish less")
-        self._put(topic, kind, to, payload)
+        self._put(way, payload)
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them.
@@ -208,130 +215,153 @@ class Publication:
         the batch raises, some or all are not published.
         """
         for some in _portions(batch):
-            # Most batches are of one topic: that is found out at the speed of a comprehension.
             try:
-                (topic, _) = first = some[0]
-                values = [value for each, value in some if each == topic]
+                topics = [topic for topic, _ in some]
+                values = [value for _, value in some]
             except (TypeError, ValueError):
                 raise _no_pairs(some) from None
-            if isinstance(first, str):  # Two characters are a pair, too.
+            if str in set(map(type, some)):  # Two characters are a pair, too.
                 raise _no_pairs(some)
-            if len(values) == len(some):
-                await self._publish_some(topic, values)
-                continue
-            if any(isinstance(each, str) for each in some):  # Two characters are a pair, too.
-                raise _no_pairs(some)
-            for topic, run in groupby(some, itemgetter(0)):
-                await self._publish_some(topic, [value for _, value in run])
+            await self._publish_some(topics, values)
 
     async def publish_values(self, topic: str, values: Iterable[Value]) -> None:
         """Publish many messages on one topic, in order, waiting for room between them."""
         for some in _portions(values):
-            await self._publish_some(topic, some)
+            await self._publish_some([topic] * len(some), some)
 
-    async def _publish_some(self, topic: str, values: list[Value]) -> None:
-        if list(map(type, values)).count(bytes) == len(values):
-            await self.publish_run(topic, _BYTES, None, cast("list[bytes]", values))
-            return
-        for is_raw, run in groupby(values, _is_bytes):
-            if is_raw:
-                await self.publish_run(topic, _BYTES, None, cast("list[bytes]", list(run)))
-            else:
-                await self.publish_run(topic, _DATA, None, list(map(encode, run)))
+    async def _publish_some(self, topics: Sequence[str], values: Sequence[Value]) -> None:
+        kinds = [_BYTES if type(value) is bytes else _DATA for value in values]
+        payloads = [value if type(value) is bytes else encode(value) for value in values]
+        await self.publish_all(
+            [(*each, None) for each in zip(topics, kinds, strict=True)], payloads
+        )
 
-    async def publish_run(
-        self, topic: str, kind: PackedType, to: object, payloads: Sequence[bytes]
+    async def publish_all(
+        self,
+        keys: Sequence[Key],
+        payloads: Sequence[bytes],
+        on_refused: Callable[[NotAllowed, int], None] | None = None,
     ) -> None:
-        """Publish encoded payloads of one topic, waiting for room between them."""
-        lengths = list(map(len, payloads))
-        is_even = bool(lengths) and lengths.count(lengths[0]) == len(lengths)
-        charge = PAYLOAD_CHARGE + (lengths[0] if is_even else max(lengths, default=0))
-        at = 0
+        """Publish encoded payloads, each by its key, in order, waiting for room between them.
+
+        ``on_refused`` hears how many messages of a key may not be published, which raises else.
+        """
+        ends = list(accumulate([PAYLOAD_CHARGE + len(payload) for payload in payloads]))
+        at = charged = 0
         while at < len(payloads):
-            if not self._is_open_for(topic, kind, to):
-                await self._admit(topic, kind, to)
-            self._put(topic, kind, to, payloads[at])
-            # As many more as fit into the group for sure, at once.
-            begin, group = at + 1, self._group
-            at = min(begin + max(0, group.room - 1) // charge, len(payloads))
-            some = lengths[begin:at]
-            size = lengths[0] * len(some) if is_even else sum(some)
-            group.add_run(payloads[begin:at], some, size)
-            if self._here and at > begin:
-                self._deliver_here(self._here, topic, kind, payloads[begin:at])
+            end = max(at + 1, bisect_right(ends, charged + GROUP_SIZE))
+            await self._pause(end - at)
+            portion = keys[at:end], payloads[at:end]
+            for key in _distinct(portion[0]):
+                try:
+                    await self._wait_for_room(*key)
+                except NotAllowed as error:
+                    if on_refused is None:
+                        raise
+                    on_refused(error, portion[0].count(key))
+                    portion = _without(key, *portion)
+            if portion[0]:
+                self._put_all(*portion)
+            at, charged = end, ends[end - 1]
 
-    def _is_open_for(self, topic: str, kind: PackedType, to: object) -> bool:
-        """Tell whether the open group takes such a message."""
-        is_open = not self._group.is_sealed and not self._here
-        return is_open and topic == self._topic and kind is self._type and to == self._to
+    def _put_all(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
+        """Add messages that fit into one cut; never waits."""
+        found = {key: self._way(*key) for key in dict.fromkeys(keys)}
+        if len(keys) == 1 or any(way.here for way in found.values()):
+            for key, payload in zip(keys, payloads, strict=True):
+                self._put(found[key], payload)
+            return
+        journal = self._journal
+        charge = PAYLOAD_CHARGE * len(payloads) + sum(map(len, payloads))
+        if journal.payloads and journal.room <= charge:
+            self.cut()
+        if not journal.payloads:
+            self._work.ring()
+        journal.add_all(list(map(found.__getitem__, keys)), payloads, charge)
 
-    def _put(self, topic: str, kind: PackedType, to: object, payload: bytes) -> None:
-        """Add a message to the open group, or open another; never waits."""
-        if len(payload) > PAYLOAD_SIZE_MAX:
+    def _put(self, way: Way, payload: bytes) -> None:
+        """Add one message, or send it alone; never waits."""
+        size, journal = len(payload), self._journal
+        if size > PAYLOAD_SIZE_MAX:
             raise EncodeError(
-                f"{len(payload)} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it "
-                "in parts"
+                f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
             )
-        group = self._group
-        if not group.is_sealed and topic == self._topic and kind is self._type and to == self._to:
-            group.add(payload)
-        else:
-            self._begin(topic, kind, to, payload)
-        if self._here:
-            self._deliver_here(self._here, topic, kind, (payload,))
+        if journal.payloads and journal.room <= PAYLOAD_CHARGE + size:
+            self.cut()
+        if journal.payloads or not self._send_alone(way, payload):
+            if not journal.payloads:
+                self._work.ring()
+            journal.add(way, payload)
+        if way.here:
+            self._host.deliver_here(way, payload)
 
-    def _begin(self, topic: str, kind: PackedType, to: object, payload: bytes) -> None:
-        group = self._group
-        if not group.is_sealed:
-            group.seal()
-        self._counted += group.count
-        way = self._last_way
-        if way is None or topic != self._topic or kind is not self._type or to != self._to:
-            way = self._last_way = self._way(topic, kind, to)
-            self._topic, self._type, self._to, self._here = topic, kind, to, way.here
-            is_straight = to is None and not way.here
-            self._bytes_topic = topic if kind is _BYTES and is_straight else None
-            self._data_topic = topic if kind is _DATA and is_straight else None
-        if self._send_alone(payload):
-            self._group = self._nothing
-            return
-        if not way.hops:
-            self._group = Group.forwarded([], 0, 1)
-            return
-        sequence = self._sequence
-        self._sequence = sequence + 1
-        group = self._group = Group(way.header, self._ttl, sequence, self._sign)
-        group.add(payload)
-        for connection in way.hops:
-            connection.send_data(group)
+    def _send_alone(self, way: Way, payload: bytes) -> bool:
+        """Send the first message after a pause at once: a reply waits for no task."""
+        if len(way.hops) != 1:
+            return False
+        connection = cast("Connection", way.hops[0])
+        if not connection.may_send_single():
+            return False
+        frame = self._frame(way.header, self._journal.sequence, payload)
+        if len(frame) > connection.frame_size_max:
+            return False  # The journal says so.
+        self._journal.sequence += 1
+        self._counted += 1
+        connection.send_single(frame)
+        return True
+
+    def _frame(self, header: bytes, sequence: int, payload: bytes) -> bytes:
+        """Make a frame of one message."""
+        local, sign = self._core.local, self._sign
+        if sign is None:
+            return encode_single(local, header, self._ttl, sequence, payload)
+        pieces, _ = encode_node(local, self._ttl, sequence, (header,), b"", (payload,), sign=sign)
+        return b"".join(pieces)
+
+    def cut(self) -> None:
+        """Put what was published into the outboxes of the next hops."""
+        if self._journal.payloads:
+            self._counted += len(self._journal)
+            for each in self._journal.cut():
+                match each:
+                    case Departure(hops, frame):
+                        for connection in cast("Sequence[Connection]", hops):
+                            connection.send_data(frame)
+                    case TooLarge(hop, topic):
+                        peer = cast("Connection", hop).peer
+                        if peer is not None:
+                            self._host.tell_too_large(peer, topic)
+
+    async def flush_forever(self) -> None:
+        """Send what gathers while the tasks of one step run."""
+        while True:
+            while not self._journal.payloads:
+                await self._work.wait()
+            self.cut()
+            await trio.lowlevel.checkpoint()
 
     def command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's commands: never waits, and what finds no room is dropped.
 
         The channel above it finds and repeats what is lost.
         """
-        way = self._ways.get((topic, _COMMAND, to)) or self._way(topic, _COMMAND, to)
+        way = self._way(topic, _COMMAND, to)
         sequence = self._command_sequence
         self._command_sequence = sequence + 1
-        lone = way.lone
-        if lone is not None and lone.is_free:
-            lone.send_now(self._encode_single(way.header, self._ttl, sequence, payload))
-        elif way.hops:
-            group = Group(way.header, self._ttl, sequence, self._sign)
-            group.add(payload)
-            group.seal()
-            for connection in way.hops:
-                connection.send_command(group)
+        if way.hops:
+            data = self._frame(way.header, sequence, payload)
+            frame = Outgoing([data], len(data), 1)
+            for connection in cast("tuple[Connection, ...]", way.hops):
+                connection.send_command(frame)
 
-    def _way(self, topic: str, kind: PackedType, to: object) -> _Way:
-        key = (topic, kind, to)
+    def _way(self, topic: str, kind: PackedType, to: object) -> Way:
         try:
-            way = self._ways.get(key)
+            way = self._ways.get((topic, kind, to))
         except TypeError:  # It has no hash: a mistake that is told below.
             way = None
         return self._make_way(topic, kind, to) if way is None else way
 
-    def _make_way(self, topic: str, kind: PackedType, to: object) -> _Way:
+    def _make_way(self, topic: str, kind: PackedType, to: object) -> Way:
         """Check what a first message of its kind names, and find where such messages go."""
         if self.is_forked:
             raise forking.error()
@@ -343,14 +373,17 @@ class Publication:
             self._core.authorisation.check_publish(check_topic(topic))
         receiver = arguments.receiver("to", to)
         if len(self._ways) >= ROUTES_MAX:
-            self._ways.clear()
+            self.invalidate()
         header = encode_header(NodeHeader(kind, self._core.local, receiver, topic))
-        route = self._core.route(header)
-        hops = [self._peers[hop].connection for hop in route.next_hops]
-        way = _Way(header, hops, cast("tuple[Mailbox, ...]", route.receivers))
+        route = self._core.routing.route(self._core.local, header)
+        found = tuple([self._host.peerings[hop].connection for hop in route.next_hops])
+        hops = self._lanes.setdefault(found, found)
+        way = Way(route, header, hops)
         self._ways[topic, kind, receiver] = way
         if isinstance(to, str):
             self._ways[topic, kind, to] = way
+        if way.is_straight and kind is not _COMMAND:
+            (self._bytes_ways if kind is _BYTES else self._data_ways)[topic] = way
         return way
 
 
@@ -363,11 +396,18 @@ def _no_pairs(some: list[tuple[str, Value]]) -> TypeError:
     return no_pair(next((each for each in some if type(each) is not tuple or len(each) != 2), some))
 
 
-def _signed_single(sign: Sign) -> EncodeSingle:
-    def encode_one(header: bytes, ttl: int, sequence: int, payload: bytes) -> bytes:
-        return b"".join(encode_signed(header, ttl, sequence, (payload,), sign)[0])
+def _distinct(keys: Sequence[Key]) -> Iterable[Key]:
+    try:
+        return dict.fromkeys(keys)
+    except TypeError:  # A topic has no hash: a mistake that is told where its way is looked up.
+        return keys
 
-    return encode_one
+
+def _without(
+    key: Key, keys: Sequence[Key], payloads: Sequence[bytes]
+) -> tuple[Sequence[Key], Sequence[bytes]]:
+    goes = [each != key for each in keys]
+    return list(compress(keys, goes)), list(compress(payloads, goes))
 
 
 def _portions(batch: Iterable[_Item]) -> Iterator[list[_Item]]:
@@ -381,20 +421,3 @@ def _portions(batch: Iterable[_Item]) -> Iterator[list[_Item]]:
         source = iter(batch)
         while some := list(islice(source, BATCH_COUNT)):
             yield some
-
-
-def _is_bytes(value: Value) -> bool:
-    return type(value) is bytes
-
-
-class _Way:
-    """Where messages of one topic and kind go: their header, and the connections they leave by."""
-
-    __slots__ = ("header", "here", "hops", "lone")
-
-    def __init__(self, header: bytes, hops: list[Connection], here: tuple[Mailbox, ...]) -> None:
-        self.header = header
-        self.hops = hops
-        self.here = here
-        """Subscribers of this endpoint that hear it, too."""
-        self.lone = hops[0] if len(hops) == 1 else None

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from endpoint.mailbox import Mailbox, Reader
-from wire.messages import PackedType
 
 FULL_READS_MAX: Final = 8
 """Full reads in a row, of 128 KiB each, after which every reader hears that he need not wait for
@@ -35,11 +34,17 @@ class Readers:
         self._readers.pop(mailbox, None)
 
     def put(
-        self, mailbox: Mailbox, topic: str, kind: PackedType, payloads: Sequence[bytes], size: int
+        self,
+        mailbox: Mailbox,
+        topics: Sequence[str],
+        raw: bytes,
+        numbers: bytes,
+        payloads: Sequence[bytes],
+        size: int,
     ) -> bool:
-        """Put a group into a mailbox; tell whether its publishers should wait now."""
+        """Put messages into a mailbox; tell whether their publishers should wait now."""
         self._untold[mailbox] = None
-        return mailbox.put(topic, kind, payloads, size)
+        return mailbox.put(topics, raw, numbers, payloads, size)
 
     def tell(self, *, more_follows: bool) -> None:
         """Wake the readers of what was put in; some wait for more, if ``more_follows`` at once."""

@@ -1,21 +1,18 @@
-"""What a core decides about messages with one header, and what it needs to tell true from forged.
-
-Pure.
-"""
+"""Where messages with one header go, and what it takes to tell true frames from forged. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from endpoint.duplicates import SequenceWindow
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
-from wire.messages import Announcement, NodeHeader, Seal
+from wire.messages import Announcement, NodeHeader, PackedType, Seal
 
 Verify = Callable[[NodeFrame], bool]
-"""Tells whether a frame is that of whoever it says that it is from."""
+"""Tells whether a frame was signed by its sender."""
 
 
 class CommandReceiver(Protocol):
@@ -33,17 +30,31 @@ class CommandReceiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where messages with one header go from here."""
+    """Where messages with one header go from here.
+
+    Equal tuples of one routing are the same object, so that ``is`` compares them.
+    """
 
     header: NodeHeader
     window: SequenceWindow
-    receivers: tuple[object, ...]
+    receivers: tuple[object, ...] = ()
     """The local subscribers, or the ``CommandReceiver``, that want it."""
-    next_hops: tuple[EndpointId, ...]
+    next_hops: tuple[EndpointId, ...] = ()
+    audience: tuple[EndpointId, ...] = ()
+    """The endpoints elsewhere that it is for, as far as is known here."""
     refusal: str = ""
-    """Why they go nowhere, if the sender has no right to send them."""
+    """Why its messages are dropped, if the sender has no right to send them."""
     verify: Verify | None = None
-    """Looks at the signature of each frame, if the sender signs."""
+    """Checks the signature of each frame, if the sender signs."""
+    topics: tuple[str, ...] = field(init=False)
+    """Its topic alone, as a mailbox takes it."""
+    raw: bytes = field(init=False)
+    """Whether its payloads are bytes as they are, likewise."""
+
+    def __post_init__(self) -> None:
+        """Derive what a mailbox takes."""
+        object.__setattr__(self, "topics", (self.header.topic,))
+        object.__setattr__(self, "raw", bytes((self.header.type is PackedType.BYTES,)))
 
 
 class Proof(Protocol):
@@ -66,5 +77,5 @@ class Proof(Protocol):
         ...
 
     def verifier(self, seal: Seal) -> Verify:
-        """Give what looks at the frames of whoever a seal is from."""
+        """Give what checks the frames of the endpoint that a seal is from."""
         ...

@@ -22,11 +22,12 @@ from handshake.private_files import check_private
 from handshake.roles import Roles
 from handshake.secret import ClusterSecret
 from wire.errors import CredentialsError, RolesError, SettingsError
+from wire.identifiers import CERTIFIED_MARK, DIGITS_MARK, is_label
 from wire.limits import (
     FRAME_SIZE_MAX,
-    HEADER_SIZE_MAX,
-    KIB,
+    FRAME_SIZE_MIN,
     KNOWLEDGE_MAX,
+    LABEL_SIZE_MAX,
     LINKS_MAX,
     NAME_SIZE_MAX,
     SUBSCRIPTIONS_MAX,
@@ -36,6 +37,7 @@ from wire.limits import (
     VALUE_ENTRIES_MAX,
 )
 from wire.public import public
+from wire.scalars import shorten
 
 PREFIX: Final = "PEERMESH_"
 
@@ -75,6 +77,9 @@ _MAY_BE_EMPTY: Final = frozenset(PREFIX + name.upper() for name in (*TRUST, "pas
 class Settings:
     """What can be set once for an endpoint. ``load`` reads it from outside."""
 
+    name: str = ""
+    """What the endpoint calls itself, for people to read: up to 64 printable bytes without blanks,
+    ``*`` and ``~``. It gives no right. Empty is the name of the program."""
     ttl: int = TTL_DEFAULT
     """Links that a message from here may cross."""
     forwarding: bool = True
@@ -104,7 +109,8 @@ class Settings:
     subscriptions_max: int = SUBSCRIPTIONS_MAX
     """Topics that this endpoint wants at once: everybody else keeps them all."""
     frame_size_max: int = FRAME_SIZE_MAX
-    """Bytes of a frame. All endpoints of a mesh need the same: who passes on more is cut off."""
+    """Bytes of a frame that is taken here. Peers are told, and send smaller frames: of a message
+    that does not fit, the event ``MESSAGE_TOO_LARGE`` tells at the last peer that had it."""
     value_depth_max: int = VALUE_DEPTH_MAX
     """Nesting of a value that is delivered here; deeper ones count as malformed."""
     value_entries_max: int = VALUE_ENTRIES_MAX
@@ -133,6 +139,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Refuse what does not make sense."""
+        if not isinstance(self.name, str) or (self.name and not is_label(self.name)):
+            raise SettingsError(
+                f"name cannot be {shorten(self.name)}: give up to {LABEL_SIZE_MAX} printable bytes"
+                f" without blanks, {CERTIFIED_MARK} and {DIGITS_MARK}, and no id"
+            )
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
             if not least <= value <= most:
@@ -205,7 +216,7 @@ _RANGES: Final = {
     "connections_max": (1, LINKS_MAX - 1),
     "endpoints_max": (1, KNOWLEDGE_MAX),
     "subscriptions_max": (1, SUBSCRIPTIONS_MAX),
-    "frame_size_max": (HEADER_SIZE_MAX + KIB, FRAME_SIZE_MAX),
+    "frame_size_max": (FRAME_SIZE_MIN, FRAME_SIZE_MAX),
     "value_depth_max": (1, VALUE_DEPTH_MAX),
     "value_entries_max": (1, VALUE_ENTRIES_MAX),
     "bytes_per_second_max": (0, inf),
@@ -233,7 +244,8 @@ def authorise(
             f"the name in the certificate has more than {NAME_SIZE_MAX} bytes: use another"
         )
     if roles is None:
-        return Authorisation(None, name, is_wary=sign)
+        are_proven = credentials is not None and credentials.can_trust_names
+        return Authorisation(None, name, is_wary=sign, are_names_proven=are_proven)
     if credentials is None or not credentials.can_trust_names:
         raise RolesError(
             "roles go by the names in certificates, and nobody vouches for those here: without TLS"
@@ -245,7 +257,7 @@ def authorise(
             f"the roles have none for this endpoint itself, which is called {name!r}: add it to"
             " [names], or give a default"
         )
-    return Authorisation(roles, name, is_wary=sign)
+    return Authorisation(roles, name, is_wary=sign, are_names_proven=True)
 
 
 def _read_environment(environment: Mapping[str, str]) -> dict[str, object]:

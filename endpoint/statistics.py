@@ -15,6 +15,8 @@ class PeerInfo:
     """One peer, as ``peers()`` lists it."""
 
     node_id: EndpointId
+    name: str
+    """How it is called, for people to read, or else its id: see ``Endpoint.name_of``."""
     address: tuple[str, int] | None
     """The other side's network address; of an inbound peer, with the port that it dials from."""
     certificate_name: str | None

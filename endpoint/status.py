@@ -64,6 +64,8 @@ class StatusCode(StrEnum):
     nothing came of it: told once a second."""
     FORGERY_DROPPED = "forgery_dropped"
     """Something came in the name of an endpoint that signs, and was not its own: once a second."""
+    MESSAGE_TOO_LARGE = "message_too_large"
+    """Messages for a peer were dropped: it takes no frames so large. Told once a second."""
     CALLBACK_FAILED = "callback_failed"
     """A callback of the user raised; the log has its traceback. The endpoint goes on."""
 
@@ -85,6 +87,8 @@ class StatusEvent:
     """The name of the store that it is about, if it is about one."""
     certificate_name: str | None = None
     """What the certificate of a peer that was added calls it; ``None`` without TLS."""
+    name: str | None = None
+    """How the endpoint is called, for people to read: see ``Endpoint.name_of``."""
 
     @property
     def is_error(self) -> bool:
@@ -94,6 +98,8 @@ class StatusEvent:
     def __str__(self) -> str:
         """Write one line for a log."""
         who = str(self.endpoint) if self.endpoint is not None else "unknown endpoint"
+        if self.name is not None:
+            who = f"{self.name} ({who})"
         where = f" at {join_address(*self.address)}" if self.address is not None else ""
         return escape(f"{self.status}: {who}{where}: {self.reason}")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import sys
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -40,6 +41,10 @@ def _new_id() -> EndpointId:
     return EndpointId(uuid.uuid4().bytes)
 
 
+def _program() -> str:
+    return next(iter(sys.argv), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """The world of one endpoint; the system's unless told otherwise."""
@@ -52,6 +57,8 @@ class Surroundings:
     """An id that no endpoint ever had."""
     new_seed: Callable[[], bytes] = _new_seed
     """What the key of an endpoint that signs is made from: nobody may ever guess it."""
+    program: Callable[[], str] = _program
+    """The first of ``sys.argv``: what endpoints call themselves that were given no name."""
     open_tcp_stream: Callable[..., Awaitable[trio.SocketStream]] = trio.open_tcp_stream
     open_tcp_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] = (
         trio.open_tcp_listeners

@@ -37,6 +37,8 @@ class Established:
     """What we told the peer. News that came to us since then it has not heard."""
     replaces: ConnectionId | None
     """The connection of an older peering with the same peer, which is to be closed now."""
+    frame_size_max: int
+    """Bytes of the largest frame that the peer takes, counted after the front."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from wire.clocks import VectorTime
 from wire.errors import ErrorCode, LocalProtocolError, MeshError
 from wire.framing import VERSION_MAX, VERSION_MIN
 from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MAX
 from wire.messages import (
     Announcement,
     DropConn,
@@ -73,7 +74,7 @@ Vetting = Callable[[EndpointId, Sequence[Announcement]], str | None]
 class Handshake:
     """One end of one connection, until it is a peering or closed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords, one for each thing to say
         self,
         *,
         connection: ConnectionId,
@@ -82,10 +83,12 @@ class Handshake:
         source: KnowledgeSource,
         versions: Preamble = OUR_VERSIONS,
         vet: Vetting | None = None,
+        frame_size_max: int = FRAME_SIZE_MAX,
     ) -> None:
         """Prepare for a fresh connection, which this endpoint has dialled or accepted.
 
-        ``vet`` says what there is against the peer, by all that it told of the mesh.
+        ``vet`` says what there is against the peer, by all that it told of the mesh. The peer is
+        told that frames of more than ``frame_size_max`` bytes (after the front) are refused here.
         """
         self.state = State.NEW
         self.peer: EndpointId | None = None
@@ -98,6 +101,8 @@ class Handshake:
         self._vet = vet
         self._version = versions.version_max
         self._is_introduced = dialled
+        self._frame_size_max = frame_size_max
+        self._peer_frame_size_max = FRAME_SIZE_MAX
         self._peer_knowledge: VectorTime | None = None
         self._sent: tuple[Announcement, ...] = ()
         self._received: tuple[Announcement, ...] = ()
@@ -200,6 +205,7 @@ class Handshake:
             return self._refuse_ourselves()
         self.peer = message.sender
         self._peer_knowledge = message.knowledge
+        self._peer_frame_size_max = message.frame_size_max
         if self._local < message.sender:
             return self._propose()
         self.state = State.AWAIT_ORIGINATOR_SYN
@@ -215,6 +221,7 @@ class Handshake:
             )
         self.peer = message.sender
         self._peer_knowledge = message.knowledge
+        self._peer_frame_size_max = message.frame_size_max
         objection = self._objection(message.sender, message.announcements)
         if objection is not None:
             return self.refuse(ErrorCode.NOT_AUTHORIZED, objection)
@@ -249,8 +256,8 @@ class Handshake:
             case Claim.GRANTED:
                 self.state = State.AWAIT_RESPONDER_SYN_ACK
                 self._sent = self._source.news_for(self._peer_knowledge)
-                knowledge = self._source.knowledge()
-                return (Send(OriginatorSyn(self._local, knowledge, self._sent)),)
+                knowledge, size_max = self._source.knowledge(), self._frame_size_max
+                return (Send(OriginatorSyn(self._local, knowledge, self._sent, size_max)),)
             case Claim.PENDING:
                 self.state = State.PAUSED
                 return self._introduction()
@@ -265,7 +272,7 @@ class Handshake:
         return (self._hello(),)
 
     def _hello(self) -> Effect:
-        return Send(Hello(self._local, self._source.knowledge()))
+        return Send(Hello(self._local, self._source.knowledge(), self._frame_size_max))
 
     def _give_way(self) -> Sequence[Effect]:
         assert self.peer is not None
@@ -293,6 +300,7 @@ class Handshake:
             received=self._received,
             sent=self._sent,
             replaces=replaces,
+            frame_size_max=self._peer_frame_size_max,
         )
         return (established, *map(Reconsider, lost))
 

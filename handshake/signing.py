@@ -40,8 +40,8 @@ ENDORSEMENTS_MAX: Final = 10_000
 
 _ID_CONTEXT: Final = b"peermesh endpoint id 1\0"
 _ENDORSEMENT_CONTEXT: Final = b"peermesh endorsement 1\0"
-_ANNOUNCEMENT_CONTEXT: Final = b"peermesh announcement 1\0"
-_FRAME_CONTEXT: Final = b"peermesh frame 1\0"
+_ANNOUNCEMENT_CONTEXT: Final = b"peermesh announcement 2\0"
+_FRAME_CONTEXT: Final = b"peermesh frame 2\0"
 """Set the uses of a key apart: a signature for one is none for another."""
 
 _END_OF_TIME_NS: Final = 1 << 63
@@ -101,7 +101,7 @@ class Signer:
         return replace(announcement, seal=replace(self._seal, signature=signature))
 
     def sign(self, pieces: Sequence[Piece]) -> bytes:
-        """Sign a frame: see ``wire.framing.encode_signed``."""
+        """Sign a frame: see ``wire.framing.encode_node``."""
         return self._key.sign(_digest(pieces))
 
 

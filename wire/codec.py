@@ -15,10 +15,10 @@ from typing import Any, Final, TypeVar
 
 from wire import limits
 from wire.clocks import LamportTime, VectorTime
-from wire.decoding import decode, is_canonical
+from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode, InvalidTopic
-from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, is_label
 from wire.messages import (
     Announcement,
     Announcements,
@@ -61,6 +61,9 @@ class ControlKind(IntEnum):
 
 
 _ERROR_CODES: Final = {int(code): code for code in ErrorCode}
+_RECEIVER_SIZES: Final = {b"\0": 0, b"\1": ENDPOINT_ID_SIZE}
+"""Bytes of the receiver in a header, by the byte that says whether there is one."""
+
 _PACKED_TYPES: Final = {int(packed_type): packed_type for packed_type in PackedType}
 
 
@@ -97,10 +100,26 @@ def _read_name(item: object) -> str | None:
     return item
 
 
+def _read_label(item: object) -> str | None:
+    if item is not None and (type(item) is not str or not is_label(item)):
+        raise _refusal("the name of an endpoint, or none", item)
+    return item
+
+
 def _read_number(item: object) -> int:
     if type(item) is not int or not 0 <= item <= INTEGER_MAX:
         raise _refusal("a number", item)
     return item
+
+
+def _read_frame_size(item: object) -> int:
+    """Read how large a frame the peer takes. Later versions may allow more than this one sends."""
+    size = _read_number(item)
+    if size < limits.FRAME_SIZE_MIN:
+        raise DecodeError(
+            f"a limit of {size} bytes for a frame; it has to be {limits.FRAME_SIZE_MIN} or more"
+        )
+    return size
 
 
 def _read_digest(item: object) -> int:
@@ -249,6 +268,7 @@ _Shape = dict[str, _Field]
 _ID: Final = _Field(_read_id)
 _NUMBER: Final = _Field(_read_number)
 _DIGEST: Final = _Field(_read_digest, _write_digest)
+_FRAME_SIZE: Final = _Field(_read_frame_size)
 _KNOWLEDGE: Final = _Field(_read_knowledge)
 _ANNOUNCEMENTS: Final = _Field(_read_announcements, _write_announcements)
 
@@ -267,14 +287,23 @@ _ANNOUNCEMENT_SHAPE: Final[_Shape] = {
     "stores": _Field(_read_stores),
     "forwarding": _Field(_read_flag),
     "name": _Field(_read_name),
+    "label": _Field(_read_label),
     "seal": _Field(_read_seal, _write_seal),
 }
 
 _CONTROL: Final[dict[ControlKind, tuple[type[ControlMessage], _Shape]]] = {
-    ControlKind.HELLO: (Hello, {"sender": _ID, "knowledge": _KNOWLEDGE}),
+    ControlKind.HELLO: (
+        Hello,
+        {"sender": _ID, "knowledge": _KNOWLEDGE, "frame_size_max": _FRAME_SIZE},
+    ),
     ControlKind.ORIGINATOR_SYN: (
         OriginatorSyn,
-        {"sender": _ID, "knowledge": _KNOWLEDGE, "announcements": _ANNOUNCEMENTS},
+        {
+            "sender": _ID,
+            "knowledge": _KNOWLEDGE,
+            "announcements": _ANNOUNCEMENTS,
+            "frame_size_max": _FRAME_SIZE,
+        },
     ),
     ControlKind.RESPONDER_SYN_ACK: (ResponderSynAck, {"announcements": _ANNOUNCEMENTS}),
     ControlKind.ORIGINATOR_ACK: (OriginatorAck, {}),
@@ -335,35 +364,35 @@ def decode_control(kind: int, body: bytes) -> ControlMessage:
 
 
 def encode_header(header: NodeHeader) -> bytes:
-    """Write the header of a node message, whose topic its maker has checked.
+    """Write the header of a node message, whose topic its maker has checked, without the sender.
 
     Raises ``InvalidTopic`` if the topic leaves no room for the rest of the header.
     """
-    encoded = encode((header.type, header.sender, header.receiver, header.topic))
+    receiver = b"\0" if header.receiver is None else b"\1" + header.receiver
+    encoded = bytes((header.type,)) + receiver + header.topic.encode()
     if len(encoded) > limits.HEADER_SIZE_MAX:
         raise InvalidTopic(f"the topic {shorten(header.topic)} is too long: shorten it")
     return encoded
 
 
-def decode_header(encoded: bytes) -> NodeHeader:
-    """Read the header of a node message. Raises ``DecodeError``, and nothing else, if it is none.
+def decode_header(sender: EndpointId, encoded: bytes) -> NodeHeader:
+    """Read a header of a frame of ``sender``. Raises ``DecodeError``, and nothing else, if bad.
 
-    Only the canonical form is taken: encoded headers are keys of route caches, and each header is
-    to have one place there. Commands go to ``NAME/<$>/KIND``, and nothing else does. A kind that
-    this version does not know is no breach: only its receiver needs to know it.
+    A header has one encoding: encoded headers are keys of route caches, and each header is to have
+    one place there. Commands go to ``NAME/<$>/KIND``, and nothing else does. A kind that this
+    version does not know is no breach: only its receiver needs to know it.
     """
-    if len(encoded) > limits.HEADER_SIZE_MAX:
-        raise DecodeError(f"a header of {len(encoded)} bytes", ErrorCode.LIMIT_EXCEEDED)
-    parts = decode(encoded)
-    if type(parts) is not tuple or len(parts) != 4 or not is_canonical(encoded):
-        raise _refusal("a header in its canonical form", parts)
-    packed_type, sender, receiver, topic = parts
-    known_type = _PACKED_TYPES.get(_read_number(packed_type))
+    kind, flag = encoded[:1], encoded[1:2]
+    known_type = _PACKED_TYPES.get(kind[0]) if kind else None
     if known_type is None:
-        raise _refusal("the type of a packed message", packed_type)
-    return NodeHeader(
-        known_type,
-        _read_id(sender),
-        None if receiver is None else _read_id(receiver),
-        (_read_command_topic if known_type is PackedType.COMMAND else _read_topic)(topic),
-    )
+        raise _refusal("the type of a packed message", kind)
+    if flag not in _RECEIVER_SIZES:
+        raise _refusal("0 or 1 for a receiver", flag)
+    topic_start = 2 + _RECEIVER_SIZES[flag]
+    receiver = _read_id(encoded[2:topic_start]) if flag == b"\1" else None
+    try:
+        topic = encoded[topic_start:].decode()
+    except UnicodeDecodeError:
+        raise _refusal("a topic in UTF-8", encoded[topic_start:]) from None
+    read = _read_command_topic if known_type is PackedType.COMMAND else _read_topic
+    return NodeHeader(known_type, sender, receiver, read(topic))

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 from uuid import UUID
 
+from wire.escaping import is_plain
+from wire.limits import LABEL_SIZE_MAX
 from wire.public import public
 
 ENDPOINT_ID_SIZE = 16
+
+CERTIFIED_MARK: Final = "*"
+"""Stands behind a name that is from a certificate: no endpoint can call itself so."""
+
+DIGITS_MARK: Final = "~"
+"""Stands between a name and the first digits of an id, likewise."""
 
 
 @public
@@ -57,3 +65,28 @@ class EntityId(NamedTuple):
     def __str__(self) -> str:
         """Write ``uuid/number``."""
         return f"{self.endpoint}/{self.object}"
+
+
+def is_label(text: str) -> bool:
+    """Tell whether an endpoint may call itself so: 1 to 64 printable bytes without blanks.
+
+    It has neither ``*`` nor ``~``, which are written behind names, and is no id: a name must not
+    look like that of another endpoint.
+    """
+    if not 0 < len(text) <= LABEL_SIZE_MAX or not text.isprintable() or not is_plain(text):
+        return False
+    if len(text.encode()) > LABEL_SIZE_MAX or not _NO_NAME.isdisjoint(text):
+        return False
+    return not is_id(text)
+
+
+_NO_NAME: Final = frozenset(f" {CERTIFIED_MARK}{DIGITS_MARK}")
+
+
+def is_id(text: str) -> bool:
+    """Tell whether a text is read as the id of an endpoint."""
+    try:
+        UUID(text)
+    except ValueError:
+        return False
+    return True

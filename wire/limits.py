@@ -8,16 +8,17 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 HEADER_SIZE_MAX: Final = 65_535
-"""Bytes of a node message's CBOR header: its size travels in 16 bits."""
+"""Bytes of the header of a node message: its size travels in 16 bits."""
+
+HEADERS_MAX: Final = 256
+"""Headers of one frame: the number of a header is one byte, so that no loop over the messages of a
+frame has to leave C."""
 
 TOPIC_SIZE_MAX: Final = 65_496
-"""Bytes of UTF-8 in a topic: with two ids and the CBOR heads it fits in the longest header."""
+"""Bytes of UTF-8 in a topic: with the id of a receiver it fits in the longest header."""
 
 PAYLOAD_SIZE_MAX: Final = 16 * MIB
 """Bytes of one encoded payload. Larger things belong in a store or a file, in chunks."""
-
-FRAME_SIZE_MAX: Final = PAYLOAD_SIZE_MAX + 128 * KIB
-"""Bytes of one frame: the largest payload with its header. A peer can make us buffer no more."""
 
 HANDSHAKE_FRAME_SIZE_MAX: Final = 4 * MIB
 """Bytes of one frame before the peer is known: a thousand announcements of 50 links fit twice."""
@@ -30,7 +31,11 @@ JOIN_SIZE: Final = 2 * KIB
 """Bytes of an average piece below which joining is cheaper than having the system gather them."""
 
 GROUP_COUNT: Final = 1024
-"""Payloads after which a frame takes no more: ten times a frame's own cost is shared already."""
+"""Payloads after which a frame takes no more: ten times a frame's own cost is shared already. As
+many message numbers fit in the bitmap of a sparse frame."""
+
+SEQUENCE_MAX: Final = 2**64 - 1
+"""The largest number of a message: it travels in 64 bits."""
 
 VALUE_DEPTH_MAX: Final = 32
 """Nesting of a value, far above any honest one and far below the decoder's stack."""
@@ -63,11 +68,26 @@ KNOWLEDGE_MAX: Final = 65_536
 NAME_SIZE_MAX: Final = 255
 """Bytes of the name in an announcement: the longest that a DNS name in a certificate may be."""
 
+LABEL_SIZE_MAX: Final = 64
+"""Bytes of the name that an endpoint gives itself: it stands in every log line and event."""
+
 SIGNING_KEY_SIZE: Final = 32
 """Bytes of an Ed25519 public key (RFC 8032)."""
 
 SIGNATURE_SIZE: Final = 64
 """Bytes of an Ed25519 signature."""
+
+COLUMNS_SIZE_MAX: Final = 16 + 2 * HEADERS_MAX + (1 + 4) * GROUP_COUNT + 128 + SIGNATURE_SIZE
+"""Bytes of a node frame beside headers and payloads: sender, lengths of the headers, number and
+length of each payload, bitmap, signature."""
+
+FRAME_SIZE_MAX: Final = PAYLOAD_SIZE_MAX + HEADER_SIZE_MAX + COLUMNS_SIZE_MAX
+"""Bytes of one frame after its front: the largest payload with the largest header always fits. A
+peer can make us buffer no more."""
+
+FRAME_SIZE_MIN: Final = 128 * KIB
+"""The least that an endpoint may set its limit of a frame to: the largest header with the columns
+of a full frame fits, and as much again of payload."""
 
 CERTIFICATES_MAX: Final = 4
 """Certificates of one seal: an endpoint's own, and three between it and the authority."""

@@ -11,6 +11,7 @@ from enum import IntEnum
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MAX
 
 
 class PackedType(IntEnum):
@@ -26,7 +27,7 @@ class PackedType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class NodeHeader:
-    """The part of a node message that repeats: who sends what kind to whom, on which topic."""
+    """What the messages of a topic have in common: type, sender, receiver, and the topic."""
 
     type: PackedType
     sender: EndpointId
@@ -65,6 +66,8 @@ class Announcement:
     """False for a leaf, which no path leads through."""
     name: str | None = None
     """What its certificate calls it; ``None`` without one. Its peers see to it that it is true."""
+    label: str | None = None
+    """What it calls itself, for people to read. Nothing proves it: it never gives a right."""
     seal: Seal | None = None
     """Of an endpoint that signs what it sends, and this announcement too."""
 
@@ -83,6 +86,8 @@ class Hello:
 
     sender: EndpointId
     knowledge: VectorTime
+    frame_size_max: int = FRAME_SIZE_MAX
+    """Bytes of the largest frame that the sender takes, counted after the front."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +97,8 @@ class OriginatorSyn:
     sender: EndpointId
     knowledge: VectorTime
     announcements: tuple[Announcement, ...]
+    frame_size_max: int = FRAME_SIZE_MAX
+    """As in ``Hello``, which an acceptor that originates at once leaves out."""
 
 
 @dataclass(frozen=True, slots=True)

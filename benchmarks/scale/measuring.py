@@ -127,8 +127,10 @@ def _start(size: int, edges: Sequence[Edge]) -> Change:
     return change
 
 
-def _headers(mesh: Mesh) -> list[bytes]:
-    return [encode_header(NodeHeader(PackedType.DATA, each, None, TOPIC)) for each in mesh.cores]
+def _headers(mesh: Mesh) -> list[tuple[EndpointId, bytes]]:
+    return [
+        (each, encode_header(NodeHeader(PackedType.DATA, each, None, TOPIC))) for each in mesh.cores
+    ]
 
 
 def _memory(mesh: Mesh, size: int) -> tuple[int, int]:
@@ -151,8 +153,8 @@ def _memory(mesh: Mesh, size: int) -> tuple[int, int]:
         del message, body
         gc.collect()
         knowledge_size, _ = tracemalloc.get_traced_memory()
-        for header in headers:
-            core.route(header)
+        for sender, header in headers:
+            core.routing.route(sender, header)
         gc.collect()
         return knowledge_size, tracemalloc.get_traced_memory()[0] - knowledge_size
     finally:
@@ -171,8 +173,8 @@ def _searching(mesh: Mesh, size: int) -> tuple[float, float]:
     search_seconds = process_time() - begin
     core.subscribe(core, (f"{TOPIC}/of/one",))  # which forgets the routes
     begin = process_time()
-    for header in headers:
-        core.route(header)
+    for sender, header in headers:
+        core.routing.route(sender, header)
     routes_seconds = process_time() - begin
     core.unsubscribe(core)
     return search_seconds, routes_seconds

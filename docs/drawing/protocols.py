@@ -112,6 +112,15 @@ def frame_front() -> str:
     return table(("offset", "bytes", "field"), rows)
 
 
+def frame_flags() -> str:
+    """Draw the flags of a node frame."""
+    rows = [
+        (f"`0x{each.value.value:04x}`", code(each.name), each.text)
+        for each in attributes(framing.Flag)
+    ]
+    return table(("bit", "flag", "means"), rows)
+
+
 def announcement() -> str:
     """Draw what an endpoint tells about itself."""
     rows = [(code(field.name), field.text) for field in attributes(messages.Announcement)]

@@ -86,6 +86,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "frames": protocols.frames,
     "frame-front": protocols.frame_front,
     "packed-types": lambda: members_table(messages.PackedType, is_numbered=True),
+    "frame-flags": protocols.frame_flags,
     "node-header": protocols.node_header,
     "peer-messages": lambda: protocols.numbered(messages.PeerMessage),
     "announcement": protocols.announcement,
@@ -96,7 +97,9 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "admin-limits": lambda: limits_table("endpoint.admin.desk", "endpoint.admin.protocol"),
     "endpoint-limits": lambda: limits_table(
         "endpoint.core",
+        "endpoint.mesh.routing",
         "endpoint.duplicates",
+        "endpoint.pubsub.journal",
         "endpoint.outbox",
         "endpoint.mailbox",
         "endpoint.vigil",

@@ -97,8 +97,9 @@ class Endpoint(Bound):
         await self._core.shutdown(grace)
 
     def __repr__(self) -> str:
-        """Show the id, where it listens, and how many peers it has."""
-        return self._passage.show(f"Endpoint {self.node_id()}", self._core)
+        """Show name and id, where it listens, and how many peers it has."""
+        who = self._core.names.full(self.node_id())
+        return self._passage.show(f"Endpoint {who}", self._core)
 
     @property
     def settings(self) -> Settings:
@@ -122,6 +123,11 @@ class Endpoint(Bound):
     def node_id(self) -> EndpointId:
         """Give the endpoint's id, which no other endpoint ever has."""
         return self._core.node_id()
+
+    def name_of(self, node_id: NodeId) -> str:
+        """Give how an endpoint is called here; see ``peermesh.Endpoint.name_of``."""
+        wanted = arguments.endpoint_id("node_id", node_id)
+        return self._open_passage().call_sync(self._core.name_of, wanted)
 
     def listen(self, address: str = "127.0.0.1", port: int | str = 0) -> int:
         """Accept peers at this address; see ``peermesh.Endpoint.listen``."""

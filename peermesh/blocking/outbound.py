@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Final, cast
 
 import trio
@@ -37,8 +35,6 @@ WAYS_MAX: Final = 4_096
 
 TAKE_COUNT: Final = 4_096
 """Messages that the loop takes before it looks after anything else."""
-
-_WAY: Final = itemgetter(0)
 
 Way = tuple[str, PackedType, "EndpointId | None"]
 
@@ -207,17 +203,11 @@ class Outbound:
             await self._work.park()
 
     async def _take(self) -> None:
-        """Hand over a batch, in runs of the same topic."""
+        """Hand over a batch."""
         taken = self._pending[: TAKE_COUNT * 2]
         del self._pending[: len(taken)]
         self._make_room()
-        ways = cast("list[Way]", taken[::2])
-        payloads = cast("list[bytes]", taken[1::2])
-        if ways.count(ways[0]) == len(ways):
-            await self._hand_over(ways[0], payloads)
-            return
-        for way, run in groupby(zip(ways, payloads, strict=True), key=_WAY):
-            await self._hand_over(way, [payload for _, payload in run])
+        await self._hand_over(cast("list[Way]", taken[::2]), cast("list[bytes]", taken[1::2]))
 
     def _make_room(self) -> None:
         """Wake what waits, once it is worth it: it fills up what is being handed over."""
@@ -225,18 +215,18 @@ class Outbound:
             with self._room:
                 self._room.notify_all()
 
-    async def _hand_over(self, way: Way, payloads: Sequence[bytes]) -> None:
-        topic, kind, to = way
-        try:
-            await self._publication.publish_run(topic, kind, to, payloads)
-        except NotAllowed as error:  # It was allowed when it came; the next one is told.
-            logger.warning("%d messages were not published: %s", len(payloads), error)
-            self._forget_ways()
+    async def _hand_over(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
+        await self._publication.publish_all(ways, payloads, self._refuse)
         if self._large_bytes:  # Else there is no need to look at each of them.
             large = sum([size for size in map(len, payloads) if size >= SMALL_SIZE])
             with self._counting:
                 self._large_bytes -= large
                 self._is_crowded = self._large_bytes > LARGE_BYTES_MAX
+
+    def _refuse(self, error: NotAllowed, count: int) -> None:
+        """Say that messages were not published: it was allowed when they came."""
+        logger.warning("%d messages were not published: %s", count, error)
+        self._forget_ways()
 
     async def flush(self) -> None:
         """Wait until everything that was published has left for the peers' outboxes."""

@@ -226,11 +226,16 @@ def _in_short(reason: str) -> str:
 async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
     """Join the mesh with a clone of a store that is level with its master."""
     async with mesh.endpoint() as endpoint:
-        await join(endpoint, mesh)
-        await expect_store(endpoint, mesh, name)
-        store = await endpoint.attach_clone(name)
-        await _meet_master(store, mesh)
-        yield store
+        yield await join_as_clone(endpoint, mesh, name)
+
+
+async def join_as_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
+    """Join the mesh, and attach a clone of a store; give it when it is level with its master."""
+    await join(endpoint, mesh)
+    await expect_store(endpoint, mesh, name)
+    store = await endpoint.attach_clone(name)
+    await _meet_master(store, mesh)
+    return store
 
 
 @asynccontextmanager

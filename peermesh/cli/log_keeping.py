@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 import trio
 
-from peermesh import Backend, EndpointId
+from peermesh import Backend
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.asking import LEAD_LOG, ask_for_promotion, promotion_options
 from peermesh.cli.command import command
@@ -146,13 +146,11 @@ async def _follow(
 @LOG_NAME
 @promotion_options
 @mesh_options(listens=False)
-def promote(
-    name: str, node_id: EndpointId | None, mesh: Mesh, output: Output, *, force: bool
-) -> None:
+def promote(name: str, node: str | None, mesh: Mesh, output: Output, *, force: bool) -> None:
     """Make a node that follows a log its keeper, and write what came of it.
 
     The node has to be one of "peermesh log follow NAME". The last keeper is fenced: when it returns
     it follows. What it had acknowledged and this node does not have is lost.
     """
-    done = run(ask_for_promotion, mesh, name, node_id, force, LEAD_LOG)
+    done = run(ask_for_promotion, mesh, name, node, force, LEAD_LOG)
     output.tell(done.text, log=name, node=str(done.node), message=done.text)

@@ -53,6 +53,11 @@ _LISTEN: Final = click.option(
     "--listen", "-l", multiple=True, type=AddressType(),
     help="Accept peers there; port 0 lets the system choose. May be repeated.",
 )  # fmt: skip
+_NAME: Final = click.option(
+    "--name", "own_name", metavar="NAME",
+    help="What the endpoint calls itself, for people to read. Otherwise PEERMESH_NAME, or the name"
+    " of the program.",
+)  # fmt: skip
 
 CONNECTION_OPTIONS: Final = (
     _PEER, _CONTEXT, *TRUST_OPTIONS, *RIGHTS_OPTIONS, _SETTINGS, _WAIT,
@@ -71,7 +76,7 @@ class Mesh:
     waits: float | None = None
     """What ``--wait`` says, in seconds; ``None`` if it was not given."""
     rights: Mapping[str, Any] = field(default_factory=dict)
-    """Of the options ``--roles`` and ``--sign``, those that were given."""
+    """Of the options ``--roles``, ``--sign`` and ``--name``, those that were given."""
 
     @property
     def wait(self) -> float:
@@ -102,13 +107,18 @@ class Mesh:
             )
 
 
-def mesh_options(*, listens: bool, is_optional: bool = False) -> Callable[[Command], Command]:
+def mesh_options(
+    *, listens: bool, is_optional: bool = False, takes_name: bool = True
+) -> Callable[[Command], Command]:
     """Give a command the options about the mesh, as its argument ``mesh``.
+
+    One that ``listens`` keeps an endpoint, which can be given a name, unless ``--name`` means
+    something else there: then ``takes_name`` is false.
 
     One that ``is_optional`` does something without a mesh, too. Others raise ``UsageError`` if
     nothing says where the mesh is.
     """
-    options = [*[_LISTEN] * listens, *CONNECTION_OPTIONS]
+    options = [*[_LISTEN] * listens, *[_NAME] * (listens and takes_name), *CONNECTION_OPTIONS]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
@@ -149,4 +159,7 @@ def take_mesh(given: dict[str, Any], *, is_optional: bool = False) -> Mesh:
     file = options.get("settings")
     trust = Trust.of(options, None if file is None else Path(file), tickets)
     rights: dict[str, Any] = {name: options[name] for name in ("roles", "sign") if name in options}
+    own_name = given.pop("own_name", None)
+    if own_name is not None:
+        rights["name"] = own_name
     return Mesh(addresses, listen, trust, given.pop("wait"), rights)

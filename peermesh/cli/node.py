@@ -73,7 +73,9 @@ class _Node:
                 await self._attach(endpoint, masters, clones)
                 ports = await listen(endpoint, self._mesh)
                 # A node that cannot listen, or has no store, writes nothing but its error.
-                self._say("node", f"endpoint {endpoint.node_id()}", id=str(endpoint.node_id()))
+                own = endpoint.node_id()
+                who = endpoint.names.full(own)
+                self._say("node", f"endpoint {who}", id=str(own), name=endpoint.name_of(own))
                 self._tell_attached(masters, clones)
                 stay_peered(endpoint, self._mesh, nursery, self._output.tell, ports)
                 async for event in status:
@@ -105,6 +107,7 @@ class _Node:
             str(event.status),
             str(event),
             endpoint=None if event.endpoint is None else str(event.endpoint),
+            name=event.name,
             address=event.address,
             certificate_name=event.certificate_name,
             reason=event.reason,

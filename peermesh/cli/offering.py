@@ -32,9 +32,10 @@ async def _promote_store(
     force: bool,  # noqa: FBT001 - partial hands it on
 ) -> str:
     done = await clone.promote(force=force, **options)
+    who = endpoint.names.full(endpoint.node_id())
     text = (
-        f"node {endpoint.node_id()} leads {clone.name()} in term {done.term}, from revision"
-        f" {done.revision}; the last master was heard {done.silent_seconds:.1f} s ago"
+        f"node {who} leads {clone.name()} in term {done.term}, from revision {done.revision};"
+        f" the last master was heard {done.silent_seconds:.1f} s ago"
     )
     if "path" not in options:
         text += "; it is in memory, and ends with this node: --clone NAME:PATH keeps a file"
@@ -48,8 +49,9 @@ async def _promote_log(
     force: bool,  # noqa: FBT001 - partial hands it on
 ) -> str:
     done = await log.promote(force=force, **options)
+    who = endpoint.names.full(endpoint.node_id())
     entries = counted(sum(done.ends), "entry", "entries")
     return (
-        f"node {endpoint.node_id()} leads {log.name()} in term {done.term}, from {entries}; the"
+        f"node {who} leads {log.name()} in term {done.term}, from {entries}; the"
         f" last keeper was heard {done.silent_seconds:.1f} s ago"
     )

@@ -105,7 +105,7 @@ _name_option = click.option(
 @port_roles_option
 @quota_options
 @tls_option
-@mesh_options(listens=True, is_optional=True)
+@mesh_options(listens=True, is_optional=True, takes_name=False)
 def qos2(  # noqa: PLR0913 - an option each
     mesh: Mesh,
     output: Output,

@@ -63,7 +63,7 @@ def serve() -> None:
 )  # fmt: skip
 @tls_option
 @quota_options
-@mesh_options(listens=True, is_optional=True)
+@mesh_options(listens=True, is_optional=True, takes_name=False)
 def webhdfs(  # noqa: PLR0913 - one for each option
     name: str,
     replicas: int,

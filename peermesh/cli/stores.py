@@ -7,7 +7,7 @@ import click
 from endpoint.replicas.stores.verifying import Verification
 from peermesh import EndpointId, Entry, Value
 from peermesh.cli.arguments import RAW_OPTION, TEXT_OPTION, read_value
-from peermesh.cli.arriving import open_clone, open_proxy
+from peermesh.cli.arriving import join_as_clone, open_proxy
 from peermesh.cli.asking import ask_for_promotion, promotion_options
 from peermesh.cli.command import command, group
 from peermesh.cli.completion import STORE_NAME
@@ -18,7 +18,7 @@ from peermesh.cli.keys import new_key, rekey
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import check_raw
 from peermesh.cli.mutating import cas, delete, erase, increment, put
-from peermesh.cli.output import Output, say, write_raw
+from peermesh.cli.output import Output, write_raw
 from peermesh.cli.running import run
 from peermesh.cli.values import format_value, on_a_line, to_json
 from stores.digests import ReplicaDigest
@@ -89,20 +89,21 @@ def verify(name: str, mesh: Mesh, output: Output) -> None:
     All look at themselves at the same event of the master's stream, so that writes may go on. A
     clone that differs loads everything anew by itself. The clone of this command is one of them.
     """
-    found = run(_verify, mesh, name)
-    if output.as_json:
-        for row in found.replicas:
-            output.tell(None, **_replica_members(row))
-    else:
-        for line in str(found).split("\n"):
-            say(line)
+    found, names = run(_verify, mesh, name)
+    for row, line in zip(found.replicas, str(found).split("\n"), strict=True):
+        who = names[row.replica.endpoint]
+        output.tell(f"{who} {line}", name=who, **_replica_members(row))
     if not found:
         raise CommandFailed(f"the replicas of {on_a_line(name)} are not all equal")
 
 
-async def _verify(mesh: Mesh, name: str) -> Verification:
-    async with open_clone(mesh, name) as clone:
-        return await clone.verify(timeout=mesh.wait)
+async def _verify(mesh: Mesh, name: str) -> tuple[Verification, dict[EndpointId, str]]:
+    """Compare the replicas, and say how their endpoints are called."""
+    async with mesh.endpoint() as endpoint:
+        clone = await join_as_clone(endpoint, mesh, name)
+        found = await clone.verify(timeout=mesh.wait)
+        owners = {row.replica.endpoint for row in found.replicas}
+        return found, {each: endpoint.name_of(each) for each in owners}
 
 
 def _replica_members(row: ReplicaDigest) -> dict[str, object]:
@@ -118,15 +119,13 @@ def _replica_members(row: ReplicaDigest) -> dict[str, object]:
 @STORE_NAME
 @promotion_options
 @mesh_options(listens=False)
-def promote(
-    name: str, node_id: EndpointId | None, mesh: Mesh, output: Output, *, force: bool
-) -> None:
+def promote(name: str, node: str | None, mesh: Mesh, output: Output, *, force: bool) -> None:
     """Make the clone of a node the master of its store, and write what came of it.
 
     The node has to be one of "peermesh node --clone NAME[:PATH]". The last master is fenced: when
     it returns it becomes a clone. What it had acknowledged and this clone does not have is lost.
     """
-    done = run(ask_for_promotion, mesh, name, node_id, force)
+    done = run(ask_for_promotion, mesh, name, node, force)
     output.tell(done.text, store=name, node=str(done.node), message=done.text)
 
 

@@ -143,7 +143,7 @@ class Room:
         self.failure = error
         level = logging.DEBUG if self.is_quiet else logging.ERROR
         text = "endpoint %s ended by an error of its own; others of the process go on"
-        logger.log(level, text, self._core.node_id(), exc_info=error)
+        logger.log(level, text, self._core.names.full(self._core.node_id()), exc_info=error)
 
 
 def _is_cancelled(error: BaseException) -> bool:

@@ -133,9 +133,10 @@ class HostilePeer:
     ) -> bytes:
         """Make a frame of messages, in the name of anybody, with any number."""
         if sequence is None:
-            sequence, self.sequence = self.sequence, self.sequence + 1
-        header = encode_header(NodeHeader(kind, sender or self.local, to, topic))
-        return b"".join(encode_node(header, ttl, sequence, payloads)[0])
+            sequence, self.sequence = self.sequence, self.sequence + len(payloads)
+        sender = sender or self.local
+        headers = (encode_header(NodeHeader(kind, sender, to, topic)),)
+        return b"".join(encode_node(sender, ttl, sequence, headers, b"", payloads)[0])
 
     # Hearing.
 

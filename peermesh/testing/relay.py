@@ -8,9 +8,9 @@ from typing import Any
 
 from endpoint import Endpoint
 from endpoint.connection import Connection
-from endpoint.outbox import Group
-from endpoint.routes import Route
-from wire.codec import encode_header
+from endpoint.mesh.routing import Selection
+from endpoint.outbox import Outgoing
+from wire.codec import decode_header, encode_header
 from wire.framing import NodeFrame, encode_node
 from wire.identifiers import EndpointId
 from wire.messages import NodeHeader, PackedType
@@ -18,12 +18,14 @@ from wire.messages import NodeHeader, PackedType
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """A frame that passes a relay: the last payload is the signature, if its sender signs."""
+    """A frame that passes a relay, all of one header."""
 
     header: NodeHeader
     ttl: int
-    sequence: int
+    first: int
+    """The number of the first message."""
     payloads: Sequence[bytes]
+    signature: bytes | None = None
 
 
 Twist = Callable[[Passing], Iterable[Passing]]
@@ -31,27 +33,38 @@ Twist = Callable[[Passing], Iterable[Passing]]
 
 
 class TwistingRelay(Endpoint):
-    """An endpoint that does as all do, but passes on what its ``twist`` makes of each frame."""
+    """An endpoint that does as all do, but passes on what its ``twist`` makes of each frame.
+
+    Frames of several topics, which are published at once, are passed on as they came.
+    """
 
     def __init__(self, twist: Twist | None, **arguments: Any) -> None:  # noqa: ANN401 - an endpoint's
         """Pass everything on as it came if there is no ``twist``."""
         super().__init__(**arguments)
         self._twist = twist
+        self._pass_on_whole = self.loop.pass_on
         self.loop.pass_on = self._pass_on  # type: ignore[method-assign]  # that is the twist
 
     def say(self, to: EndpointId, frame: Passing) -> None:
         """Send any frame to a peer, whoever it says that it is from."""
+        header, signature = encode_header(frame.header), frame.signature
+        sign = None if signature is None else (lambda _: signature)
         pieces, size = encode_node(
-            encode_header(frame.header), frame.ttl, frame.sequence, frame.payloads
+            frame.header.sender, frame.ttl, frame.first, (header,), b"", frame.payloads, sign=sign
         )
-        group = Group.forwarded(pieces, size, len(frame.payloads))
+        outgoing = Outgoing(pieces, size, len(frame.payloads), is_own=False)
         connection = self.loop.peerings[to].connection
         is_command = frame.header.type is PackedType.COMMAND
-        (connection.send_command if is_command else connection.send_data)(group)
+        (connection.send_command if is_command else connection.send_data)(outgoing)
 
-    def _pass_on(self, connection: Connection, route: Route, frame: NodeFrame) -> None:
-        passing = Passing(route.header, frame.ttl - 1, frame.sequence, frame.payloads())
-        for each in (passing,) if self._twist is None else self._twist(passing):
-            for hop in route.next_hops:
-                if hop != connection.peer:
-                    self.say(hop, each)
+    def _pass_on(
+        self, connection: Connection, hop: EndpointId, frame: NodeFrame, selection: Selection
+    ) -> None:
+        if self._twist is None or len(frame.headers) > 1:
+            self._pass_on_whole(connection, hop, frame, selection)
+            return
+        header = decode_header(EndpointId(frame.sender), frame.headers[0])
+        signature = frame.signed()[1]
+        passing = Passing(header, frame.ttl - 1, frame.first, frame.payloads(), signature)
+        for each in self._twist(passing):
+            self.say(hop, each)

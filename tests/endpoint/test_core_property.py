@@ -18,16 +18,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from endpoint.core import (
     DIGEST_MISMATCHES_MAX,
     ENDPOINTS_MAX,
-    ROUTES_MAX,
-    ROUTES_SIZE_MAX,
     UNREACHABLE_GRACE_SECONDS,
     EndpointCore,
 )
 from endpoint.effects import Effect, EmitStatus, SendControl
+from endpoint.mesh.routing import ROUTES_MAX, ROUTES_SIZE_MAX
 from endpoint.status import StatusCode
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
 from wire.errors import ErrorCode
+from wire.framing import FRONT, NodeFrame, encode_single
 from wire.identifiers import EndpointId
 from wire.limits import LAMPORT_TIME_MAX
 from wire.messages import Announcement, Announcements, Knowledge, NodeHeader, PackedType
@@ -42,13 +42,8 @@ def plain_id(number: int, last: int = 0) -> EndpointId:
     return EndpointId(bytes([number]) * 6 + b"\x40" + bytes([number]) * 8 + bytes([last]))
 
 
-@dataclass
-class Frame:
-    """A node frame: its header, its number, its hops to live."""
-
-    header: bytes
-    sequence: int
-    ttl: int = TTL
+def read(data: bytes) -> NodeFrame:
+    return NodeFrame(data, 0, len(data), FRONT.unpack_from(data))
 
 
 @dataclass
@@ -180,32 +175,31 @@ class Mesh:
         elif isinstance(message, Knowledge):
             self.apply(core, core.receive_knowledge(end.remote, message.vector))
 
-    def receive(self, end: End, frame: Frame) -> None:
+    def receive(self, end: End, frame: NodeFrame) -> None:
         core = self.cores[end.local]
-        route = core.route(frame.header)
-        if not route.window.admit(frame.sequence):
+        plan = core.plan(end.remote, frame)
+        if plan is None:
             return
-        if route.receivers:
-            self.delivered.append((end.local, route.header.sender, frame.sequence))
-        if frame.ttl > 1:
-            onward = Frame(frame.header, frame.sequence, frame.ttl - 1)
-            self.pass_on(end.local, [hop for hop in route.next_hops if hop != end.remote], onward)
+        if plan.deliveries:
+            self.delivered.append((end.local, EndpointId(frame.sender), frame.first))
+        if plan.onward:
+            onward = read(b"".join(frame.forwarded()))
+            self.pass_on(end.local, [hop for hop, _ in plan.onward], onward)
 
-    def pass_on(self, node: EndpointId, hops: list[EndpointId], frame: Frame) -> None:
+    def pass_on(self, node: EndpointId, hops: list[EndpointId], frame: NodeFrame) -> None:
         for hop in hops:
             end = self.ends.get((hop, node))
             if end is not None and not end.is_over and self.ends[node, hop].is_up:
                 link = (min(node, hop), max(node, hop))
-                sender = self.cores[node].route(frame.header).header.sender
-                self.crossings.append((*link, sender, frame.sequence))
+                self.crossings.append((*link, EndpointId(frame.sender), frame.first))
                 end.data.append(frame)
 
     def publish(self, node: EndpointId, topic: str, to: EndpointId | None = None) -> int:
         sequence = self.sequences[node]
         self.sequences[node] = sequence + 1
         header = encode_header(NodeHeader(PackedType.DATA, node, to, topic))
-        hops = list(self.cores[node].route(header).next_hops)
-        self.pass_on(node, hops, Frame(header, sequence))
+        hops = list(self.cores[node].routing.route(node, header).next_hops)
+        self.pass_on(node, hops, read(encode_single(node, header, TTL, sequence, b"")))
         return sequence
 
     def apply(self, core: EndpointCore, effects: list[Effect]) -> None:
@@ -263,7 +257,7 @@ def check_routes(mesh: Mesh) -> None:
             known = core.topology.announcements[other]
             assert known == mesh.cores[other].topology.announcements[other]
             header = NodeHeader(PackedType.DATA, node, other, "/a")
-            hop = core.route(encode_header(header)).next_hops
+            hop = core.routing.route(node, encode_header(header)).next_hops
             assert len(hop) == 1
             assert expected[hop[0]] == 1
         added = {link[1] for link in mesh.links() if link[0] == node}
@@ -458,7 +452,7 @@ def test_what_was_published_before_an_endpoint_left_arrives_everywhere(pairs) ->
 def test_ttl_two_on_a_line_of_four_reaches_the_next_two() -> None:
     mesh = settled(LINE)
     header = encode_header(NodeHeader(PackedType.DATA, IDS[0], None, "/a"))
-    mesh.pass_on(IDS[0], [IDS[1]], Frame(header, 0, ttl=2))
+    mesh.pass_on(IDS[0], [IDS[1]], read(encode_single(IDS[0], header, 2, 0, b"")))
     mesh.settle()
     assert {receiver for receiver, _, _ in mesh.delivered} == {IDS[1], IDS[2]}
 
@@ -576,13 +570,11 @@ def test_senders_and_topics_that_nobody_knows_fill_no_memory() -> None:
     mesh = settled(LINE)
     core = mesh.cores[IDS[0]]
     for number in range(ROUTES_MAX + 1_000):
-        header = NodeHeader(PackedType.DATA, EndpointId(bytes(8) + number.to_bytes(8)), None, "/a")
-        route = core.route(encode_header(header))
-        assert not route.receivers
-        assert not route.next_hops
-        assert not route.window.admit(number)
-    assert len(core.routes) <= ROUTES_MAX
-    assert {sender for sender, _ in core._windows._windows} <= {core.local}
+        sender = EndpointId(bytes(8) + number.to_bytes(8))
+        header = encode_header(NodeHeader(PackedType.DATA, sender, None, "/a"))
+        assert core.plan(IDS[1], read(encode_single(sender, header, 3, number, b""))) is None
+    assert core.routing.remembered()[0] <= ROUTES_MAX
+    assert {sender for sender, _ in core.routing._windows._windows} <= {core.local}
     assert len(core.topology._trees) <= len(mesh.cores)
 
 
@@ -590,17 +582,17 @@ def test_routes_of_giant_headers_are_bounded_by_their_bytes() -> None:
     core = EndpointCore(IDS[0])
     for number in range(400):
         header = NodeHeader(PackedType.BYTES, IDS[1], None, f"/{number:03}" + "x" * 60_000)
-        core.route(encode_header(header))
-        assert sum(map(len, core.routes)) <= ROUTES_SIZE_MAX
+        core.routing.route(IDS[1], encode_header(header))
+        assert core.routing.remembered()[1] <= ROUTES_SIZE_MAX
 
 
 def test_a_message_that_comes_back_to_its_sender_goes_nowhere() -> None:
     mesh = settled(LINE)
     core = mesh.cores[IDS[1]]
     header = encode_header(NodeHeader(PackedType.DATA, IDS[1], None, "/a"))
-    assert core.route(header).next_hops
-    assert not core.route(header).window.admit(7)
-    assert core.route(header).receivers == ()
+    assert core.routing.route(IDS[1], header).next_hops
+    assert core.routing.route(IDS[1], header).receivers == ()
+    assert core.plan(IDS[0], read(encode_single(IDS[1], header, 3, 7, b""))) is None
 
 
 def test_why_an_endpoint_is_not_reachable_is_said_in_words() -> None:

@@ -19,9 +19,15 @@ from wire.clocks import LamportTime, VectorTime
 from wire.codec import ControlKind, encode_control
 from wire.encoding import encode
 from wire.errors import ErrorCode
-from wire.framing import FRONT, NODE_KIND, encode_control as frame_control, encode_node
+from wire.framing import (
+    FRONT,
+    NODE_KIND,
+    encode_control as frame_control,
+    encode_node,
+    encode_preamble,
+)
 from wire.identifiers import EndpointId
-from wire.limits import FRAME_SIZE_MAX, LAMPORT_TIME_MAX
+from wire.limits import FRAME_SIZE_MAX, FRAME_SIZE_MIN, LAMPORT_TIME_MAX
 from wire.messages import (
     Announcement,
     Announcements,
@@ -43,16 +49,20 @@ DEEP = b"\x81" * 100_000 + b"\x00"
 """CBOR: a list in a list in a list, deeper than any stack."""
 
 
-def front(size: int = 0, kind: int = NODE_KIND, ttl: int = 1, header: int = 0, count: int = 0):
-    return FRONT.pack(size, kind, ttl, header, count, 0)
+def front(size: int = 0, kind: int = NODE_KIND, ttl: int = 1, headers: int = 0, count: int = 0):
+    return FRONT.pack(size, kind, ttl, headers, count, 0)
+
+
+def mixed(headers: tuple[bytes, ...], numbers: bytes, *payloads: bytes, ttl: int = 16) -> bytes:
+    return b"".join(encode_node(STRANGER, ttl, 0, headers, numbers, payloads)[0])
 
 
 def node(header: bytes, *payloads: bytes, ttl: int = 16) -> bytes:
-    return b"".join(encode_node(header, ttl, 0, payloads)[0])
+    return mixed((header,), b"", *payloads, ttl=ttl)
 
 
-def header(kind: object, sender: object, receiver: object, topic: object) -> bytes:
-    return encode((kind, sender, receiver, topic))
+def header(kind: int, topic: bytes, receiver: bytes = b"\0") -> bytes:
+    return bytes((kind,)) + receiver + topic
 
 
 def control(kind: int, *fields: object) -> bytes:
@@ -73,7 +83,7 @@ BEFORE_THE_HANDSHAKE = {
     "an oversized frame": ((OUR_VERSIONS, front(2**32 - 1, 1)), ErrorCode.LIMIT_EXCEEDED),
     "a message for peers": ((OUR_VERSIONS, Ping(1, 2)), ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE),
     "a node frame": (
-        (OUR_VERSIONS, node(header(PackedType.BYTES, STRANGER, None, "/t"), b"x")),
+        (OUR_VERSIONS, node(header(PackedType.BYTES, b"/t"), b"x")),
         ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE,
     ),
     "an unknown kind": ((OUR_VERSIONS, control(200)), ErrorCode.DESERIALIZATION_FAILED),
@@ -85,7 +95,11 @@ BEFORE_THE_HANDSHAKE = {
         ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE,
     ),
     "a vector of nonsense": (
-        (OUR_VERSIONS, control(ControlKind.HELLO, bytes(16), {b"short": 1})),
+        (OUR_VERSIONS, control(ControlKind.HELLO, bytes(16), {b"short": 1}, FRAME_SIZE_MIN)),
+        ErrorCode.DESERIALIZATION_FAILED,
+    ),
+    "a limit of frames that nothing fits in": (
+        (OUR_VERSIONS, control(ControlKind.HELLO, bytes(16), {}, FRAME_SIZE_MIN - 1)),
         ErrorCode.DESERIALIZATION_FAILED,
     ),
 }
@@ -117,6 +131,7 @@ def announced(**changes: object) -> bytes:
         "stores": (),
         "forwarding": True,
         "name": None,
+        "label": None,
         "seal": None,
         **changes,
     }
@@ -124,30 +139,39 @@ def announced(**changes: object) -> bytes:
 
 
 MALFORMED = ErrorCode.DESERIALIZATION_FAILED
-GOOD = header(PackedType.BYTES, STRANGER, None, "/t")
+GOOD = header(PackedType.BYTES, b"/t")
+FIRE = header(PackedType.COMMAND, b"s/<$>/data/master")
 
 AFTER_THE_HANDSHAKE = {
     "noise": (NOISE, None),
     "an oversized frame": (front(FRAME_SIZE_MAX + 1), ErrorCode.LIMIT_EXCEEDED),
-    "a frame without payloads": (front(len(GOOD), header=len(GOOD)) + GOOD, MALFORMED),
-    "a frame of too many": (front(8_000, header=10, count=2_000) + bytes(8_000), MALFORMED),
-    "lengths that lie": (front(9, header=1, count=1) + b"x" + b"\xff" * 8, MALFORMED),
-    "no header": (front(5, count=1) + b"\0\0\0\1x", MALFORMED),
+    "a frame without payloads": (front(40, headers=1) + bytes(40), MALFORMED),
+    "a frame of too many": (front(8_000, headers=1, count=2_000) + bytes(8_000), MALFORMED),
+    "lengths that lie": (
+        front(24, headers=1, count=1) + STRANGER + b"\0\1x\xff\xff\xff\xff\xff",
+        MALFORMED,
+    ),
+    "no header": (front(21, count=1) + STRANGER + b"\0\0\0\1x", MALFORMED),
+    "too many headers": (front(8_000, headers=257, count=1) + bytes(8_000), MALFORMED),
+    "an empty header": (node(b"", b"x"), MALFORMED),
+    "a header that is not there": (mixed((GOOD, FIRE), b"\2", b"x"), MALFORMED),
+    "flags of later versions": (front(8_000, headers=0x801, count=1) + bytes(8_000), MALFORMED),
+    "commands among data": (mixed((GOOD, FIRE), b"\0\1", b"x", b"x"), MALFORMED),
     "no hops to live": (node(GOOD, b"x", ttl=0), MALFORMED),
     "a header that is noise": (node(NOISE[:40], b"x"), MALFORMED),
     "a header that is deep": (node(DEEP[:60_000], b"x"), None),
-    "a header with a tail": (node(GOOD + b"\0", b"x"), MALFORMED),
     "a reserved topic": (
-        node(header(PackedType.BYTES, STRANGER, None, "/a/<$>/b"), b"x"),
+        node(header(PackedType.BYTES, b"/a/<$>/b"), b"x"),
         ErrorCode.INVALID_TOPIC,
     ),
     "a command on a plain topic": (
-        node(header(PackedType.COMMAND, STRANGER, None, "/t"), b"x"),
+        node(header(PackedType.COMMAND, b"/t"), b"x"),
         ErrorCode.INVALID_TOPIC,
     ),
-    "a type that nobody knows": (node(header(9, STRANGER, None, "/t"), b"x"), MALFORMED),
-    "a sender that is none": (node(header(PackedType.BYTES, b"me", None, "/t"), b"x"), MALFORMED),
-    "a topic that is none": (node(header(PackedType.BYTES, STRANGER, None, 7), b"x"), None),
+    "a type that nobody knows": (node(header(9, b"/t"), b"x"), MALFORMED),
+    "half a receiver": (node(header(PackedType.BYTES, b"", b"\1half of it"), b"x"), MALFORMED),
+    "a receiver that may be": (node(header(PackedType.BYTES, b"/t", b"\2"), b"x"), MALFORMED),
+    "a topic that is none": (node(header(PackedType.BYTES, b"\xff"), b"x"), MALFORMED),
     "a hello": (HELLO, ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE),
     "a proposal": (
         OriginatorSyn(HELLO.sender, VectorTime(), ()),
@@ -168,6 +192,10 @@ AFTER_THE_HANDSHAKE = {
     "subscriptions twice": (announced(subscriptions=("/a", "/a/b")), MALFORMED),
     "a store that is none": (announced(stores=("/t",)), ErrorCode.INVALID_TOPIC),
     "a name without an end": (announced(name="n" * 256), MALFORMED),
+    "a name of its own with a blank": (announced(label="a b"), MALFORMED),
+    "a name of its own that is long": (announced(label="x" * 10_000), MALFORMED),
+    "a name of its own that moves the cursor": (announced(label="\x1b[2J"), MALFORMED),
+    "a name of its own like a certificate's": (announced(label="core-1*"), MALFORMED),
     "a seal of nothing": (announced(seal=()), MALFORMED),
     "a seal with half a key": (announced(seal=(b"k" * 16, (), b"", b"s" * 64)), MALFORMED),
     "too many subscriptions": (
@@ -232,7 +260,7 @@ async def test_a_connection_lost_at_any_step_of_the_handshake_leaves_nothing_beh
 async def test_connections_leave_no_file_descriptor_behind(kit) -> None:
     async with kit.besieged() as siege:
         before = len(os.listdir("/proc/self/fd"))
-        for said in (b"", NOISE, b"PMSH\0\1\0\1", b"PMSH\0\7\0\x09"):
+        for said in (b"", NOISE, b"PMSH\0\2\0\2", b"PMSH\0\7\0\x09"):
             for _ in range(5):
                 async with kit.raw(siege.hub, siege.port, greets=False) as raw:
                     await raw.send(said)
@@ -543,7 +571,7 @@ async def test_a_listener_that_hangs_up_or_stays_silent_is_unavailable(kit) -> N
 async def test_a_listener_that_drops_everybody_is_unavailable_with_its_reason(kit) -> None:
     async with kit.besieged() as siege:
         drop = DropConn(ErrorCode.NOT_AUTHORIZED, "you are not on the list")
-        said = [b"PMSH\0\1\0\1", frame_control(*encode_control(drop))]
+        said = [encode_preamble(OUR_VERSIONS), frame_control(*encode_control(drop))]
         async with listener(kit, *said) as (port, _):
             outcome = await siege.hub.peer(kit.host, port, retry=0)
             assert outcome.error.code is ErrorCode.NOT_AUTHORIZED

@@ -16,7 +16,7 @@ import trio.testing
 
 from endpoint import StatusCode, greeting as greeting_module
 from endpoint.connection import FRAMES_AT_ONCE, Connection
-from endpoint.duplicates import RUNS_MAX
+from endpoint.duplicates import PAGE_SIZE, PAGES
 from endpoint.gauge import PAUSE_SECONDS_MAX
 from endpoint.loop import EndpointLoop
 from endpoint.outbox import WINDOW_SIZE
@@ -314,7 +314,7 @@ async def test_everything_twice_backwards_and_with_gaps_takes_bounded_memory(kit
     async with kit.besieged() as siege:
         ear = siege.hub.subscribe("/t")
         async with kit.raw(siege.hub, siege.port) as raw, at_ease(siege):
-            numbers = list(range(8 * RUNS_MAX, 0, -2))
+            numbers = list(range(8 * PAGE_SIZE, 0, -2))
             for _ in range(2):
                 for at in range(0, len(numbers), 64):
                     await raw.send(
@@ -322,8 +322,8 @@ async def test_everything_twice_backwards_and_with_gaps_takes_bounded_memory(kit
                     )
                     await answered(raw)
                     ear.poll()
-            window = siege.hub.loop.core._windows._windows[raw.local, False]
-            assert len(window._starts) <= RUNS_MAX
+            window = siege.hub.loop.core.routing._windows._windows[raw.local, False]
+            assert len(window._pages) == PAGES
             assert siege.hub.statistics().messages_duplicate >= len(numbers)
         await siege.check()
 

@@ -32,7 +32,12 @@ async def test_a_snapshot_tells_of_every_part_and_of_no_content(kit) -> None:
             await left.publish("/news", "secret-data")
             await kit.until(lambda: right.statistics().messages_waiting)
             here, there = left.describe(), right.describe()
-        assert (here.id, here.name, here.process.pid) == (left.node_id(), None, os.getpid())
+        assert (here.id, here.certificate_name, here.process.pid) == (
+            left.node_id(),
+            None,
+            os.getpid(),
+        )
+        assert here.name == left.name_of(left)
         assert here.process.rss_bytes > 1_000_000
         assert here.process.cpu_seconds > 0
         assert here.uptime_seconds > 0

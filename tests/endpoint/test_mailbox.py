@@ -9,13 +9,12 @@ from hypothesis import given, strategies as st
 
 from endpoint.mailbox import MISSED_TOPIC, QUEUE_BYTES_MAX, STALL_SECONDS, Mailbox, Missed
 from wire.encoding import encode
-from wire.messages import PackedType
 from wire.topics import is_reserved
 
 
 def put(mailbox: Mailbox, *numbers: int, size: int = 10) -> None:
     payloads = [number.to_bytes(4) for number in numbers]
-    mailbox.put("/t", PackedType.BYTES, payloads, size)
+    mailbox.put(("/t",), b"\1", b"", payloads, size)
 
 
 def take(mailbox: Mailbox) -> list:
@@ -37,7 +36,7 @@ def test_a_queue_without_room_is_refused() -> None:
 def test_messages_come_out_as_they_went_in_bytes_as_they_are_and_values_decoded() -> None:
     mailbox = Mailbox()
     put(mailbox, 1, 2)
-    mailbox.put("/v", PackedType.DATA, [encode((1, "a")), encode(None)], 20)
+    mailbox.put(("/v",), b"\0", b"", [encode((1, "a")), encode(None)], 20)
     assert mailbox.waiting == 4
     assert mailbox.waiting_bytes == 30
     assert take(mailbox) == [
@@ -49,9 +48,30 @@ def test_messages_come_out_as_they_went_in_bytes_as_they_are_and_values_decoded(
     assert mailbox.waiting == mailbox.waiting_bytes == 0
 
 
+@given(st.lists(st.integers(0, 2), min_size=2, max_size=300))
+def test_messages_of_many_topics_come_out_in_order_each_on_its_own(numbers: list[int]) -> None:
+    mailbox, topics = Mailbox(), ("/raw", "/value", "/other")
+    for raw in (b"\1\1\1", b"\1\0\1"):
+        payloads = [encode(place) for place, _ in enumerate(numbers)]
+        mailbox.put(topics, raw, bytes(numbers), payloads, 10)
+        expected = [
+            (topics[number], payloads[place] if raw[number] else place)
+            for place, number in enumerate(numbers)
+        ]
+        assert take(mailbox) == expected
+        assert mailbox.waiting == mailbox.waiting_bytes == 0
+
+
+def test_of_many_topics_only_what_cannot_be_decoded_is_skipped() -> None:
+    mailbox = Mailbox()
+    mailbox.put(("/v", "/r"), b"\0\1", b"\0\1\0", [b"\xff", b"\xff", encode(2)], 40)
+    assert take(mailbox) == [("/r", b"\xff"), ("/v", 2)]
+    assert mailbox.malformed == 1
+
+
 def test_what_cannot_be_decoded_is_skipped_and_counted() -> None:
     mailbox = Mailbox()
-    mailbox.put("/v", PackedType.DATA, [encode(1), b"\xff", b"\x81" * 50_000, encode(2)], 40)
+    mailbox.put(("/v",), b"\0", b"", [encode(1), b"\xff", b"\x81" * 50_000, encode(2)], 40)
     assert take(mailbox) == [("/v", 1), ("/v", 2)]
     assert mailbox.malformed == 2
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -19,7 +21,7 @@ from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_control
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
-from wire.limits import HANDSHAKE_FRAME_SIZE_MAX, LINKS_MAX
+from wire.limits import HANDSHAKE_FRAME_SIZE_MAX, LABEL_SIZE_MAX, LINKS_MAX, NAME_SIZE_MAX
 from wire.messages import Announcement, Announcements, ResponderSynAck
 
 LOCAL, PEER = EndpointId(b"\1" * 16), EndpointId(b"\2" * 16)
@@ -40,9 +42,15 @@ topic = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="<")
 @given(st.lists(topic, max_size=50), st.integers(0, 300))
 def test_the_estimate_is_never_below_what_the_wire_takes(topics: list[str], links: int) -> None:
     single = announcement(1, tuple(topics), links=links)
+    single = replace(single, name="n" * NAME_SIZE_MAX, label="é" * (LABEL_SIZE_MAX // 2))
     _, body = encode_control(Announcements((single,)))
     assert len(body) <= size_of(single) + 16
     assert size_of(single) <= 2 * len(body) + 64 + 5 * len(topics) + 4 * links
+
+
+def test_the_names_of_an_endpoint_count_by_their_bytes() -> None:
+    named = replace(announcement(1), name="n" * 255, label="\u00e9" * 32)
+    assert size_of(named) == size_of(announcement(1)) + 255 + 64
 
 
 @given(st.lists(st.integers(1, ANNOUNCEMENT_SIZE_MAX - 100), max_size=20))

@@ -12,34 +12,39 @@ from endpoint.outbox import (
     DATA_FRAMES_MAX,
     DATA_SIZE_MAX,
     LOCAL_SIZE_MIN,
-    PAYLOAD_CHARGE,
     TRANSIT_FRAMES_MAX,
     TRANSIT_SIZE_MAX,
     URGENT_SIZE_MAX,
     WINDOW_SIZE,
     WRITE_SIZE,
-    Group,
     Inflow,
     Outbox,
+    Outgoing,
     OverflowPolicy,
 )
 from wire.errors import ErrorCode, RemoteProtocolError
-from wire.framing import FrameDecoder, NodeFrame, encode_preamble
-from wire.limits import FRAME_SIZE_MAX, GROUP_COUNT, GROUP_SIZE, KIB
+from wire.framing import (
+    VERSION_MAX,
+    VERSION_MIN,
+    FrameDecoder,
+    NodeFrame,
+    encode_node,
+    encode_preamble,
+)
+from wire.limits import FRAME_SIZE_MAX, GROUP_SIZE, KIB
 from wire.messages import Preamble
 
-HEADER = b"header"
+SENDER, HEADER = bytes(16), b"header"
 
 
-def group(*payloads: bytes, sequence: int = 0) -> Group:
-    made = Group(HEADER, 16, sequence)
-    for payload in payloads:
-        made.add(payload)
-    return made
+def frame(*payloads: bytes, first: int = 0) -> Outgoing:
+    """Give a frame of this endpoint's own messages."""
+    pieces, size = encode_node(SENDER, 16, first, (HEADER,), b"", payloads)
+    return Outgoing(pieces, size, len(payloads))
 
 
-def transit(size: int, count: int = 1) -> Group:
-    return Group.forwarded([bytes(size)], size, count)
+def transit(size: int, count: int = 1) -> Outgoing:
+    return Outgoing([bytes(size)], size, count, is_own=False)
 
 
 def written(outbox: Outbox) -> bytes:
@@ -48,71 +53,20 @@ def written(outbox: Outbox) -> bytes:
 
 def frames(data: bytes) -> list[NodeFrame]:
     decoder = FrameDecoder(FRAME_SIZE_MAX)
-    decoder.feed(encode_preamble(Preamble(1, 1)) + data)
+    decoder.feed(encode_preamble(Preamble(VERSION_MIN, VERSION_MAX)) + data)
     decoder.next_frame()
     return list(iter(decoder.next_frame, None))
 
 
-# Groups.
-
-
-@given(st.lists(st.binary(max_size=30_000), min_size=1, max_size=40))
-def test_a_group_takes_payloads_until_it_is_full_and_reads_back_as_they_were(payloads) -> None:
-    made, taken = Group(HEADER, 3, 7), []
-    for payload in payloads:
-        if made.is_sealed:
-            break
-        made.add(payload)
-        taken.append(payload)
-    (frame,) = frames(b"".join(made.pieces()))
-    assert (frame.header, frame.ttl, frame.sequence) == (HEADER, 3, 7)
-    assert list(frame.payloads()) == taken
-    assert frame.size == made.size
-    assert made.count == len(taken)
-    assert sum(map(len, taken[:-1])) < GROUP_SIZE
-
-
-@given(
-    st.lists(
-        st.tuples(st.sampled_from(["add", "append", "run"]), st.binary(max_size=9)), min_size=1
-    )
-)
-def test_payloads_read_back_whoever_counted_their_lengths(steps) -> None:
-    made = Group(HEADER, 1, 0)
-    for way, payload in steps:
-        if way == "run":
-            run = [payload, payload + b"!"]
-            made.add_run(run, [len(each) for each in run], len(b"".join(run)))
-        elif way == "add":
-            made.add(payload)
-        else:  # As ``Publication.publish`` does it, which has no time to count.
-            made.payloads.append(payload)
-            made.room -= PAYLOAD_CHARGE + len(payload)
-    expected = list(made.payloads)
-    assert made.room == GROUP_SIZE - sum(PAYLOAD_CHARGE + len(each) for each in expected)
-    (frame,) = frames(b"".join(made.pieces()))
-    assert list(frame.payloads()) == expected
-
-
-def test_a_group_of_nothing_takes_as_many_as_a_frame_may_hold() -> None:
-    made = Group(HEADER, 1, 0)
-    while not made.is_sealed:
-        made.add(b"")
-    assert made.count == GROUP_COUNT
-    assert len(frames(b"".join(made.pieces()))) == 1
-
-
-def test_a_shared_group_is_encoded_once_and_counted_in_every_outbox() -> None:
+def test_a_shared_frame_is_counted_in_every_outbox() -> None:
     first, second = Outbox(), Outbox()
-    shared = Group(HEADER, 1, 0)
+    shared = frame(b"x" * 1_000)
     for outbox in (first, second):
         outbox.put_data(shared)
-    shared.add(b"x" * 1_000)
-    assert first.data_bytes == second.data_bytes == 0, "it still takes more"
-    assert written(first) == b"".join(shared.pieces())
+    assert written(first) == b"".join(shared.pieces)
     assert (first.data_bytes, second.data_bytes) == (0, shared.size)
     assert first.sent == shared.size
-    assert written(second) == b"".join(shared.pieces())
+    assert written(second) == b"".join(shared.pieces)
 
 
 # Order.
@@ -120,9 +74,8 @@ def test_a_shared_group_is_encoded_once_and_counted_in_every_outbox() -> None:
 
 def test_urgent_messages_leave_first_and_commands_beside_data() -> None:
     outbox = Outbox()
-    command = group(b"command")
-    command.seal()
-    outbox.put_data(group(b"data"))
+    command = frame(b"command")
+    outbox.put_data(frame(b"data"))
     outbox.put_command(command)
     outbox.put_urgent(b"urgent")
     data = written(outbox)
@@ -135,8 +88,7 @@ def test_neither_commands_nor_data_wait_behind_the_other() -> None:
     outbox = Outbox()
     for number in range(40):
         for put in (outbox.put_data, outbox.put_command):
-            made = group(bytes(60 * KIB), sequence=number)
-            made.seal()
+            made = frame(bytes(60 * KIB), first=number)
             put(made)
     commands, data = outbox.command_bytes, outbox.data_bytes
     pieces = outbox.take()
@@ -148,10 +100,10 @@ def test_neither_commands_nor_data_wait_behind_the_other() -> None:
 def test_data_leaves_in_order_and_waits_for_credit_while_the_rest_does_not() -> None:
     outbox = Outbox()
     for number in range(100):
-        outbox.put_data(group(bytes(60 * KIB), sequence=number))
+        outbox.put_data(frame(bytes(60 * KIB), first=number))
     sequences = []
     while outbox.is_sendable:
-        sequences += [frame.sequence for frame in frames(written(outbox))]
+        sequences += [each.first for each in frames(written(outbox))]
     assert sequences == list(range(len(sequences)))
     assert WINDOW_SIZE <= outbox.sent < WINDOW_SIZE + GROUP_SIZE
     outbox.put_urgent(b"urgent")
@@ -163,7 +115,7 @@ def test_data_leaves_in_order_and_waits_for_credit_while_the_rest_does_not() -> 
     assert not outbox.is_sendable, "credit is never taken back, and this is less"
     outbox.grant(2 * WINDOW_SIZE)
     while outbox.is_sendable:
-        sequences += [frame.sequence for frame in frames(written(outbox))]
+        sequences += [each.first for each in frames(written(outbox))]
     assert sequences == list(range(100))
     assert outbox.statistics().credit_bytes == 2 * WINDOW_SIZE - outbox.sent
 
@@ -174,7 +126,7 @@ def test_the_rest_of_a_frame_follows_its_beginning_and_counts_nowhere() -> None:
     assert not outbox.is_overrun
     outbox.put_urgent(b"urgent")
     assert written(outbox).endswith(b"urgent")
-    outbox.put_data(group(b"x"))
+    outbox.put_data(frame(b"x"))
     with pytest.raises(AssertionError):
         outbox.put_rest(b"no place for it")
 
@@ -194,8 +146,7 @@ def test_a_peer_that_makes_us_queue_too_much_is_overrun() -> None:
 
 def test_commands_beyond_their_bound_are_dropped_and_counted() -> None:
     outbox = Outbox()
-    large = group(bytes(COMMANDS_SIZE_MAX))
-    large.seal()
+    large = frame(bytes(COMMANDS_SIZE_MAX))
     for _ in range(3):
         outbox.put_command(large)
     assert outbox.statistics().dropped_commands == 2
@@ -207,8 +158,7 @@ def test_publishers_wait_for_bytes_and_for_frames_and_go_on_at_half(size: int, c
     put = 0
     while not outbox.is_full:
         assert put <= count + 1
-        made = group(bytes(size), sequence=put)
-        made.seal()
+        made = frame(bytes(size), first=put)
         outbox.put_data(made)
         put += 1
     assert outbox.data_bytes < DATA_SIZE_MAX + GROUP_SIZE or put == DATA_FRAMES_MAX
@@ -227,14 +177,14 @@ def test_who_relays_much_can_still_speak() -> None:
     assert not outbox.is_full
     assert outbox.has_room
     while not outbox.is_full:
-        outbox.put_data(group(bytes(GROUP_SIZE)))
+        outbox.put_data(frame(bytes(GROUP_SIZE)))
     assert LOCAL_SIZE_MIN <= outbox.local_bytes < LOCAL_SIZE_MIN + 2 * GROUP_SIZE
 
 
 def test_links_wait_much_later_than_publishers_and_go_on_at_half() -> None:
     outbox = Outbox()
     while not outbox.is_full:
-        outbox.put_data(group(bytes(GROUP_SIZE)))
+        outbox.put_data(frame(bytes(GROUP_SIZE)))
     assert not outbox.is_crowded
     while not outbox.is_crowded:
         assert outbox.data_bytes < TRANSIT_SIZE_MAX
@@ -252,7 +202,7 @@ def test_links_wait_much_later_than_publishers_and_go_on_at_half() -> None:
 
 @given(
     st.sampled_from([OverflowPolicy.DROP_OLDEST, OverflowPolicy.DROP_NEWEST]),
-    st.lists(st.tuples(st.integers(1, 200_000), st.booleans(), st.booleans()), max_size=60),
+    st.lists(st.tuples(st.integers(1, 200_000), st.booleans()), max_size=60),
 )
 def test_a_lossy_outbox_stays_bounded_counts_every_drop_and_keeps_the_order(policy, steps) -> None:
     outbox = Outbox(policy)
@@ -260,17 +210,14 @@ def test_a_lossy_outbox_stays_bounded_counts_every_drop_and_keeps_the_order(poli
     outbox.grant(2**60)
     put = came = 0
     sequences: list[int] = []
-    for size, is_open, takes in steps:
-        made = group(bytes(size), sequence=put)
-        if not is_open:
-            made.seal()
-        outbox.put_data(made)
+    for size, takes in steps:
+        outbox.put_data(frame(bytes(size), first=put))
         put += 1
         assert outbox.data_bytes < DATA_SIZE_MAX + 2 * 200_100
         if takes:
-            sequences += [frame.sequence for frame in frames(written(outbox))]
+            sequences += [each.first for each in frames(written(outbox))]
     while outbox.is_sendable:
-        sequences += [frame.sequence for frame in frames(written(outbox))]
+        sequences += [each.first for each in frames(written(outbox))]
     came = len(sequences)
     assert came + outbox.dropped_messages == put
     assert all(before < after for before, after in pairwise(sequences))
@@ -281,10 +228,8 @@ def test_a_lossy_outbox_stays_bounded_counts_every_drop_and_keeps_the_order(poli
 
 def test_what_a_lost_peer_did_not_get_is_counted() -> None:
     outbox = Outbox()
-    outbox.put_data(group(b"a", b"b"))
-    sealed = group(b"c")
-    sealed.seal()
-    outbox.put_command(sealed)
+    outbox.put_data(frame(b"a", b"b"))
+    outbox.put_command(frame(b"c"))
     outbox.discard()
     statistics = outbox.statistics()
     assert (statistics.dropped_messages, statistics.dropped_commands) == (2, 1)
@@ -303,10 +248,10 @@ def test_credit_is_never_exceeded_nor_withheld_without_reason(steps) -> None:
             (inflow.unblock if step in blocked else inflow.block)(step)
             blocked ^= {step}
         else:
-            outbox.put_data(group(bytes(step)))
+            outbox.put_data(frame(bytes(step)))
         while outbox.is_sendable:
-            for frame in frames(written(outbox)):
-                inflow.admit(frame.size)
+            for each in frames(written(outbox)):
+                inflow.admit(each.size)
         total = inflow.due()
         if total is not None:
             assert not blocked
@@ -334,7 +279,3 @@ def test_a_target_blocks_once() -> None:
     inflow.unblock("target")
     inflow.unblock("target")
     assert not inflow.is_blocked
-
-
-def test_the_charge_bounds_size_and_count_with_one_number() -> None:
-    assert PAYLOAD_CHARGE * GROUP_COUNT == GROUP_SIZE

@@ -35,7 +35,7 @@ class Listener:
 
 
 def put(readers: Readers, mailbox: Mailbox) -> None:
-    readers.put(mailbox, "t", PackedType.BYTES, [b"x"], 1)
+    readers.put(mailbox, ("t",), b"\1", b"", [b"x"], 1)
 
 
 def test_a_reader_is_told_once_of_all_that_came_with_one_read():
@@ -129,7 +129,7 @@ def hear_a_full_read(make: Callable[[Endpoint], Listener]) -> list[list[bool]]:
             left.loop.add_reader(mailbox, reader, ["t"])
             assert await right.peer(near.address, await left.listen(near.address), retry=0)
             header = encode_header(NodeHeader(PackedType.BYTES, right.node_id(), None, "t"))
-            rest = len(encode_single(header, 1, 0, b""))
+            rest = len(encode_single(right.node_id(), header, 1, 0, b""))
             await right.publish("t", bytes(RECEIVE_SIZE - rest))
             with trio.fail_after(1):  # The next ping would end the wait, too.
                 while not reader.told or reader.told[-1]:

@@ -8,6 +8,7 @@ import trio
 from endpoint import Endpoint, StatusCode
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
+from wire.encoding import encode
 from wire.errors import (
     AddressInUse,
     AddressInvalid,
@@ -20,7 +21,7 @@ from wire.errors import (
     PeerNotTrusted,
     PeerUnavailable,
 )
-from wire.framing import VERSION_MAX, VERSION_MIN, encode_preamble
+from wire.framing import VERSION_MAX, VERSION_MIN, encode_control, encode_preamble
 from wire.messages import DropConn, Preamble
 
 # Calls that cannot be done.
@@ -173,9 +174,13 @@ async def serve_once(listener: trio.SocketListener, said: bytes) -> None:
             f"the dialling side speaks {VERSION_MIN} to {VERSION_MAX}, the accepting side 7 to 9;"
             " upgrade the older one",
         ),
+        (
+            encode_preamble(Preamble(1, 1)),
+            "the dialling side speaks 2 to 2, the accepting side 1 to 1; upgrade the older one",
+        ),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "no peermesh peer"),
     ],
-    ids=["version", "protocol"],
+    ids=["version", "version 1", "protocol"],
 )
 async def test_another_version_or_protocol_is_an_error_of_its_own(kit, said, words) -> None:
     async with kit.world() as world, trio.open_nursery() as nursery:
@@ -189,16 +194,30 @@ async def test_another_version_or_protocol_is_an_error_of_its_own(kit, said, wor
         assert words in str(outcome)
 
 
-async def test_a_dialler_of_another_version_is_told_both_ranges_and_so_is_this_side(kit) -> None:
+@pytest.mark.parametrize(("oldest", "newest"), [(7, 9), (1, 1)])
+async def test_a_dialler_of_another_version_is_told_both_ranges_and_so_is_this_side(
+    kit, oldest: int, newest: int
+) -> None:
     async with kit.besieged() as siege, kit.raw(siege.hub, siege.port, greets=False) as raw:
-        await raw.send(Preamble(7, 9))
+        await raw.send(Preamble(oldest, newest))
         (event,) = await kit.events_until(siege.status, StatusCode.PEER_UNAVAILABLE)
         drop = await raw.receive_some(DropConn)
         assert drop is not None
         assert drop.code is ErrorCode.PEER_INCOMPATIBLE
         assert drop.reason == event.reason
         ours = f"the accepting side {VERSION_MIN} to {VERSION_MAX}"
-        assert f"the dialling side speaks 7 to 9, {ours}" in drop.reason
+        assert f"the dialling side speaks {oldest} to {newest}, {ours}" in drop.reason
+
+
+async def test_an_endpoint_of_version_1_is_refused_before_any_of_its_messages_is_read(kit) -> None:
+    # What version 1 said first: its hello had no size of a frame.
+    hello = encode_control(1, encode((bytes(16), {})))
+    async with kit.besieged() as siege, kit.raw(siege.hub, siege.port, greets=False) as raw:
+        await raw.send(Preamble(1, 1), hello)
+        (event,) = await kit.events_until(siege.status, StatusCode.PEER_UNAVAILABLE)
+        assert event.code is ErrorCode.PEER_INCOMPATIBLE
+        assert "the dialling side speaks 1 to 1, the accepting side 2 to 2" in event.reason
+        await siege.check()
 
 
 # Trust.

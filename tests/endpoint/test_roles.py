@@ -147,7 +147,7 @@ async def test_messages_of_others_are_not_taken_from_a_leaf(kit) -> None:
         await world.known()
         header = encode_header(NodeHeader(PackedType.BYTES, second.node_id(), None, "/orders"))
         connection = sensor.loop.peerings[first.node_id()].connection
-        connection.outbox.put_urgent(encode_single(header, 16, 0, b"fire"))
+        connection.outbox.put_urgent(encode_single(second.node_id(), header, 16, 0, b"fire"))
         connection.wake()
         await refused_until(kit, status, f"sent messages of {second.node_id()}")
         await sensor.publish("/sensors/heat", 1)

@@ -38,7 +38,7 @@ def test_without_any_source_there_are_defaults() -> None:
         ({"ttl": "many"}, "ttl cannot be 'many'"),
         ({"ttl": 1.5}, "ttl cannot be 1.5"),
         ({"queue_size": 0}, "at least 1"),
-        ({"frame_size_max": 1_000}, "frame_size_max is 1000; it has to be between 66559 and"),
+        ({"frame_size_max": 1_000}, "frame_size_max is 1000; it has to be between 131072 and"),
         ({"value_depth_max": 33}, "between 1 and 32"),
         ({"bytes_per_second_max": -1}, "at least 0"),
         ({"connections_max": "all"}, "connections_max cannot be 'all'"),

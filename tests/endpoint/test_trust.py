@@ -209,7 +209,7 @@ async def test_tls_1_2_is_refused_and_reveals_nothing(kit, authority) -> None:
 async def test_plain_bytes_at_a_tls_port_are_answered_with_an_alert_at_most(kit, authority) -> None:
     async with fortress(kit, authority) as (hub, _, port):
         for said in (
-            b"PMSH\x00\x01\x00\x01",
+            b"PMSH\x00\x02\x00\x02",
             b"GET / HTTP/1.1\r\n\r\n",
             b"\x16\x03\x01\xff\xff\xff",
         ):

@@ -40,7 +40,7 @@ def test_a_command_of_any_kind_goes_to_its_receiver_or_to_those_who_announce_it(
         (None, (), ()),
     ):
         header = NodeHeader(PackedType.COMMAND, LEFT, receiver, topic)
-        route = in_the_middle(stores).route(encode_header(header), LEFT)
+        route = in_the_middle(stores).routing.route(LEFT, encode_header(header), LEFT)
         assert (route.next_hops, route.receivers, route.refusal) == (hops, (), "")
 
 

@@ -14,6 +14,7 @@ from handshake.states import EXPECTED, State, Transition, transitions
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode, LocalProtocolError, PeerNotTrusted
 from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MAX, FRAME_SIZE_MIN
 from wire.messages import (
     Announcement,
     DropConn,
@@ -67,6 +68,7 @@ class End:
         self.source = Source(*announcements)
         self.versions = versions
         self.objection: str | None = None
+        self.frame_size_max = FRAME_SIZE_MAX
         self.vetted: list[tuple[EndpointId, tuple[Announcement, ...]]] = []
         self.handshakes: list[Handshake] = []
 
@@ -79,6 +81,7 @@ class End:
                 source=self.source,
                 versions=self.versions,
                 vet=self.vet,
+                frame_size_max=self.frame_size_max,
             )
         )
         return self.handshakes[-1]
@@ -152,8 +155,8 @@ def test_the_diagram_of_the_seed():
         "dialler: ResponderSynAck",
         "acceptor: OriginatorAck",
     ]
-    assert at_a == [Established(LOW, 1, False, NOTHING, (), (), None)]
-    assert at_b == [Established(HIGH, 1, True, NOTHING, (), (), None)]
+    assert at_a == [Established(LOW, 2, False, NOTHING, (), (), None, FRAME_SIZE_MAX)]
+    assert at_b == [Established(HIGH, 2, True, NOTHING, (), (), None, FRAME_SIZE_MAX)]
     assert a.directory.peers() == (LOW,)
     assert b.directory.peers() == (HIGH,)
 
@@ -170,8 +173,31 @@ def test_when_the_smaller_id_dials_the_acceptor_answers_with_a_hello():
         "acceptor: ResponderSynAck",
         "dialler: OriginatorAck",
     ]
-    assert at_a == [Established(HIGH, 1, True, NOTHING, (), (), None)]
-    assert at_b == [Established(LOW, 1, False, NOTHING, (), (), None)]
+    assert at_a == [Established(HIGH, 2, True, NOTHING, (), (), None, FRAME_SIZE_MAX)]
+    assert at_b == [Established(LOW, 2, False, NOTHING, (), (), None, FRAME_SIZE_MAX)]
+
+
+@pytest.mark.parametrize("larger_dials", [True, False])
+def test_each_side_learns_how_large_a_frame_the_other_takes(larger_dials):
+    large, small = End(HIGH), End(LOW)
+    large.frame_size_max, small.frame_size_max = FRAME_SIZE_MIN, FRAME_SIZE_MIN + 7
+    ends = (large, small) if larger_dials else (small, large)
+    _, at_first, at_second = converse(ends[0].connect(dialled=True), ends[1].connect(dialled=False))
+    assert at_first[0].frame_size_max == ends[1].frame_size_max
+    assert at_second[0].frame_size_max == ends[0].frame_size_max
+
+
+def test_both_say_it_in_their_first_message():
+    for local, dialled in ((LOW, True), (HIGH, True), (LOW, False), (HIGH, False)):
+        end = End(local)
+        end.frame_size_max = FRAME_SIZE_MIN
+        handshake = end.connect(dialled=dialled)
+        effects = [*handshake.start(), *handshake.receive(OUR_VERSIONS)]
+        if not dialled:
+            effects += handshake.receive(HELLO_FROM_HIGH if local == LOW else HELLO_FROM_LOW)
+        _, first, *_ = [effect.message for effect in effects if isinstance(effect, Send)]
+        assert type(first) is (OriginatorSyn if (local, dialled) == (LOW, False) else Hello)
+        assert first.frame_size_max == FRAME_SIZE_MIN
 
 
 # The table of moves

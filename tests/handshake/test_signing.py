@@ -20,14 +20,19 @@ from handshake.signing import Notary, Signer, id_of
 from wire.clocks import LamportTime
 from wire.errors import CredentialsError, DecodeError
 from wire.framing import (
+    BITMAP_SIZE,
+    EVEN,
+    FORCED,
     FRONT_SIZE,
     SCATTERED_SIZE_MIN,
+    SIGNED,
+    SPARSE,
     FrameDecoder,
+    encode_node,
     encode_preamble,
-    encode_signed,
 )
 from wire.identifiers import EndpointId
-from wire.limits import FRAME_SIZE_MAX, SIGNATURE_SIZE
+from wire.limits import FRAME_SIZE_MAX, PAYLOAD_SIZE_MAX, SIGNATURE_SIZE
 from wire.messages import Announcement, Preamble
 
 SECRET = ClusterSecret.generate()
@@ -373,16 +378,31 @@ def frame_of(data: bytes, *more: bytes):
     return decoder.next_frame()
 
 
-def signed(*payloads: bytes, ttl: int = 16) -> bytearray:
-    return bytearray(b"".join(encode_signed(b"header", ttl, 7, payloads, SIGNER.sign)[0]))
+SENDER = SIGNER.endpoint_id
 
 
-@given(st.lists(st.binary(max_size=40), min_size=1, max_size=4))
-def test_a_signed_frame_is_genuine_whatever_is_in_it_and_however_far_it_came(payloads) -> None:
+def signed(*payloads: bytes, ttl: int = 16, **said) -> bytearray:
+    names = said.pop("headers", (b"header",)), said.pop("numbers", b"")
+    pieces, _ = encode_node(SENDER, ttl, 7, *names, payloads, sign=SIGNER.sign, **said)
+    return bytearray(b"".join(pieces))
+
+
+payload_lists = st.lists(st.binary(max_size=40), min_size=1, max_size=4)
+
+
+@given(payload_lists, st.booleans(), st.sampled_from([None, 1 << 1000]), st.booleans())
+def test_a_signed_frame_is_genuine_whatever_is_in_it_and_however_far_it_came(
+    payloads, forced, gap, is_mixed
+) -> None:
+    said = {"forced": forced}
+    if gap is not None and len(payloads) > 1:
+        said["mask"] = (1 << len(payloads) - 1) - 1 | gap
+    if is_mixed:
+        said |= {"headers": (b"one", b"two"), "numbers": bytes(len(payloads))}
     for ttl in (16, 1):
-        frame = frame_of(signed(*payloads, ttl=ttl))
+        frame = frame_of(signed(*payloads, ttl=ttl, **said))
         assert is_genuine(frame)
-        assert list(frame.payloads()[:-1]) == payloads
+        assert list(frame.payloads()) == payloads
 
 
 def test_a_large_signed_frame_is_genuine_in_whatever_chunks_it_came():
@@ -393,12 +413,20 @@ def test_a_large_signed_frame_is_genuine_in_whatever_chunks_it_came():
         frame = frame_of(said[:cut], said[cut:])
         assert is_genuine(frame)
         assert b"".join(frame.forwarded()) == said[:5] + b"\x0f" + said[6:]
-        assert list(frame.payloads()[:-1]) == payloads
+        assert list(frame.payloads()) == payloads
 
 
-@given(st.data())
-def test_no_bit_of_a_signed_frame_can_be_changed_but_its_hops(data) -> None:
-    said = signed(b"some", b"payloads")
+FRAMES = (
+    signed(b"some", b"payloads"),
+    signed(b"even", b"ones"),
+    signed(b"with", b"gaps", mask=0b101, forced=True),
+    signed(b"on", b"two", b"topics", headers=(b"tea", b"cup"), numbers=b"\0\1\0"),
+)
+
+
+@given(st.sampled_from(FRAMES), st.data())
+def test_no_bit_of_a_signed_frame_can_be_changed_but_its_hops(whole, data) -> None:
+    said = bytearray(whole)
     at = data.draw(st.integers(min_value=6, max_value=len(said) - 1), label="byte")
     said[at] ^= 1 << data.draw(st.integers(0, 7), label="bit")
     try:
@@ -408,9 +436,59 @@ def test_no_bit_of_a_signed_frame_can_be_changed_but_its_hops(data) -> None:
     assert frame is None or not is_genuine(frame)
 
 
+def forged(signature: bytes, *payloads: bytes, first: int = 7, sender: bytes = SENDER, **said):
+    names = said.pop("headers", (b"tea", b"cup")), said.pop("numbers", b"\0\1\0")
+    pieces, _ = encode_node(sender, 1, first, *names, payloads, sign=lambda _: signature, **said)
+    return frame_of(b"".join(pieces))
+
+
+def test_each_thing_that_a_signature_covers_is_noticed() -> None:
+    three = (b"one", b"two", b"333")
+    for said in ({}, {"mask": 0b1011}, {"forced": True}):
+        names = {"headers": (b"tea", b"cup"), "numbers": b"\0\1\0"}
+        signature = bytes(signed(*three, **names, **said)[-SIGNATURE_SIZE:])
+        assert is_genuine(forged(signature, *three, **said))
+        changed = (
+            {"first": 8},
+            {"sender": bytes(16)},
+            {"forced": not said.get("forced")},
+            {"mask": 0b1101},
+            {"numbers": b"\0\1\1"},
+            {"headers": (b"cup", b"tea")},
+            {"headers": (b"te", b"acup")},
+            {"headers": (b"tea", b"cup", b"pot")},
+        )
+        for change in changed:
+            assert not is_genuine(forged(signature, *three, **(said | change))), change
+        for payloads in ((b"one", b"two"), (b"one", b"two", b"334"), (b"on", b"etwo", b"333")):
+            change = {"mask": 0b1001} if "mask" in said and len(payloads) == 2 else {}
+            change |= {"numbers": b"\0\1\0"[: len(payloads)]}
+            assert not is_genuine(forged(signature, *payloads, **(said | change))), payloads
+
+
+@pytest.mark.parametrize("flag", [EVEN, SPARSE, FORCED])
+def test_a_flag_that_a_relay_has_changed_is_noticed_where_the_frame_can_still_be_read(flag) -> None:
+    # Without its flag the bitmap of 1 is the length of the largest payload.
+    payload = bytes(PAYLOAD_SIZE_MAX - BITMAP_SIZE) if flag == SPARSE else b""
+    said = signed(payload, mask=1 if flag == SPARSE else None)
+    assert is_genuine(frame_of(said))
+    said[6] ^= flag >> 8
+    frame = frame_of(said)
+    assert not is_genuine(frame)
+
+
+def test_a_frame_whose_signature_was_cut_off_is_not_genuine() -> None:
+    cut = bytearray(b"".join(encode_node(SENDER, 1, 7, (b"tea",), b"", (b"one",))[0]))
+    assert not is_genuine(frame_of(cut))
+    said = signed(b"one")
+    said[6] ^= SIGNED >> 8
+    with pytest.raises(DecodeError, match="add up"):
+        frame_of(said)
+
+
 def test_payloads_cannot_be_moved_within_a_frame_nor_the_header_into_them() -> None:
     for header, payloads in ((b"header", (b"ab", b"c")), (b"heade", (b"rab", b"c"))):
-        pieces = encode_signed(header, 1, 7, payloads, SIGNER.sign)[0]
-        forged = encode_signed(b"header", 1, 7, (b"a", b"bc"), lambda _: pieces[-1])[0]  # noqa: B023 - called at once
-        assert not is_genuine(frame_of(b"".join(forged)))
+        signature = bytes(signed(*payloads, headers=(header,))[-SIGNATURE_SIZE:])
+        frame = forged(signature, b"a", b"bc", headers=(b"header",), numbers=b"")
+        assert not is_genuine(frame)
     assert FRONT_SIZE == 20, "the six bytes before are size and kind and hops"

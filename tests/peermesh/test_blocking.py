@@ -2,12 +2,15 @@
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import trio
 
 from peermesh import Batch, Bookmark, blocking as broker
 from peermesh.blocking.portal import Portal
+from peermesh.testing.hostile import open_hostile
 from peermesh.testing.time_limits import limit
 from wire.errors import (
     EndpointClosed,
@@ -20,6 +23,7 @@ from wire.errors import (
     TypeClash,
 )
 from wire.identifiers import EndpointId
+from wire.messages import Announcements, DropConn
 
 
 @pytest.fixture(autouse=True)
@@ -236,3 +240,50 @@ def test_a_store_is_read_and_changed_with_care_through_a_thread(pair) -> None:
         assert clone.get("k") == "there"
         assert clone.compare_and_erase("k", receipt.result()).result(limit())
         assert not clone.exists("k")
+
+
+def test_a_name_is_shown_as_by_the_other_api(monkeypatch) -> None:
+    monkeypatch.setenv("PEERMESH_NAME", "store-b")
+    with broker.Endpoint(name="store-a") as left, broker.Endpoint() as right:
+        status = left.subscribe_status()
+        assert right.peer("127.0.0.1", left.listen(), retry=0)
+        assert left.await_peer(right.node_id(), timeout=limit())
+        (peer,) = left.peers()
+        assert (peer.name, left.name_of(right), left.name_of(left)) == (
+            "store-b",
+            "store-b",
+            "store-a",
+        )
+        assert repr(left).startswith(f"<Endpoint store-a ({left.node_id()}) listening ")
+        assert left.describe().name == "store-a"
+        event = status.get(timeout=limit())
+        assert (event.name, event.endpoint) == ("store-b", right.node_id())
+        assert f": store-b ({right.node_id()})" in str(event)
+        with broker.Endpoint(name="store-a") as third:
+            assert third.peer("127.0.0.1", left.listen(), retry=0)
+            assert third.name_of(left) == f"store-a~{left.node_id().hex()[:4]}"
+    assert repr(left) == f"<Endpoint store-a ({left.node_id()}) closed>"
+    with pytest.raises(EndpointClosed):
+        left.name_of(right)
+    with pytest.raises(broker.SettingsError, match="name cannot be 'a b'"):
+        broker.Endpoint(name="a b")
+
+
+def test_a_peer_s_bad_name_ends_its_connection_alone() -> None:
+    async def lie(port: int, label: str) -> None:
+        async with open_hostile(("127.0.0.1", port)) as raw:
+            said = raw.about(raw.local, time=2, links=(hub.node_id(),))
+            await raw.send(Announcements((replace(said, label=label),)))
+            assert await raw.receive_some(DropConn) is not None
+
+    with broker.Endpoint(name="hub") as hub, broker.Endpoint(name="friend") as friend:
+        port = hub.listen()
+        assert friend.peer("127.0.0.1", port, retry=0)
+        for label in ("\x1b[2J", "a b", "x" * 10_000, "friend*"):
+            with hub.subscribe_status() as status:
+                trio.run(lie, port, label)
+                while (event := status.get(timeout=limit())).status != "peer_removed":
+                    pass
+            assert "\x1b" not in str(event)
+            assert len(str(event)) < 500
+            assert [peer.name for peer in hub.peers()] == ["friend"]

@@ -159,7 +159,7 @@ def test_an_error_between_the_threads_ends_its_endpoint_alone(
     def boom() -> None:
         raise Boom
 
-    monkeypatch.setattr(endpoint._core.loop.publication, "publish_run", boom)
+    monkeypatch.setattr(endpoint._core.loop.publication, "publish_all", boom)
     with suppress(EndpointFailed):
         while True:
             endpoint.publish("/t", b"x")

@@ -120,7 +120,7 @@ def test_the_demo_names_its_default_input():
         ("store put t - - --peer 127.0.0.1:1", "only one argument can be -"),
         ("store get t a --raw --json --peer 127.0.0.1:1", "--raw or --json"),
         ("store put t 1 1 --expiry 0 --peer 127.0.0.1:1", "--expiry"),
-        ("store promote t --at here --peer 127.0.0.1:1", "no id of a node"),
+        ("store promote t --at= --peer 127.0.0.1:1", "an empty text is no node"),
         ("nonsense", "there is no command peermesh nonsense"),
     ],
 )
@@ -531,8 +531,8 @@ def test_a_broker_of_modules_follows_its_file_and_ends_in_order(tmp_path: Path) 
 
 def test_replicas_are_compared_and_a_clone_is_promoted(tmp_path):
     path = tmp_path / "promoted.db"
-    with node("--master", "s") as (master, address):
-        clone_options = ("--peer", address, "--clone", f"s:{path}")
+    with node("--master", "s", "--name", "first") as (master, address):
+        clone_options = ("--peer", address, "--clone", f"s:{path}", "--name", "second")
         with node(*clone_options) as (clone, clone_address):
             assert run("store", "put", "s", "1", "2", "--peer", clone_address).returncode == 0
             verified = run("store", "verify", "s", "--json", "--peer", address)
@@ -540,6 +540,13 @@ def test_replicas_are_compared_and_a_clone_is_promoted(tmp_path):
             assert verified.returncode == 0
             assert [line["revision"] for line in lines] == [1, 1, 1]
             assert len({line["digest"] for line in lines}) == 1
+            assert lines[0]["name"] == "first"
+            assert {line["name"].partition("~")[0] for line in lines[1:]} == {"second", "cli"}
+            shown = run("store", "verify", "s", "--peer", address).stdout
+            assert f"first {lines[0]['replica']} {lines[0]['digest']} master" in shown
+            described = run("describe", "first", "--peer", address).stdout
+            (second,) = (each["replica"] for each in lines if each["name"] == "second")
+            assert f"'endpoint': 'second ({second.partition('/')[0]})'" in described
             refused = run("store", "promote", "s", "--peer", clone_address)
             assert refused.returncode == ExitCode.FAILED
             assert "its master is alive" in refused.stderr

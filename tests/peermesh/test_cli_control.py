@@ -11,7 +11,7 @@ import pytest
 from peermesh import EndpointId
 from peermesh.blocking import Endpoint
 from peermesh.cli.exits import ExitCode
-from tests.peermesh.test_cli import node, run
+from tests.peermesh.test_cli import find_event, node, run
 
 ROLES = """
 [names]
@@ -91,7 +91,8 @@ def test_an_endpoint_is_described_for_people_and_programs(mesh) -> None:
     address, endpoint = mesh
     described = run("describe", "--peer", address)
     assert described.returncode == 0, described.stderr
-    assert described.stdout.startswith(f"id: {endpoint.node_id()}\nname: -\nversion: ")
+    who = f"id: {endpoint.node_id()}\nname: {endpoint.name_of(endpoint)}\n"
+    assert described.stdout.startswith(f"{who}certificate_name: -\nversion: ")
     assert "stores: 1\n" in described.stdout
     assert "role master" in described.stdout
     assert "\x1b" not in described.stdout
@@ -111,3 +112,64 @@ def test_an_endpoint_that_is_not_there_or_does_not_answer_is_told(mesh) -> None:
         silent = run("describe", "--peer", f"127.0.0.1:{port}", "--wait", "0.5")
     assert silent.returncode == ExitCode.TIMEOUT
     assert "did not answer" in silent.stderr
+
+
+def described(*arguments: str) -> str:
+    done = run("describe", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["id"]
+
+
+def test_a_node_is_found_by_its_name_its_id_or_the_first_digits_of_that() -> None:
+    with node("--name", "store-a") as (process, address), Endpoint(name="store-b") as far:
+        at = ("--peer", address)
+        assert far.peer("127.0.0.1", address.partition(":")[2])
+        near = far.peers()[0].node_id
+        assert far.name_of(near) == "store-a"
+        event = find_event(process, "peer_added")
+        assert (event["name"], event["endpoint"]) == ("store-b", str(far.node_id()))
+        for text in ("store-b", str(far.node_id()), far.node_id().hex()[:12]):
+            assert described(text, *at) == str(far.node_id())
+        assert described("store-a", *at) == described(*at) == str(near)
+        digits = next(n for n in range(4, 33) if far.node_id().hex()[:n] != near.hex()[:n])
+        assert described(far.node_id().hex()[:digits].upper(), *at) == str(far.node_id())
+        missing = run("describe", "store-c", "--json", *at)
+        assert missing.returncode == ExitCode.FAILED
+        told = json.loads(missing.stderr)
+        assert told["error"] == "no_such_node"
+        assert "no node store-c in this mesh; nodes: " in told["message"]
+        assert f"store-b ({far.node_id()})" in told["message"]
+        short = run("describe", far.node_id().hex()[:3], *at)
+        assert "no node" in short.stderr
+
+
+def test_a_name_of_two_nodes_is_refused_with_both_of_them() -> None:
+    with Endpoint(name="store-a") as one, Endpoint(name="store-a") as two:
+        at = ("--peer", f"127.0.0.1:{one.listen()}")
+        assert two.peer("127.0.0.1", at[1].partition(":")[2])
+        for command in (("describe", "store-a"), ("store", "promote", "x", "--at", "store-a")):
+            refused = run(*command, "--json", *at)
+            assert refused.returncode == ExitCode.FAILED
+            told = json.loads(refused.stderr)
+            assert told["error"] == "ambiguous_node"
+            assert told["hint"] == "give the id, or more of its digits"
+            assert all(f"store-a ({each.node_id()})" in told["message"] for each in (one, two))
+        assert described(one.name_of(two), *at) == str(two.node_id())
+
+
+def test_the_command_s_own_endpoint_is_no_node_that_it_asks() -> None:
+    with Endpoint(name="peermesh") as one:
+        at = ("--peer", f"127.0.0.1:{one.listen()}")
+        assert described("peermesh", *at) == str(one.node_id())
+
+
+def test_a_bad_name_is_told_before_anything_is_done() -> None:
+    failed = run("node", "--listen", "127.0.0.1:0", "--name", "two words")
+    assert (failed.returncode, failed.stdout) == (ExitCode.USAGE, "")
+    assert "name cannot be 'two words'; give up to 64 printable bytes" in failed.stderr
+
+
+@pytest.mark.parametrize("command", ["node", "sub", "log keep", "log follow", "broker modules"])
+def test_commands_that_keep_an_endpoint_take_a_name(command) -> None:
+    shown = run(*command.split(), "--help").stdout
+    assert "--name NAME" in shown

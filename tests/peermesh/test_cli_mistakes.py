@@ -86,11 +86,11 @@ def test_a_store_that_is_waited_for_is_told_of(tell: Run, mesh: str) -> None:
 
 def test_a_node_that_does_not_answer_is_told_of(tell: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "TELL_SECONDS", 0.1)
-    with Endpoint(admin=False) as silent:
+    with Endpoint(admin=False, name="silent") as silent:
         at = f"127.0.0.1:{silent.listen()}"
         words = ("store", "promote", "cities", "--peer", at, "--wait", "1")
         _, err = tell(*words, code=ExitCode.TIMEOUT)
-    assert re.search(r"still trying node [0-9a-f-]{36}: no answer yet", err)
+    assert re.search(r"still trying node silent \([0-9a-f-]{36}\): no answer yet", err)
     assert "did not answer within 1 s" in err
 
 

@@ -145,7 +145,7 @@ SAMPLES = [
     peermesh.OverflowPolicy.DROP_OLDEST,
     OUTBOX,
     peermesh.Page((peermesh.Entry("key", 1, 2, None),), 3, None),
-    peermesh.PeerInfo(ID, ("::1", 1), None, True, 1, 2, 3, OUTBOX),
+    peermesh.PeerInfo(ID, "store-a", ("::1", 1), None, True, 1, 2, 3, OUTBOX),
     peermesh.Port(80, peermesh.PortProtocol.TCP),
     peermesh.PortProtocol.UDP,
     peermesh.Set([1, "two", b"three"]),

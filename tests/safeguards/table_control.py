@@ -71,8 +71,8 @@ CONTROL = [
     Safeguard(
         "a service is heard by its receiver alone",
         "one request without a receiver has all endpoints answer",
-        "endpoint/core.py",
-        " and not is_own and header.receiver == self.local:\n",
+        "endpoint/mesh/wishes.py",
+        " and not is_own and header.receiver is not None:\n",
         " and not is_own:\n",
         _ADMIN,
     ),

@@ -9,12 +9,61 @@ _STORES = ("tests/endpoint/replicas/test_store_roles.py", "tests/stores/test_gat
 _SIGNING = ("tests/endpoint/test_signing.py",)
 _SEALS = ("tests/handshake/test_signing.py",)
 
+_NAMES = ("tests/endpoint/test_naming.py",)
 _ACCESS = ("tests/handshake/test_access.py",)
 _GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
 _QOS2 = ("tests/peermesh/brokers/qos2/test_rights.py",)
 _EDGE = ("tests/peermesh/brokers/edge/test_rights.py",)
 
 RIGHTS = [
+    Safeguard(
+        "names of a cluster secret are not shown as proven",
+        "a holder of the secret is shown under the name of another endpoint",
+        "endpoint/mesh/naming.py",
+        "        if self._authorisation.are_names_proven:\n",
+        "        if True:\n",
+        _NAMES,
+    ),
+    Safeguard(
+        "names in certificates are escaped and read as one word",
+        "a name from a relay moves the cursor, or makes up the rest of a line",
+        "endpoint/mesh/naming.py",
+        "        certificate_name = json.dumps(certificate_name, ensure_ascii=False)\n",
+        "        pass\n",
+        _NAMES,
+    ),
+    Safeguard(
+        "endpoints of one name are told apart",
+        "one endpoint is taken for another that has its name",
+        "endpoint/mesh/naming.py",
+        "digits[: max(DIGITS_MIN, shared + 1)]",
+        "digits[:DIGITS_MIN]",
+        _NAMES,
+    ),
+    Safeguard(
+        "a certificate's name goes before what an endpoint calls itself",
+        "a command is sent to an endpoint that calls itself like the one that was meant",
+        "endpoint/mesh/naming.py",
+        "index.get(word + MARK) or index.get(word) or []",
+        "index.get(word) or index.get(word + MARK) or []",
+        _NAMES,
+    ),
+    Safeguard(
+        "a node that is named like the digits of another is not taken for it",
+        "a command is sent to an endpoint whose name is the beginning of another one's id",
+        "endpoint/mesh/naming.py",
+        "        found = {*self._called(text)}\n",
+        "        found = {*self._called(text)}\n        if found:\n            return sorted(found)\n",
+        _NAMES,
+    ),
+    Safeguard(
+        "a name that more than one node has is refused",
+        "a command is carried out by another node than was meant",
+        "peermesh/cli/asking.py",
+        "    if len(found) == 1:\n",
+        "    if found:\n",
+        ("tests/peermesh/test_cli_control.py",),
+    ),
     Safeguard(
         "publishing at a QoS-2 broker asks the role",
         "a guest of the mesh publishes wherever it likes, in lines",
@@ -199,9 +248,9 @@ RIGHTS = [
     Safeguard(
         "publishing takes the role to publish",
         "a sensor gives orders",
-        "endpoint/core.py",
-        "            if refusal:\n",
-        "            if False:\n",
+        "endpoint/mesh/routing.py",
+        "        if not is_own and (refusal := self._authorisation.refusal(header, known)):\n",
+        '        if not is_own and (refusal := ""):\n',
         _ROLES,
     ),
     Safeguard(
@@ -215,8 +264,8 @@ RIGHTS = [
     Safeguard(
         "a leaf speaks for itself alone",
         "a limited endpoint takes another's name, and its rights",
-        "endpoint/core.py",
-        "            if routes is self.routes or header.sender == peer:\n",
+        "endpoint/mesh/routing.py",
+        "            if routes is self._routes or sender == peer:\n",
         "            if True:\n",
         _ROLES,
     ),
@@ -279,17 +328,17 @@ RIGHTS = [
     Safeguard(
         "signatures are looked at",
         "a relay changes what it passes on",
-        "endpoint/scrutiny.py",
-        "        if route.verify(frame):\n",
+        "endpoint/mesh/routing.py",
+        "        if lead.verify(frame):\n",
         "        if True:\n",
         _SIGNING,
     ),
     Safeguard(
         "a signature is looked at before the frame counts as seen",
         "a forged frame keeps the true one out",
-        "endpoint/loop.py",
-        "            if not self.scrutiny.is_genuine(route, frame, connection.peer):\n",
-        "            if not (route.window.admit(frame.sequence) and route.verify(frame)):\n",
+        "endpoint/mesh/routing.py",
+        "        if lead.verify is not None and not self._is_genuine(lead, frame, peer):\n",
+        "        if lead.verify is not None and not (\n            lead.window.admit_range(frame.first, frame.count) is None and lead.verify(frame)\n        ):\n",
         _SIGNING,
     ),
     Safeguard(
@@ -312,8 +361,8 @@ RIGHTS = [
         "who signs takes no relay's word for a name",
         "a relay makes up an endpoint with any role",
         "endpoint/authorisation.py",
-        "        elif known is None or (self._is_wary and known.seal is None):\n",
-        "        elif known is None:\n",
+        "        if known is None or (self._is_wary and known.seal is None):\n",
+        "        if known is None:\n",
         _SIGNING,
     ),
     Safeguard(
@@ -349,11 +398,19 @@ RIGHTS = [
         _SEALS,
     ),
     Safeguard(
-        "a signature covers the front of a frame",
-        "a relay numbers frames as it likes",
+        "a signature covers the numbers of messages",
+        "a relay numbers messages as it likes",
         "wire/framing.py",
-        "        front = SIGNED_FRONT.pack(len(self.header), len(self.lengths), self.sequence)\n",
-        "        front = SIGNED_FRONT.pack(len(self.header), len(self.lengths), 7)\n",
-        (*_SEALS, *_SIGNING),
+        "SIGNED_START: Final = 6 ",
+        "SIGNED_START: Final = 20 ",
+        _SEALS,
+    ),
+    Safeguard(
+        "a signature covers the flags of a frame",
+        "a relay says that a sender waits for slow readers no longer",
+        "wire/framing.py",
+        "SIGNED_START: Final = 6 ",
+        "SIGNED_START: Final = 8 ",
+        _SEALS,
     ),
 ]

@@ -51,7 +51,7 @@ def tiny(tree, replacement: str) -> Safeguard:
     (tree / "wire").mkdir()
     (tree / "wire/framing.py").write_text("value = 1\n")
     test = "import pathlib\ndef test_it():\n    assert pathlib.Path('wire/framing.py').read_text()"
-    (tree / "test_tiny.py").write_text(f"{test}.count('self.ttl - 1') == 1\n")
+    (tree / "test_tiny.py").write_text(f"{test}.count('self.ttl - 1,))') == 1\n")
     known = next(each for each in SAFEGUARDS if each.name.startswith("TTL: one less"))
     return replace(known, replacement=replacement, tests=("test_tiny.py",))
 

@@ -23,7 +23,7 @@ else:
 OTHER_WIRE = """
 import runpy, sys
 import wire.framing
-wire.framing.VERSION_MIN, wire.framing.VERSION_MAX = 2, 3
+wire.framing.VERSION_MIN, wire.framing.VERSION_MAX = 1, 1
 runpy.run_module("peermesh", run_name="__main__")
 """
 

@@ -20,7 +20,7 @@ from peermesh.brokers.edge.access import PUBLISH, TO_MESH
 from peermesh.brokers.edge.broker import EdgeBroker
 from peermesh.brokers.edge.incoming import Incoming
 from peermesh.brokers.edge.line import next_number
-from peermesh.brokers.edge.messages import Accepted, Attached, read_header
+from peermesh.brokers.edge.messages import Accepted, Attached, read_data
 from peermesh.brokers.edge.outgoing import Outgoing
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.decoding import decode
@@ -85,10 +85,10 @@ class Bridge:
                 incoming.attached(self._number, attached)
 
     def _take(self, frame: NodeFrame, principal: Principal) -> None:
-        topic, publisher = read_header(frame.header)
+        topic, publisher = read_data(frame)
         incoming = self._incoming[topic]
-        count = len(frame.lengths)
-        skip = incoming.receive(self._number, publisher, frame.sequence, count)
+        count = frame.count
+        skip = incoming.receive(self._number, publisher, frame.first, count)
         # What came from the mesh does not go back.
         if publisher == self._client or not self._may_leave(principal, topic):
             for _ in range(count - skip):

@@ -182,7 +182,7 @@ class Channel:
         They are acknowledged once every subscription has room for them.
         """
         source = self._source(publisher)
-        first, count = frame.sequence, len(frame.lengths)
+        first, count = frame.first, frame.count
         skip = 0
         if source.seen is not None:
             if first > source.seen + 1:
@@ -196,8 +196,8 @@ class Channel:
             raise RemoteProtocolError(f"topic {self.topic!r}: there are no numbers after {first}")
         if skip == count:
             return [self._acknowledge(line, source)]
-        data = b"".join(frame.forwarded() if not skip else _rest(frame, skip))
-        size = sum(frame.lengths[skip:])
+        pieces, size = _rest(frame, skip) if skip else (frame.forwarded(), frame.payloads_size)
+        data = b"".join(pieces)
         parcel = Parcel(source, line, first + count - 1, count - skip, size, data, principal)
         if (
             source.waiting + parcel.count > WINDOW
@@ -319,8 +319,8 @@ class Channel:
         return [Disconnect(subscription.line, Refused(reason))]
 
 
-def _rest(frame: NodeFrame, skip: int) -> list[bytes | memoryview]:
-    pieces, _ = encode_node(
-        frame.header, frame.ttl - 1, frame.sequence + skip, frame.payloads()[skip:]
-    )
-    return pieces
+def _rest(frame: NodeFrame, skip: int) -> tuple[list[bytes | memoryview], int]:
+    """Give a frame without its first messages, and the size of the other payloads."""
+    first, payloads = frame.first + skip, frame.payloads()[skip:]
+    pieces, _ = encode_node(frame.sender, frame.ttl - 1, first, frame.headers, b"", payloads)
+    return pieces, sum(map(len, payloads))

@@ -22,7 +22,7 @@ from peermesh.brokers.edge.messages import (
     Taken,
     Welcome,
     expect,
-    read_header,
+    read_data,
     write,
 )
 from wire.errors import NotAllowed, RemoteProtocolError
@@ -118,12 +118,12 @@ class Guest:
     def from_publisher(self, message: NodeFrame | ControlMessage) -> None:
         """Take data in."""
         if isinstance(message, NodeFrame):
-            topic, publisher = read_header(message.header)
+            topic, publisher = read_data(message)
             if publisher != self.client:
                 raise RemoteProtocolError("data in the name of another client: send your own")
             if (why := self._objection(PUBLISH, topic)) is not None:
                 self._hall.refuse_data(publisher, topic)
-                last = message.sequence + len(message.lengths) - 1
+                last = message.first + message.count - 1
                 self.line.tell(Denied(topic, last, why))
                 return
             number, principal = self.line.number, self._principal

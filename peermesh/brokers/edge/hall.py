@@ -9,7 +9,7 @@ from __future__ import annotations
 from handshake.principals import UNPROVEN, Principal
 from peermesh.brokers.edge.channel import Effect, Line
 from peermesh.brokers.edge.lifecycle import ChannelMap, Step, Topic
-from peermesh.brokers.edge.messages import Attach, Detach, Taken, read_header
+from peermesh.brokers.edge.messages import Attach, Detach, Taken, read_data
 from peermesh.brokers.edge.tree import check_edge_topic
 from wire.errors import RemoteProtocolError
 from wire.framing import NodeFrame
@@ -31,7 +31,7 @@ class Hall:
         self, line: Line, here: str, frame: NodeFrame, principal: Principal = UNPROVEN
     ) -> list[Consequence]:
         """A publisher sends on the default channel, or on the topic's own (``here``)."""
-        name, publisher = read_header(frame.header)
+        name, publisher = read_data(frame)
         if here and name != here:
             raise RemoteProtocolError(f"topic {name!r} at the port of {here!r}")
         topic, effects = self.topic(name)

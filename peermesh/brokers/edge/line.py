@@ -15,7 +15,7 @@ from net.transport import Transport
 from peermesh.brokers.edge import messages
 from peermesh.brokers.edge.messages import Beat, ControlMessage, Refused
 from peermesh.brokers.unfinished import Unfinished
-from wire.errors import MeshError
+from wire.errors import ErrorCode, MeshError, RemoteProtocolError
 from wire.framing import VERSION_MAX, VERSION_MIN, FrameDecoder, NodeFrame, encode_preamble
 from wire.limits import FRAME_SIZE_MAX, KIB, MIB
 from wire.logs import logger_of
@@ -71,6 +71,17 @@ def make_network(credentials: Credentials | None = None, *, allow_plain: bool = 
         allow_plain=allow_plain,
         stakes="read and write the topics of this broker",
     )
+
+
+def check_versions(theirs: Preamble) -> None:
+    """Raise ``RemoteProtocolError`` if the other side speaks no version that this side speaks."""
+    if theirs.version_max < VERSION_MIN or theirs.version_min > VERSION_MAX:
+        raise RemoteProtocolError(
+            f"no common version of the protocol: one side speaks {theirs.version_min} to"
+            f" {theirs.version_max}, the other one {VERSION_MIN} to {VERSION_MAX}; upgrade the"
+            " older one",
+            ErrorCode.PEER_INCOMPATIBLE,
+        )
 
 
 def next_number() -> int:
@@ -210,7 +221,9 @@ class Line:
                     return self._end("the other side closed the connection, or fell silent")
                 self._decoder.feed(chunk)
                 while not self._is_ending and (frame := self._decoder.next_frame()) is not None:
-                    if not isinstance(frame, Preamble):
+                    if isinstance(frame, Preamble):
+                        check_versions(frame)
+                    else:
                         handle(frame if isinstance(frame, NodeFrame) else messages.read(frame))
                     frames += 1
                     if not frames % FRAMES_AT_ONCE:

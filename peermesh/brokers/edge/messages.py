@@ -1,24 +1,20 @@
 """What clients and the edge broker say to each other, in the mesh's own frames.
 
-A connection begins with the mesh's preamble. Data are node frames: their header names topic and
-publisher, their sequence is the publisher's own number of the first payload in that topic.
+A connection begins with the mesh's preamble. Data are node frames: their sender is the publisher,
+their one header is the topic, and their messages have the publisher's own numbers in that topic.
 Everything else is a control frame, of a kind that the mesh itself does not use.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Final, TypeVar, get_type_hints
 
 from wire import framing
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import DecodeError, RemoteProtocolError
-from wire.framing import ControlFrame
-
-HEADERS_CACHED: Final = 4096
-"""Headers whose meaning is remembered: one for each publisher and topic that is busy just now."""
+from wire.framing import ControlFrame, NodeFrame
 
 CLIENT_SIZE: Final = 16
 """Bytes of a client's id: as many as those of an endpoint."""
@@ -206,19 +202,17 @@ def read(frame: ControlFrame) -> ControlMessage:
     return kind(*values)  # type: ignore[no-any-return]  # one of the classes of the union
 
 
-def encode_header(topic: str, publisher: bytes) -> bytes:
-    """Write the header of a publisher's data on a topic."""
-    return encode((topic, publisher))
+def read_data(frame: NodeFrame) -> tuple[str, bytes]:
+    """Read whose data on which topic a frame holds; raises ``DecodeError``.
 
-
-@lru_cache(HEADERS_CACHED)
-def read_header(header: bytes) -> tuple[str, bytes]:
-    """Read whose data on which topic a frame holds; raises ``DecodeError``."""
-    match decode(header):
-        case (str(topic), bytes(publisher)) if len(publisher) == CLIENT_SIZE:
-            return topic, publisher
-        case other:
-            raise DecodeError(f"a header that names no topic and publisher: {other!r}")
+    Here a frame has one topic and no gaps, and is neither signed nor forced.
+    """
+    if len(frame.headers) > 1 or frame.mask is not None or frame.is_signed or frame.is_forced:
+        raise DecodeError("data for an endpoint of the mesh: clients send a topic in each frame")
+    try:
+        return frame.headers[0].decode(), frame.sender
+    except UnicodeDecodeError:
+        raise DecodeError(f"a topic that is no UTF-8: {frame.headers[0][:40]!r}") from None
 
 
 def expect(message: object, kind: type[_MessageT]) -> _MessageT:

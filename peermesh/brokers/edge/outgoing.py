@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from peermesh.brokers.edge.channel import WINDOW, WINDOW_BYTES, Line
-from peermesh.brokers.edge.messages import TTL, encode_header
+from peermesh.brokers.edge.messages import TTL
 from wire.framing import encode_node
 from wire.limits import GROUP_COUNT, GROUP_SIZE
 
@@ -22,8 +22,8 @@ class Outgoing:
     """One topic of a publisher: its message buffer, and where its sender stands."""
 
     __slots__ = (
-        "_buffer", "_bytes", "_header", "_sent", "accepted", "capacity", "line", "refused",
-        "repeated", "topic",
+        "_buffer", "_bytes", "_headers", "_publisher", "_sent", "accepted", "capacity", "line",
+        "refused", "repeated", "topic",
     )  # fmt: skip
 
     def __init__(
@@ -38,7 +38,8 @@ class Outgoing:
         self.refused: str | None = None
         """Why messages were refused, until the caller was told."""
         self.repeated = 0
-        self._header = encode_header(topic, publisher)
+        self._publisher = publisher
+        self._headers = (topic.encode(),)
         self._buffer: deque[bytes] = deque()
         self._bytes = 0
         self._sent = 0
@@ -90,8 +91,8 @@ class Outgoing:
         end = min(len(self._buffer), WINDOW)
         while self._sent < end:
             group = self._group(end)
-            framed, _ = encode_node(self._header, TTL, self.accepted + self._sent + 1, group)
-            pieces += framed
+            first = self.accepted + self._sent + 1
+            pieces += encode_node(self._publisher, TTL, first, self._headers, b"", group)[0]
             self._sent += len(group)
         return pieces
 

@@ -22,7 +22,7 @@ from peermesh.brokers.edge.messages import (
     Denied,
     Detach,
     expect,
-    read_header,
+    read_data,
 )
 from peermesh.brokers.edge.registry import Registry
 from peermesh.brokers.edge.statistics import RouteStatistics
@@ -253,12 +253,12 @@ class Subscriber(Client):
         self._changed.unpark_all()
 
     def _on_data(self, line: Line, frame: NodeFrame) -> None:
-        name, publisher = read_header(frame.header)
+        name, publisher = read_data(frame)
         incoming = self._topics.get(name)
         if incoming is None:
             return
-        count = len(frame.lengths)
-        skip = incoming.receive(line.number, publisher, frame.sequence, count)
+        count = frame.count
+        skip = incoming.receive(line.number, publisher, frame.first, count)
         if skip < count:
             payloads = frame.payloads()[skip:]
             self._buffer.extend([(incoming, name, payload, 0) for payload in payloads])

@@ -60,6 +60,7 @@ class Process:
             now_ns=host.now_ns,
             chance=host.chance.random,
             new_id=host.new_id,
+            program=lambda: "simulated",
             open_tcp_stream=self._here(trio.open_tcp_stream),
             open_tcp_listeners=self._here(trio.open_tcp_listeners),
             open_file=lambda path, options: DiskBackend(host.disk, self, path, options),

@@ -11,6 +11,7 @@ import trio
 from endpoint import Endpoint, StatusCode
 from endpoint.admin.desk import REQUESTS_PER_ASKER
 from endpoint.admin.protocol import Answer, Request, encode_answer, encode_request
+from endpoint.outbox import Outgoing
 from peermesh.testing.relay import Passing, TwistingRelay
 from peermesh.testing.time_limits import limit
 from tests.endpoint.rows import line, star
@@ -82,7 +83,7 @@ def test_a_command_that_names_no_receiver_or_another_one_is_not_heard() -> None:
         (HERE, HERE, ()),
     ):
         header = NodeHeader(PackedType.COMMAND, sender, receiver, ADMIN_TOPIC)
-        route = here.route(encode_header(header), LEFT)
+        route = here.routing.route(sender, encode_header(header), LEFT)
         assert route.receivers == heard
         assert route.next_hops == ((RIGHT,) if receiver == RIGHT else ())
 
@@ -337,9 +338,9 @@ async def test_a_limited_peer_asks_in_its_own_name_alone(kit) -> None:
         await world.known()
         named = NodeHeader(PackedType.COMMAND, second.node_id(), first.node_id(), ADMIN_TOPIC)
         payload = encode_request(Request(1, "describe", ()))
-        frame = encode_single(encode_header(named), 16, 2**62, payload)
+        frame = encode_single(second.node_id(), encode_header(named), 16, 2**62, payload)
         status = first.subscribe_status()
-        app.loop.peerings[first.node_id()].connection.send_now(frame)
+        app.loop.peerings[first.node_id()].connection.send_command(Outgoing([frame], len(frame), 1))
         event = await refused_until(kit, status, "sent messages of")
         assert event.endpoint == second.node_id()
 

@@ -74,12 +74,12 @@ async def test_the_file_of_what_found_no_room(kind, endpoint, tmp_path, monkeypa
         "follower": lambda: endpoint.attach_log_clone("s", **options),
     }[kind]
     for count in (0, 1):
-        monkeypatch.setattr("endpoint.core.STORES_MAX", count)
+        monkeypatch.setattr("endpoint.mesh.wishes.STORES_MAX", count)
         if count == 0 or kind == "follower":  # which hears on two topics
             with pytest.raises(LimitExceeded):
                 await attach()
             assert not endpoint.loop.stores
-    monkeypatch.setattr("endpoint.core.STORES_MAX", 10)
+    monkeypatch.setattr("endpoint.mesh.wishes.STORES_MAX", 10)
     try:
         await (await attach()).close()
     except BackendFailure as error:

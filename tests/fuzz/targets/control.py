@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from tests.fuzz.seeds import golden
 from wire.codec import decode_control, decode_header, encode_control, encode_header
 from wire.errors import DecodeError
+from wire.identifiers import EndpointId
 
+SENDER = EndpointId(bytes(range(16)))
 HEADER = 255
 """Stands where the kind of a control message does."""
 
@@ -17,7 +19,7 @@ def check(data: bytes) -> None:
     kind, body = (data[0] if data else 0), data[1:]
     try:
         if kind == HEADER:
-            assert encode_header(decode_header(body)) == body
+            assert encode_header(decode_header(SENDER, body)) == body
             return
         message = decode_control(kind, body)
     except DecodeError:

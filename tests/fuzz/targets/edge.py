@@ -24,7 +24,6 @@ from peermesh.brokers.edge.messages import (
     Hello,
     Refused,
     Taken,
-    encode_header,
 )
 from peermesh.brokers.edge.ports import PortList
 from peermesh.testing.scripted import ScriptedTransport
@@ -99,7 +98,7 @@ async def _converse(transport: ScriptedTransport, here: str, *, is_receiver: boo
 
 
 def _data(first: int, *payloads: bytes, topic: str = TOPIC) -> bytes:
-    pieces, _ = framing.encode_node(encode_header(topic, CLIENT), TTL, first, payloads)
+    pieces, _ = framing.encode_node(CLIENT, TTL, first, (topic.encode(),), b"", payloads)
     return b"".join(pieces)
 
 

@@ -1,9 +1,14 @@
-"""Frames: the same bytes make the same frames, however they are cut, and no more is kept."""
+"""Frames: the same bytes make the same frames, however they are cut, and no more is kept.
+
+What is read is written as it was meant; and the parts of a frame are together the whole.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress, cycle, islice
 
+from tests.fuzz.seeds import golden
 from wire.codec import ControlKind
 from wire.errors import DecodeError
 from wire.framing import (
@@ -13,9 +18,13 @@ from wire.framing import (
     Frame,
     FrameDecoder,
     NodeFrame,
+    chosen,
     encode_control,
     encode_node,
     encode_preamble,
+    offsets,
+    selected,
+    trimmed,
 )
 from wire.messages import Preamble
 
@@ -60,34 +69,88 @@ def _tell(frame: Frame) -> Told:
     if isinstance(frame, NodeFrame):
         assert 0 < frame.size <= SIZE_MAX + 20
         payloads = frame.payloads()
-        assert tuple(map(len, payloads)) == frame.lengths
+        assert sum(map(len, payloads)) == frame.payloads_size
+        assert len(payloads) == frame.count == len(frame.numbers or payloads)
         if frame.ttl > 1:
-            _check_forwarded(frame)
-        return frame.header, frame.ttl, frame.sequence, payloads
+            passed_on = _read_one(b"".join(frame.forwarded()))
+            assert passed_on.ttl == frame.ttl - 1
+            assert _content(passed_on) == _content(frame)
+        assert _content(_read_one(_written(frame, frame.first, frame.mask))) == _content(frame)
+        _check_parts(frame)
+        return frame.ttl, *_content(frame)
     if isinstance(frame, ControlFrame):
         assert len(frame.body) <= SIZE_MAX
         return frame.kind, frame.body
     return (frame,)
 
 
-def _check_forwarded(frame: NodeFrame) -> None:
-    again = FrameDecoder(SIZE_MAX)
-    again.feed(encode_preamble(Preamble(1, 1)) + b"".join(frame.forwarded()))
-    again.next_frame()
-    found = again.next_frame()
-    assert isinstance(found, NodeFrame)
-    assert (found.header, found.sequence) == (frame.header, frame.sequence)
-    assert found.payloads() == frame.payloads()
-    assert found.ttl == frame.ttl - 1
+def _content(frame: NodeFrame) -> Told:
+    said = (frame.sender, frame.first, frame.mask, frame.is_forced, frame.signed()[1])
+    return *said, tuple(frame.headers), frame.numbers, tuple(frame.payloads())
+
+
+def _read_one(data: bytes) -> NodeFrame:
+    decoder = FrameDecoder()
+    decoder.feed(encode_preamble(Preamble(2, 2)) + data)
+    decoder.next_frame()
+    frame = decoder.next_frame()
+    assert isinstance(frame, NodeFrame)
+    assert decoder.held_size == 0
+    return frame
+
+
+def _written(
+    frame: NodeFrame, first: int, mask: int | None, selection: bytes | None = None
+) -> bytes:
+    """Write a frame once more, or a selection of its messages."""
+    headers, numbers, payloads = frame.headers, frame.numbers, frame.payloads()
+    if selection is not None:
+        headers, numbers = selected(headers, numbers, selection)
+        payloads = tuple(compress(payloads, selection))
+    signature = frame.signed()[1]
+    pieces, size = encode_node(
+        *(frame.sender, frame.ttl, first, headers, numbers, payloads),
+        mask=mask,
+        forced=frame.is_forced,
+        sign=None if signature is None else lambda _: signature,
+    )
+    data = b"".join(pieces)
+    assert len(data) == size
+    return data
+
+
+def _messages(frame: NodeFrame) -> list[Told]:
+    """Give the number, header and payload of each message, one by one."""
+    mask = (1 << frame.count) - 1 if frame.mask is None else frame.mask
+    places = [place for place in range(mask.bit_length()) if mask >> place & 1]
+    headers = [frame.headers[number] for number in frame.numbers or bytes(frame.count)]
+    told = zip(places, headers, frame.payloads(), strict=True)
+    return [(frame.first + place, header, payload) for place, header, payload in told]
+
+
+def _check_parts(frame: NodeFrame) -> None:
+    """Take every second message and every third one of the others out, and look at each part."""
+    some = bytes(islice(cycle((1, 0, 0, 0, 1, 0)), frame.count))
+    parts: list[Told] = []
+    for selection in (some, bytes(1 - bit for bit in some)):
+        if not any(selection):
+            continue
+        new = offsets(frame.mask, selection)
+        assert chosen(frame.mask, new, frame.count) == selection
+        part = _read_one(_written(frame, *trimmed(frame.first, new), selection))
+        assert part.count == sum(selection)
+        parts += _messages(part)
+    assert sorted(parts) == _messages(frame)
 
 
 def seeds() -> Iterator[bytes]:
     """Give a connection of each kind of frame, in pieces of different sizes."""
     preamble = encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
-    single = b"".join(encode_node(b"header", 16, 7, [b"payload"])[0])
-    group = b"".join(encode_node(b"h", 2, 8, [b"a", b"bb", b"", b"cc"])[0])
+    vectors = [bytes.fromhex(vector["hex"]) for vector in golden("frames")]
     control = encode_control(ControlKind.PING, b"\x82\x01\x02")
     for step in b"\x00\x03\x1f":
-        yield bytes((step,)) + preamble + single + control + group
+        yield bytes((step,)) + preamble + vectors[0] + control + vectors[2]
+    for vector in vectors:
+        yield b"\x1f" + preamble + vector
     yield b"\x08" + preamble + encode_control(ControlKind.PING, bytes(2 * SIZE_MAX))
     yield b"\x04" + encode_preamble(Preamble(0, 65_535)) + control * 3

@@ -12,6 +12,7 @@ from wire.clocks import VectorTime
 from wire.errors import DecodeError
 from wire.framing import ControlFrame, FrameDecoder
 from wire.identifiers import EndpointId
+from wire.limits import FRAME_SIZE_MIN
 from wire.messages import (
     Announcement,
     ControlMessage,
@@ -74,6 +75,7 @@ def _check_end(machine: Handshake, directory: PeerDirectory, effects: Sequence[E
             codec.encode_control(each.message)
     if isinstance(ends[0], Established):
         assert directory.peers() == (ends[0].peer,)
+        assert ends[0].frame_size_max >= FRAME_SIZE_MIN
         directory.release(ends[0].peer, NUMBER)
     assert directory.peers() == ()
     if machine.peer is not None:

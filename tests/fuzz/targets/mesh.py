@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import trio
 
 from endpoint.core import EndpointCore
 from endpoint.loop import EndpointLoop
 from endpoint.mailbox import Mailbox
+from endpoint.mesh.routing import ROUTES_MAX
 from endpoint.settings import Settings
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.seeds import golden
@@ -67,7 +69,7 @@ async def _converse(transport: ScriptedTransport) -> None:
             nursery.cancel_scope.cancel()
     assert transport.is_closed
     assert (loop.peerings, loop._connections, len(loop.greeter)) == ({}, {}, 0)
-    assert len(core.routes) <= framing.limits.GROUP_COUNT
+    assert core.routing.remembered()[0] <= ROUTES_MAX
     while not mailbox.is_empty():
         mailbox.take([])
 
@@ -87,6 +89,15 @@ def _introduction() -> bytes:
     return ours + b"".join(map(_framed, words))
 
 
+def _header(kind: int, topic: bytes, receiver: bytes = b"\0") -> bytes:
+    return bytes((kind,)) + receiver + topic
+
+
+def _node(sender: bytes, headers: tuple[bytes, ...], numbers: bytes, **said: Any) -> bytes:
+    payloads = [encode(1), encode("x")]
+    return b"".join(framing.encode_node(sender, 3, 9, headers, numbers, payloads, **said)[0])
+
+
 INTRODUCTION = _introduction()
 
 
@@ -98,9 +109,13 @@ def seeds() -> Iterator[bytes]:
         frame = framing.encode_control(vector["kind"], bytes.fromhex(vector["hex"]))
         yield b"\x01\x00" + frame
         yield b"\x01\x0b" + frame + frame
-    for kind, topic in ((1, "/t"), (2, "/t"), (3, "s/<$>/data/master")):
+    for kind, topic in ((1, b"/t"), (3, b"/t"), (2, b"/t"), (2, b"s/<$>/data/master")):
         for sender in (PEER, LOCAL):
-            header = encode((kind, sender, None, topic))
-            pieces, _ = framing.encode_node(header, 3, 9, [encode(1), encode("x")])
-            yield b"\x01\x00" + b"".join(pieces)
+            yield b"\x01\x00" + _node(sender, (_header(kind, topic),), b"")
+    mixed = tuple(_header(kind, topic) for kind, topic in ((1, b"/t"), (3, b"/u"), (1, b"/v")))
+    yield b"\x01\x00" + _node(PEER, mixed, b"\2\0") + _node(PEER, mixed, b"\1\2", mask=0b101)
+    yield b"\x01\x00" + _node(PEER, mixed, b"\0\1", forced=True) * 2
+    yield b"\x01\x00" + _node(PEER, (*mixed, _header(2, b"s/<$>/data/master")), b"\0\3")
+    to_us = _header(1, b"/t", b"\1" + LOCAL)
+    yield b"\x01\x00" + _node(PEER, (to_us,), b"", sign=lambda _: bytes(64))
     yield b"\x00\x00\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"

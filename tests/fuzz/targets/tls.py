@@ -63,5 +63,5 @@ def seeds() -> Iterator[bytes]:
     yield b"\x00" + hello + hello
     yield b"\x00" + b"\x14\x03\x03\x00\x01\x01" + hello
     yield b"\x00" + b"\x15\x03\x03\x00\x02\x02\x28"
-    yield b"\x00PMSH\x00\x01\x00\x01"
+    yield b"\x00PMSH\x00\x02\x00\x02"
     yield b"\x00GET / HTTP/1.1\r\n\r\n"

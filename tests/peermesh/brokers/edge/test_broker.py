@@ -309,7 +309,7 @@ async def test_strangers_at_a_port_are_told_apart(kit):
     async with kit.world() as world, world.publisher() as publisher:
         default = parse_addresses(await world.registry.read("/topics"))
         for port in (default.receiver.port, default.sender.port, world.host.registry_address[1]):
-            for first in (b"GET / HTTP/1.1\r\n\r\n", b"PMSH\x00\x01\x00\x01" + bytes(20), b""):
+            for first in (b"GET / HTTP/1.1\r\n\r\n", b"PMSH\x00\x02\x00\x02" + bytes(20), b""):
                 stream = await trio.open_tcp_stream("127.0.0.1", port)
                 await stream.send_all(first)
                 await stream.send_eof()

@@ -15,7 +15,7 @@ from hypothesis import given, strategies as st
 from peermesh.brokers.edge import channel as channel_module
 from peermesh.brokers.edge.channel import Acknowledge, Channel, Disconnect, Send
 from peermesh.brokers.edge.incoming import Incoming
-from peermesh.brokers.edge.messages import Attached, read, read_header
+from peermesh.brokers.edge.messages import Attached, read, read_data
 from peermesh.brokers.edge.outgoing import Outgoing
 from wire.errors import RemoteProtocolError
 from wire.framing import (
@@ -125,9 +125,9 @@ class Network:
         incoming = self.incoming[name]
         for frame in frames(data):
             if isinstance(frame, NodeFrame):
-                publisher = read_header(frame.header)[1]
-                count = len(frame.lengths)
-                skip = incoming.receive(pipe.number, publisher, frame.sequence, count)
+                publisher = read_data(frame)[1]
+                count = frame.count
+                skip = incoming.receive(pipe.number, publisher, frame.first, count)
                 new = [(publisher, payload) for payload in frame.payloads()[skip:]]
                 self.received[name] += new
             else:
@@ -288,8 +288,8 @@ def test_what_an_older_broker_brought_is_not_given_twice():
                 continue
             for frame in frames(effect.data):
                 if isinstance(frame, NodeFrame):
-                    count = len(frame.lengths)
-                    skip = incoming.receive(number, PUBLISHERS[0], frame.sequence, count)
+                    count = frame.count
+                    skip = incoming.receive(number, PUBLISHERS[0], frame.first, count)
                     received += frame.payloads()[skip:]
                 else:
                     incoming.attached(number, read(frame))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import pytest
 import trio
@@ -32,7 +33,6 @@ from peermesh.brokers.edge.messages import (
     Refused,
     Taken,
     Welcome,
-    encode_header,
 )
 from peermesh.brokers.edge.tree import parse_addresses
 from peermesh.testing.scripted import ScriptedTransport
@@ -55,9 +55,17 @@ PREAMBLE = encode_preamble(Preamble(VERSION_MIN, VERSION_MAX))
 ENDLESS = FRONT.pack(FRAME_SIZE_MAX, 64, 0, 0, 0, 0)
 
 
-def data(first: int, *payloads: bytes, topic: str = "t", publisher: bytes = CLIENT) -> bytes:
-    header = encode_header(topic, publisher)
-    return b"".join(encode_node(header, TTL, first, payloads or (b"\x01",))[0])
+def data(
+    first: int,
+    *payloads: bytes,
+    topic: str = "t",
+    publisher: bytes = CLIENT,
+    headers: tuple[bytes, ...] = (),
+    numbers: bytes = b"",
+    **said: Any,
+) -> bytes:
+    headers, payloads = headers or (topic.encode(),), payloads or (b"\x01",)
+    return b"".join(encode_node(publisher, TTL, first, headers, numbers, payloads, **said)[0])
 
 
 class Intruder:
@@ -126,13 +134,19 @@ async def besieged(kit):
         data(5) + data(9),
         data(1, publisher=b"\x66" * 16),
         data(1, topic="a/<$>/b"),
+        data(1, headers=(b"\xff",)),
+        data(1, headers=(b"t", b"u"), numbers=b"\0"),
+        data(1, b"\x01", b"\x01", mask=0b101),
+        data(1, sign=lambda _: bytes(64)),
+        data(1, forced=True),
         messages.write(Attach("t")),
         messages.write(Ask(1, "write", "/topics", "")),
         messages.write(Refused("")),
-        ENDLESS.replace(b"\x01\x02\0\0", b"\xff\xff\xff\xff"),
+        FRONT.pack(2**32 - 1, 64, 0, 0, 0, 0),
         b"\xff" * 40,
     ],
     ids=["numbers beyond all", "the last number", "a gap", "another's name", "no topic",
+         "no UTF-8", "two topics", "a gap within", "a signature", "a forced frame",
          "a subscriber", "the registry", "a refusal", "a giant", "noise"],
 )  # fmt: skip
 async def test_a_publisher_that_lies_loses_its_own_connection_and_nothing_else(kit, said) -> None:
@@ -140,6 +154,16 @@ async def test_a_publisher_that_lies_loses_its_own_connection_and_nothing_else(k
         async with intruder(world.ports.receiver.port) as bad:
             await bad.send(said)
             assert await bad.hear(Refused) is not None
+        await world.check()
+
+
+async def test_a_client_of_another_version_is_told_both_ranges(kit) -> None:
+    async with besieged(kit) as world:
+        for port in (world.ports.receiver.port, world.ports.sender.port):
+            async with intruder(port, greets=False) as bad:
+                await bad.send(encode_preamble(Preamble(1, 1)), messages.write(Hello(CLIENT, "")))
+                refused = await bad.hear(Refused)
+                assert "one side speaks 1 to 1, the other one 2 to 2" in refused.reason
         await world.check()
 
 

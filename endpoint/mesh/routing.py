@@ -1,0 +1,327 @@
+"""Decides for each frame who gets which of its messages, and for each header where it goes. Pure.
+
+A frame of a peer is judged as a whole: what its sender may not send, what was here before, and what
+was not signed goes nowhere. Everything is remembered by header, since headers repeat.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from operator import and_
+from typing import Final, TypeVar
+
+from endpoint.authorisation import Authorisation, Forgeries
+from endpoint.duplicates import SequenceWindow, SequenceWindows
+from endpoint.mesh.wishes import Wishes
+from endpoint.routes import Proof, Route
+from endpoint.topology import Topology
+from handshake.roles import Role
+from wire.codec import decode_header
+from wire.errors import DecodeError
+from wire.framing import NodeFrame, chosen
+from wire.identifiers import EndpointId
+from wire.limits import MIB
+from wire.messages import NodeHeader, PackedType
+
+ROUTES_MAX: Final = 8_192
+"""Routes remembered by header; the cache begins anew beyond, so that topics may come and go."""
+
+ROUTES_SIZE_MAX: Final = 8 * MIB
+"""Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
+topic of 64 KiB."""
+
+Selection = bytes | None
+"""Which messages of a frame: a byte for each, 1 or 0; ``None`` is all of them."""
+
+Deliveries = Sequence[tuple[object, Selection]]
+Onward = Sequence[tuple[EndpointId, Selection]]
+
+_Routes = dict[bytes, dict[bytes, Route]]
+"""Routes by sender and encoded header."""
+
+_TargetT = TypeVar("_TargetT")
+_TABLE_SIZE: Final = 256
+"""Bytes of a table for ``bytes.translate``: so many headers a frame has at most."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What becomes of one frame."""
+
+    routes: Sequence[Route]
+    """By the number of the header."""
+    deliveries: Deliveries
+    """Subscribers of this endpoint, or its ``CommandReceiver``, and what each of them gets."""
+    onward: Onward
+    """Next hops, and what each of them gets, with one hop less to live."""
+
+
+class Routing:
+    """The routes of one endpoint. It never waits, and asks for nothing."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        wishes: Wishes,
+        authorisation: Authorisation,
+        forgeries: Forgeries,
+        proof: Proof | None,
+        endpoints_max: int,
+    ) -> None:
+        """Go by what is known of the mesh, what is wanted here, and who may do what.
+
+        Forgeries are counted in ``forgeries``; without a ``proof`` nothing that is signed is taken.
+        """
+        self.forwards = True
+        """Whether messages of others are passed on."""
+        self.duplicates = 0
+        """Messages that came again."""
+        self.undivided = 0
+        """Messages of signed frames that were not passed on: parts of them are not for the peer."""
+        self._topology: Final = topology
+        self._local: Final = topology.local
+        self._wishes: Final = wishes
+        self._authorisation: Final = authorisation
+        self._forgeries: Final = forgeries
+        self._proof: Final = proof
+        self._windows = SequenceWindows(topology.local, endpoints_max)
+        self._routes: _Routes = {}
+        self._leaves: dict[EndpointId, _Routes] = {}
+        """The routes of peers that may speak for themselves alone."""
+        self._count = self._size = 0
+        self._same: dict[tuple[object, ...], tuple[object, ...]] = {}
+
+    # Peers.
+
+    def set_leaves(self, peers: Iterable[EndpointId]) -> None:
+        """Take messages from these peers only if they have sent them themselves."""
+        self._leaves = {peer: {} for peer in peers}
+        self.forget()
+
+    def add_leaf(self, peer: EndpointId) -> None:
+        """Take messages from this peer only if it has sent them itself."""
+        self._leaves[peer] = {}
+
+    def remove(self, peer: EndpointId) -> None:
+        """Forget a peer."""
+        self._leaves.pop(peer, None)
+
+    # Frames.
+
+    def plan(self, peer: EndpointId, frame: NodeFrame) -> Plan | None:
+        """Decide what becomes of a peer's frame, and note that it came; ``None``: nothing does.
+
+        Raises ``DecodeError`` for a frame that breaks the protocol.
+        """
+        known = self._leaves.get(peer, self._routes).get(frame.sender)
+        try:
+            routes = [known[header] for header in frame.headers]  # type: ignore[index]  # or TypeError
+        except (KeyError, TypeError):
+            routes = [self.route(frame.sender, header, peer) for header in frame.headers]
+        lead = routes[0]
+        is_uniform = len(routes) == 1 or self._is_uniform(routes)
+        allowed: Selection = None
+        if lead.refusal or not is_uniform:
+            allowed = self._allowed(routes, frame)
+            if allowed is not None and 1 not in allowed:
+                return None
+            lead = next(route for route in routes if not route.refusal)
+        if lead.verify is not None and not self._is_genuine(lead, frame, peer):
+            return None
+        fresh = self._fresh(lead.window, frame)
+        if fresh is not None and 1 not in fresh:
+            return None
+        if is_uniform:
+            deliveries: Deliveries = [(receiver, fresh) for receiver in lead.receivers]
+            onward = [(hop, fresh) for hop in lead.next_hops]
+        else:
+            selection = _both(allowed, fresh)
+            deliveries = _parts(frame, selection, [route.receivers for route in routes])
+            onward = _parts(frame, selection, [route.next_hops for route in routes])
+        if frame.ttl <= 1:
+            onward = []
+        elif frame.is_signed:
+            onward = self._undivided(frame, routes, onward)
+        # Never back: views of the mesh differ for a moment.
+        return Plan(routes, deliveries, [each for each in onward if each[0] != peer])
+
+    def _is_uniform(self, routes: Sequence[Route]) -> bool:
+        """Tell whether all messages of a frame go the same ways.
+
+        Raises ``DecodeError`` for commands among other messages: their numbers are apart.
+        """
+        lead, is_uniform = routes[0], True
+        is_command = lead.header.type is PackedType.COMMAND
+        receivers, next_hops = lead.receivers, lead.next_hops
+        for route in routes:
+            if (route.header.type is PackedType.COMMAND) != is_command:
+                raise DecodeError("a frame has commands and other messages")
+            is_alike = route.receivers is receivers and route.next_hops is next_hops
+            if not is_alike or route.refusal:
+                is_uniform = False
+        return is_uniform
+
+    def _allowed(self, routes: Sequence[Route], frame: NodeFrame) -> Selection:
+        """Give the messages that their sender may send, and note the others."""
+        if not any(route.refusal for route in routes):
+            return None
+        numbers = frame.numbers or bytes(frame.count)
+        for number, route in enumerate(routes):
+            if route.refusal and (count := numbers.count(number)):
+                self._authorisation.refusals.note(route.header.sender, route.refusal, count)
+        return _selected(numbers, [not route.refusal for route in routes])
+
+    def _is_genuine(self, lead: Route, frame: NodeFrame, peer: EndpointId) -> bool:
+        """Tell whether a frame of a sender that signs is its own, and brings anything new.
+
+        Asked before the frame counts as seen: a forged one must not keep the true one out. Every
+        endpoint on the way asks, so that a forged frame crosses one link.
+        """
+        assert lead.verify is not None, "asked for senders that sign"
+        if not lead.window.missing(frame.first, frame.mask or (1 << frame.count) - 1):
+            self.duplicates += frame.count
+            return False
+        if lead.verify(frame):
+            return True
+        reason = f"messages came from {peer} that it has not signed"
+        self._forgeries.note(lead.header.sender, reason, frame.count)
+        return False
+
+    def _fresh(self, window: SequenceWindow, frame: NodeFrame) -> Selection:
+        """Give the messages that were not here before, and note that they are now."""
+        if frame.mask is None:
+            new = window.admit_range(frame.first, frame.count)
+        else:
+            new = window.admit_mask(frame.first, frame.mask)
+        if new is None:
+            return None
+        fresh = chosen(frame.mask, new, frame.count)
+        self.duplicates += frame.count - fresh.count(1)
+        return fresh
+
+    def _undivided(
+        self, frame: NodeFrame, routes: Sequence[Route], onward: Onward
+    ) -> list[tuple[EndpointId, Selection]]:
+        """Have each next hop get a signed frame as a whole, if it may hear all of it."""
+        whole = [hop for hop, _ in onward if self._may_hear_all(hop, routes)]
+        self.undivided += frame.count * (len(onward) - len(whole))
+        return [(hop, None) for hop in whole]
+
+    def _may_hear_all(self, hop: EndpointId, routes: Sequence[Route]) -> bool:
+        role = self.role(hop)
+        return len(routes) == 1 or all(
+            route.header.receiver is not None or self._authorisation.may_hear(role, route.header)
+            for route in routes
+        )
+
+    # Headers.
+
+    def route(self, sender: bytes, encoded: bytes, peer: EndpointId | None = None) -> Route:
+        """Say where messages with this header go that a peer has sent; raises ``DecodeError``."""
+        routes = self._routes if peer is None else self._leaves.get(peer, self._routes)
+        route = routes.get(sender, {}).get(encoded)
+        if route is None:
+            if self._count >= ROUTES_MAX or self._size + len(encoded) > ROUTES_SIZE_MAX:
+                self.forget()
+            self._count += 1
+            self._size += len(encoded)
+            header = decode_header(EndpointId(sender), encoded)
+            if routes is self._routes or sender == peer:
+                route = self._resolve(header)
+            else:
+                reason = f"a leaf by its role sent messages of {header.sender}"
+                route = Route(header, SequenceWindow.closed(), refusal=reason)
+            routes.setdefault(header.sender, {})[encoded] = route
+        return route
+
+    def forget(self) -> None:
+        """Decide anew about each header: the mesh, or what is wanted or allowed in it, changed."""
+        for routes in (self._routes, *self._leaves.values()):
+            routes.clear()
+        self._same.clear()
+        self._count = self._size = 0
+
+    def remembered(self) -> tuple[int, int]:
+        """Count the routes that are remembered, and the bytes of their headers."""
+        return self._count, self._size
+
+    def _resolve(self, header: NodeHeader) -> Route:
+        local, is_own = self._local, header.sender == self._local
+        known = self._topology.announcements.get(header.sender)
+        if known is None:
+            # Announcements precede data on every link, so that data of an unknown sender is forged.
+            return Route(header, SequenceWindow.closed())
+        if not is_own and (refusal := self._authorisation.refusal(header, known)):
+            return Route(header, SequenceWindow.closed(), refusal=refusal)
+        receivers: tuple[object, ...] = ()
+        audience: tuple[EndpointId, ...] = ()
+        hops: tuple[EndpointId, ...] = ()
+        if header.receiver in (None, local):
+            receivers = self._wishes.receivers(header, is_own=is_own)
+        if header.receiver != local and (is_own or self.forwards):
+            tree = self._topology.tree(header.sender)
+            audience = tuple(self._targets(header, tree.parents))
+            hops = tree.next_hops(local, audience)
+        verify = None
+        if known.seal is not None and self._proof is not None and not is_own:
+            verify = self._proof.verifier(known.seal)
+        return Route(
+            header,
+            self._windows.of(header),
+            self._shared(receivers),
+            self._shared(hops),
+            self._shared(audience),
+            verify=verify,
+        )
+
+    def _shared(self, items: tuple[_TargetT, ...]) -> tuple[_TargetT, ...]:
+        """Give the one tuple that stands for all that are equal to it."""
+        return self._same.setdefault(items, items)  # type: ignore[return-value]  # equal, so of one kind
+
+    def _targets(
+        self, header: NodeHeader, candidates: Iterable[EndpointId]
+    ) -> Iterable[EndpointId]:
+        if header.receiver is not None:
+            role = self.role(header.receiver)
+            return (header.receiver,) if self._authorisation.may_hear(role, header) else ()
+        return [origin for origin in candidates if self.wants(origin, header)]
+
+    def wants(self, origin: EndpointId, header: NodeHeader) -> bool:
+        """Tell whether an endpoint elsewhere wants messages with this header, and may have them."""
+        announcement = self._topology.announcements.get(origin)
+        if announcement is None:
+            return False
+        if header.type is PackedType.COMMAND:
+            is_wanted = header.topic in announcement.stores
+        else:
+            is_wanted = header.topic.startswith(announcement.subscriptions)
+        return is_wanted and self._authorisation.may_hear(self.role(origin), header)
+
+    def role(self, origin: EndpointId) -> Role:
+        """Give the role of an endpoint, by what is known of it."""
+        return self._authorisation.role(origin, self._topology.announcements.get(origin))
+
+
+def _selected(numbers: bytes, goes: Sequence[bool]) -> bytes:
+    """Select the messages whose header goes: 256 headers at most keep the loop in C."""
+    return numbers.translate(bytes(goes).ljust(_TABLE_SIZE, b"\0"))
+
+
+def _both(one: Selection, other: Selection) -> Selection:
+    if one is None or other is None:
+        return other if one is None else one
+    return bytes(map(and_, one, other))
+
+
+def _parts(
+    frame: NodeFrame, selection: Selection, targets: Sequence[tuple[_TargetT, ...]]
+) -> list[tuple[_TargetT, Selection]]:
+    """Give what each target gets of the selected messages; ``targets`` are those of each header."""
+    numbers = frame.numbers or bytes(frame.count)
+    found: list[tuple[_TargetT, Selection]] = []
+    for target in dict.fromkeys(each for some in targets for each in some):
+        part = _both(_selected(numbers, [target in some for some in targets]), selection)
+        if part is not None and 1 in part:
+            found.append((target, None if 0 not in part else part))
+    return found

@@ -1,0 +1,255 @@
+"""What is published gathers here until it leaves, as frames of many topics. Pure.
+
+Messages stand in the order in which they were published, each with its way. A cut makes frames of
+them: one for all links where all messages go the same ways, else one for each link, with gaps in
+its numbers for what goes elsewhere. So the cost of a frame is shared by whatever was published
+together, on however many topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, groupby
+from operator import attrgetter
+from typing import Final, NamedTuple, Protocol
+
+from endpoint.outbox import Outgoing
+from endpoint.routes import Route
+from wire.codec import decode_header
+from wire.framing import Sign, encode_node, halves, offsets, selected, trimmed
+from wire.identifiers import EndpointId
+from wire.limits import GROUP_COUNT, GROUP_SIZE, HEADERS_MAX
+from wire.messages import PackedType
+
+PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
+"""What a message takes of a cut's room besides its payload: so one number bounds size and count."""
+
+_TABLE_SIZE: Final = 256
+_AUDIENCE: Final = attrgetter("audience")
+
+
+class Hop(Protocol):
+    """The link to a next hop, as far as a journal looks at it."""
+
+    frame_size_max: int
+    """Bytes of the largest frame that its other end takes."""
+
+
+class Way:
+    """Where messages of one topic, type and receiver go from here."""
+
+    __slots__ = ("audience", "header", "here", "hops", "is_straight", "kind", "receiver", "topic")
+
+    def __init__(self, route: Route, encoded: bytes, hops: tuple[Hop, ...]) -> None:
+        """Go by the links ``hops``; ``encoded`` is the header of the route."""
+        self.topic = route.header.topic
+        self.kind = route.header.type
+        self.receiver = route.header.receiver
+        self.header = encoded
+        self.hops = hops
+        self.here = route.receivers
+        """Subscribers of this endpoint that hear it, too."""
+        self.audience = route.audience
+        self.is_straight = not self.here and self.receiver is None
+        """Whether nothing but topic and type leads here, and nothing is heard here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A frame that leaves by each of these links."""
+
+    hops: Sequence[Hop]
+    frame: Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A message that does not fit into a frame that this link's other end takes: dropped there."""
+
+    hop: Hop
+    topic: str
+
+
+class _Contents(NamedTuple):
+    """What one frame holds."""
+
+    headers: Sequence[bytes]
+    first: int
+    numbers: bytes
+    payloads: Sequence[bytes]
+    mask: int | None = None
+
+    def part(self, selection: bytes) -> _Contents:
+        """Give the selected messages."""
+        headers, numbers = selected(self.headers, self.numbers, selection)
+        first, mask = trimmed(self.first, offsets(self.mask, selection))
+        return _Contents(headers, first, numbers, list(compress(self.payloads, selection)), mask)
+
+
+class Journal:
+    """The messages of one endpoint that were published since the last cut.
+
+    ``Publication.publish`` writes to it directly, a million times a second: see ``add``.
+    """
+
+    __slots__ = (
+        "_sender",
+        "_sign",
+        "_ttl",
+        "add_payload",
+        "add_way",
+        "bytes_topic",
+        "data_topic",
+        "is_mixed",
+        "only",
+        "payloads",
+        "room",
+        "sequence",
+        "ways",
+    )
+
+    def __init__(
+        self, sender: EndpointId, ttl: int, first_sequence: int, sign: Sign | None
+    ) -> None:
+        """Number messages from ``first_sequence`` on; give each frame ``ttl`` links to cross.
+
+        Each frame is signed with ``sign``, if there is one.
+        """
+        self._sender = sender
+        self._ttl = ttl
+        self._sign = sign
+        self.sequence = first_sequence
+        """The number of the first message here."""
+        self.payloads: list[bytes] = []
+        self.ways: list[Way] = []
+        """The way of each payload; empty while ``only`` says it of all."""
+        self.add_payload = self.payloads.append
+        self.add_way = self.ways.append
+        self.only: Way | None = None
+        self.bytes_topic: str | None = None
+        self.data_topic: str | None = None
+        """The topic of that one way, by its type, if nothing but the topic leads to it."""
+        self.is_mixed = False
+        """Whether there are several ways, each noted in ``ways``."""
+        self.room = 0
+        """What more messages may be charged before the next cut: ``PAYLOAD_CHARGE`` and their size
+        each. Zero or less when nothing is open."""
+
+    def __len__(self) -> int:
+        """Count the messages."""
+        return len(self.payloads)
+
+    def add(self, way: Way, payload: bytes) -> None:
+        """Add a message; the caller cuts before that when there is no ``room`` for it."""
+        if not self.payloads:
+            self._open(way)
+        elif not self.is_mixed and way is not self.only:
+            self._mix()
+        self.room -= PAYLOAD_CHARGE + len(payload)
+        if self.is_mixed:
+            self.add_way(way)
+        self.add_payload(payload)
+
+    def add_all(self, ways: Sequence[Way], payloads: Sequence[bytes], charge: int) -> None:
+        """Add messages with a ``charge`` in all, each with its way: there is room for them."""
+        if not self.payloads:
+            self._open(ways[0])
+        if not self.is_mixed and ways.count(self.only) < len(ways):
+            self._mix()
+        if self.is_mixed:
+            self.ways += ways
+        self.room -= charge
+        self.payloads += payloads
+
+    def _open(self, way: Way) -> None:
+        self.room, self.only = GROUP_SIZE, way
+        if way.is_straight:
+            is_raw = way.kind is PackedType.BYTES
+            self.bytes_topic = way.topic if is_raw else None
+            self.data_topic = None if is_raw else way.topic
+
+    def _mix(self) -> None:
+        if self.only is not None:
+            self.ways += [self.only] * len(self.payloads)
+        self.is_mixed, self.only, self.bytes_topic, self.data_topic = True, None, None, None
+
+    def cut(self) -> list[Departure | TooLarge]:
+        """Make frames of all that is here, in order."""
+        payloads, ways, only = self.payloads.copy(), self.ways.copy(), self.only
+        self.payloads.clear()
+        self.ways.clear()
+        self.only = self.bytes_topic = self.data_topic = None
+        self.is_mixed, self.room = False, 0
+        first = self.sequence
+        if only is not None:
+            if only.hops:
+                self.sequence += len(payloads)
+            return list(self._frames(only.hops, _Contents((only.header,), first, b"", payloads)))
+        # What goes nowhere gets no number: a number that nobody sees is a gap for others.
+        distinct = dict.fromkeys(ways)
+        if not all(way.hops for way in distinct):
+            goes = [bool(way.hops) for way in ways]
+            ways, payloads = list(compress(ways, goes)), list(compress(payloads, goes))
+        self.sequence += len(payloads)
+        found: list[Departure | TooLarge] = []
+        for at, end in self._runs(ways):
+            found += self._departures(ways[at:end], payloads[at:end], first + at)
+        return found
+
+    def _runs(self, ways: Sequence[Way]) -> Iterator[tuple[int, int]]:
+        """Give what one frame may hold: so many headers and messages, and one audience if signed.
+
+        What is signed cannot be divided on its way, so that each frame is for one audience.
+        """
+        at = 0
+        lengths: Iterable[int] = (len(ways),)
+        if self._sign is not None:
+            lengths = [len(list(run)) for _, run in groupby(ways, _AUDIENCE)]
+        for length in lengths:
+            end = at + length
+            while at < end:
+                some = ways[at : min(at + GROUP_COUNT, end)]
+                if len(set(some)) > HEADERS_MAX:
+                    some = some[:HEADERS_MAX]
+                yield at, at + len(some)
+                at += len(some)
+
+    def _departures(
+        self, ways: Sequence[Way], payloads: Sequence[bytes], first: int
+    ) -> Iterator[Departure | TooLarge]:
+        """Make the frames of messages that fit into one; each link gets what goes by it."""
+        numbered = {way: number for number, way in enumerate(dict.fromkeys(ways))}
+        table = tuple(numbered)
+        numbers = bytes(map(numbered.__getitem__, ways)) if len(table) > 1 else b""
+        contents = _Contents([way.header for way in table], first, numbers, payloads)
+        lanes = dict.fromkeys(way.hops for way in table)
+        if len(lanes) == 1:
+            yield from self._frames(table[0].hops, contents)
+            return
+        alike: dict[bytes, list[Hop]] = {}
+        for hop in dict.fromkeys(hop for hops in lanes for hop in hops):
+            alike.setdefault(bytes(hop in way.hops for way in table), []).append(hop)
+        for goes, hops in alike.items():
+            selection = numbers.translate(goes.ljust(_TABLE_SIZE, b"\0"))
+            yield from self._frames(hops, contents.part(selection))
+
+    def _frames(self, hops: Sequence[Hop], contents: _Contents) -> Iterator[Departure | TooLarge]:
+        """Make one frame for these links; more where one does not fit into what a link takes."""
+        if not hops:
+            return
+        headers, first, numbers, payloads, mask = contents
+        pieces, size = encode_node(
+            self._sender, self._ttl, first, headers, numbers, payloads, mask=mask, sign=self._sign
+        )
+        fitting = [hop for hop in hops if size <= hop.frame_size_max]
+        if fitting:
+            yield Departure(fitting, Outgoing(pieces, size, len(payloads)))
+        tight = [hop for hop in hops if size > hop.frame_size_max]
+        if tight and len(payloads) == 1:
+            topic = decode_header(self._sender, headers[0]).topic
+            for hop in tight:
+                yield TooLarge(hop, topic)
+        elif tight:
+            for selection in halves(b"\1" * len(payloads)):
+                yield from self._frames(tight, contents.part(selection))
