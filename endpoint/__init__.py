@@ -3,10 +3,11 @@
 import logging
 
 from endpoint.endpoint import Endpoint
-from endpoint.mailbox import Message, Missed
-from endpoint.outbox import OutboxStatistics, OverflowPolicy
+from endpoint.link.data_queue import OverflowPolicy
+from endpoint.link.link import OutboxStatistics
 from endpoint.outcome import Outcome
 from endpoint.publisher import Publisher
+from endpoint.pubsub.messages import Message, Missed
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
 from endpoint.status import StatusCode, StatusEvent

@@ -10,16 +10,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Final, Protocol
+from enum import StrEnum
+from typing import Final, Protocol, TypeVar
 
 from wire.addresses import PORT_MAX, read_port
 from wire.errors import InvalidTopic
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
+from wire.limits import HOLD_LABEL_SIZE_MAX
 from wire.scalars import shorten
 from wire.topics import check_topic
 
 NUMBER_MAX: Final = 2**63 - 1
 """The largest revision, offset or sequence number: what the wire has room for."""
+
+
+_ChoiceT = TypeVar("_ChoiceT", bound=StrEnum)
 
 
 class HasId(Protocol):
@@ -146,6 +151,23 @@ def text(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise _wrong_type(name, value, "text")
     return value
+
+
+def choice(name: str, value: object, choices: type[_ChoiceT]) -> _ChoiceT:
+    """Check one of a few words."""
+    try:
+        return choices(str(value))
+    except ValueError:
+        words = ", ".join(repr(each.value) for each in choices)
+        raise _wrong_value(name, value, f"it is one of {words}") from None
+
+
+def label(name: str, value: object) -> str:
+    """Check a name for people to see, on one line."""
+    found = text(name, value)
+    if not 0 < len(found) <= HOLD_LABEL_SIZE_MAX or not found.isprintable():
+        raise _wrong_value(name, value, f"1 to {HOLD_LABEL_SIZE_MAX} characters that can be shown")
+    return found
 
 
 def function(name: str, value: object) -> Callable[..., object]:

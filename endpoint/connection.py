@@ -6,15 +6,18 @@ here waits for anything but the network, so that a slow peer holds up nobody els
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Hashable
+from functools import partial
 from math import inf
 from time import perf_counter, thread_time
 from typing import Final, Protocol
 
 import trio
 
-from endpoint.gauge import Gauge
-from endpoint.outbox import Inflow, Outbox, Outgoing, OverflowPolicy
+from endpoint.link.data_queue import Outgoing, OverflowPolicy
+from endpoint.link.limits import LinkLimits
+from endpoint.link.link import Link
+from endpoint.link.rates import PeerRates
 from endpoint.patience import CONVERSATION_SIZE, Patience
 from net.bell import Bell
 from net.transport import Transport
@@ -48,6 +51,11 @@ LONE_SECONDS: Final = 50e-6
 be joined. A write costs a tenth of that."""
 
 
+def framed(message: ControlMessage) -> bytes:
+    """Encode a control message as a frame."""
+    return frame_control(*encode_control(message))
+
+
 class Host(Protocol):
     """What a connection needs of the loop that it belongs to."""
 
@@ -76,8 +84,8 @@ class Host(Protocol):
     def rest(self) -> None:
         """Nothing more has come for now."""
 
-    def release(self, target: object) -> None:
-        """A full outbox has room again."""
+    def relieve(self, connection: Connection) -> None:
+        """What passes through to this peer has room again."""
 
 
 class Connection:
@@ -91,6 +99,7 @@ class Connection:
         address: tuple[str, int] | None,
         dialled: bool,
         policy: OverflowPolicy,
+        limits: LinkLimits,
     ) -> None:
         """Own the transport; ``dialled`` tells whether this side opened it."""
         self.transport = transport
@@ -101,8 +110,7 @@ class Connection:
         """Bytes of the largest frame that the other side takes; it says so in the handshake."""
         self.dialled = dialled
         self.decoder = FrameDecoder()
-        self.outbox = Outbox(policy)
-        self.inflow = Inflow()
+        self.link = Link(policy, limits)
         self.peer: EndpointId | None = None
         """The peer's id while the peering stands."""
         self.room = trio.lowlevel.ParkingLot()
@@ -115,13 +123,12 @@ class Connection:
         self.messages_received = 0
         self.commands_received = 0
         """Bytes of store commands, which come without credit."""
-        self.gauge: Gauge | None = None
-        """Counts what the peer sends, if there is a limit to that; set by the host."""
+        self.rates: PeerRates | None = None
+        """Holds the peer to a limit of what it sends, if there is one; set by the host."""
         self.owner: object = None
         """The handshake or the peering that the connection serves now; set by the host."""
         self._host = host
         self._work = Bell()
-        self.is_writing = False
         self._is_ending = False
         self._is_mute = False
         self._alone_at = -inf
@@ -135,6 +142,11 @@ class Connection:
     def bytes_sent(self) -> int:
         """What the system has taken so far."""
         return self.transport.bytes_sent
+
+    @property
+    def acknowledged(self) -> int:
+        """How much of it the peer's system has acknowledged."""
+        return self.transport.bytes_sent - self.transport.unacknowledged()
 
     async def run(self) -> None:
         """Read and write until either side ends it."""
@@ -238,39 +250,51 @@ class Connection:
                 self._scope.cancel()
 
     async def _write(self) -> None:
-        outbox = self.outbox
+        link = self.link
         while True:
-            while not outbox.is_sendable:
+            while not link.is_sendable:
                 if self._is_ending:
                     self._scope.cancel()
                 await self._work.wait()
-            self.is_writing = True
+            link.is_writing = True
             sent_before = self.transport.bytes_sent
-            await self.transport.send_pieces(outbox.take())
-            self.is_writing = False
+            await self.transport.send_pieces(link.take())
+            link.is_writing = False
             if self.transport.bytes_sent - sent_before < BURST_SIZE:
                 self._host.turn += 1
             else:
                 self._said = CONVERSATION_SIZE  # Who streams does not wait for an answer.
-            if outbox.has_room:
+            if link.has_room:
                 self.room.unpark_all()
-            if outbox.is_passable:
-                self._host.release(outbox)
-            if outbox.is_sendable:
+            if link.is_passable:
+                self._host.relieve(self)
+            if link.is_sendable:
                 await trio.lowlevel.checkpoint()
 
     # Sending.
 
-    def send_control(self, message: ControlMessage) -> None:
-        """Queue a control message, ahead of everything else."""
-        kind, body = encode_control(message)
-        self.outbox.put_urgent(frame_control(kind, body))
+    def say(self, message: ControlMessage, *key: Hashable) -> None:
+        """Say a control message, ahead of all else; the latest of a kind and key is what counts.
+
+        It is encoded when it is sent.
+        """
+        self.link.say((type(message), *key), partial(framed, message))
         self.wake()
 
-    def send_data(self, frame: Outgoing) -> None:
+    def answer(self, message: ControlMessage, *key: Hashable) -> None:
+        """Say a message that others make us say: how many of them wait is limited."""
+        self.link.pass_on((type(message), *key), framed(message))
+        self.wake()
+
+    def send_first(self, data: bytes) -> None:
+        """Send bytes ahead of everything else."""
+        self.link.put_rest(data)
+        self.wake()
+
+    def send_data(self, frame: Outgoing, *, forced: bool = False) -> None:
         """Queue a frame of messages."""
         self._alone_at = trio.current_time()
-        self.outbox.put_data(frame)
+        self.link.put(frame, forced=forced)
         self.wake()
 
     def send_command(self, frame: Outgoing) -> None:
@@ -278,13 +302,12 @@ class Connection:
         if self.may_send_now():
             self._send_now(b"".join(frame.pieces))
         else:
-            self.outbox.put_command(frame)
+            self.link.command(frame)
             self.wake()
 
     def send_last(self, message: ControlMessage) -> None:
         """Queue a control message behind all data that was published before."""
-        kind, body = encode_control(message)
-        self.outbox.put_data(Outgoing([frame_control(kind, body)], 0, 0, is_own=False))
+        self.link.put(Outgoing([framed(message)], 0, 0, 0, own=True))
         self.wake()
 
     def wake(self) -> None:
@@ -297,8 +320,8 @@ class Connection:
         Only the first frame of a burst goes this way: the others are joined.
         """
         return (
-            not self.is_writing
-            and not self.outbox.has_backlog
+            not self.link.is_writing
+            and not self.link.has_backlog
             and self.transport.sends_now
             and self.is_open
             and trio.current_time() - self._alone_at >= LONE_SECONDS
@@ -306,12 +329,12 @@ class Connection:
 
     def send_single(self, frame: bytes) -> None:
         """Send a message at once; the caller has seen that it ``may_send_single``."""
-        self.outbox.sent += len(frame)
+        self.link.sent_alone(len(frame))
         self._send_now(frame)
 
     def may_send_single(self) -> bool:
         """Tell whether a message may be sent at once: there is credit for it, too."""
-        return self.outbox.sent < self.outbox.credit and self.may_send_now()
+        return self.link.sent < self.link.credit and self.may_send_now()
 
     def _send_now(self, frame: bytes) -> None:
         self._alone_at = trio.current_time()
@@ -321,5 +344,5 @@ class Connection:
         except trio.BrokenResourceError:
             return  # The reader finds out; the message is lost with the connection.
         if sent < len(frame):
-            self.outbox.put_rest(frame[sent:])
+            self.link.put_rest(frame[sent:])
             self.wake()

@@ -383,6 +383,10 @@ class EndpointCore:
         """Decide what becomes of a peer's frame; see ``Routing.plan``."""
         return self.routing.plan(peer, frame)
 
+    def may_hold(self, origin: EndpointId) -> bool:
+        """Tell whether own messages wait for a full place of this endpoint."""
+        return self.role(origin).hold
+
     @property
     def forwarding(self) -> bool:
         """Whether messages of others are passed on."""

@@ -22,12 +22,12 @@ from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
 from endpoint.greeting import Greeting
 from endpoint.loop import EndpointLoop
-from endpoint.mailbox import Mailbox
 from endpoint.mesh.naming import program_name
 from endpoint.outcome import Outcome
 from endpoint.peering import Peering
 from endpoint.proving import Proving, make_signer
 from endpoint.publisher import Publisher
+from endpoint.pubsub.options import AS_SET, AsSet, make_mailbox
 from endpoint.replicas.attaching import (
     BUFFER_SECONDS,
     PATIENCE_SECONDS,
@@ -98,9 +98,6 @@ RETRY_SECONDS: Final = 10.0
 
 GRACE_SECONDS: Final = 3.0
 """How long the end of a peering waits for what was published before: Broker's own."""
-
-QUEUE_SIZE_MAX: Final = 2**24
-"""Messages that a subscriber may let wait: of the smallest ones a few gigabytes."""
 
 INTERVAL_SECONDS_MAX: Final = 1e9
 """The longest interval that is counted, 31 years: for ever, to a mesh."""
@@ -524,7 +521,7 @@ class Endpoint(Bound):
                 messages_received=peering.connection.messages_received,
                 bytes_received=peering.connection.bytes_received,
                 bytes_sent=peering.connection.bytes_sent,
-                outbox=peering.connection.outbox.statistics(),
+                outbox=peering.connection.link.statistics(),
             )
             for peer, peering in sorted(self.loop.peerings.items())
         ]
@@ -630,26 +627,43 @@ class Endpoint(Bound):
         return Publisher(self.loop.publication, topic)
 
     def subscribe(
-        self, *topics: str | Iterable[str], queue_size: int | None = None, local: bool = False
+        self,
+        *topics: str | Iterable[str],
+        queue_size: int | None = None,
+        queue_bytes: int | None = None,
+        overflow: str | None = None,
+        stall_seconds: Seconds | AsSet = AS_SET,
+        name: str | None = None,
+        local: bool = False,
     ) -> Subscriber:
         """Subscribe to all topics that begin with one of these; ``""`` is every topic.
 
-        One list of topics is taken, too. ``queue_size`` messages may wait before publishers do.
-        With ``local`` it also gets what this endpoint itself publishes. What is published before
-        the publisher's endpoint knows of the subscription does not come: await_subscribed there.
+        One list of topics is taken, too. With ``local`` it also gets what this endpoint itself
+        publishes. What is published before the publisher's endpoint knows of the subscription does
+        not come: await_subscribed there. The ``name`` is shown where publishers wait for it.
+
+        ``queue_size`` messages and ``queue_bytes`` may wait. What a full queue means, ``overflow``
+        says: ``"wait"`` has publishers of these topics wait, and nothing is lost while it is read
+        at least once in ``stall_seconds`` (``None``: however long that takes); ``"drop_oldest"``
+        and ``"drop_newest"`` drop, and ``Missed`` stands in the gap; ``"error"`` ends the
+        subscription, and the next read raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
-        mailbox = self._mailbox(queue_size)
+        mailbox = make_mailbox(
+            self.settings.queueing(),
+            self.settings.shape(),
+            wanted,
+            queue_size=queue_size,
+            queue_bytes=queue_bytes,
+            overflow=overflow,
+            stall_seconds=stall_seconds,
+            name=name,
+            may_hold=self._core.may_hold(self._id),
+        )
         self._check_open()
         subscriber = Subscriber(self.loop, mailbox)
         self.loop.add_reader(mailbox, subscriber, wanted, local=local)
         return subscriber
-
-    def _mailbox(self, queue_size: int | None) -> Mailbox:
-        size = self.settings.queue_size
-        if queue_size is not None:
-            size = arguments.count("queue_size", queue_size, most=QUEUE_SIZE_MAX)
-        return Mailbox(size, self.settings.shape())
 
     def subscribe_status(self) -> StatusSubscriber:
         """Follow what happens in the mesh from now on."""

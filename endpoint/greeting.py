@@ -173,10 +173,9 @@ class Greeter:
     @staticmethod
     def _send(connection: Connection, message: Preamble | _HANDSHAKE_MESSAGES) -> None:
         if isinstance(message, Preamble):
-            connection.outbox.put_urgent(encode_preamble(message))
-            connection.wake()
+            connection.send_first(encode_preamble(message))
         else:
-            connection.send_control(message)
+            connection.say(message)
 
     def _decide(self, greeting: Greeting, verdict: Verdict) -> None:
         del self._greetings[greeting.number]

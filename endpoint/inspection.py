@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from endpoint.mailbox import MailboxStatistics
+from endpoint.pubsub.queueing import MailboxStatistics
 from endpoint.statistics import EndpointStatistics
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId

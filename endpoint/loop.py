@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import trio
 
+from endpoint.backpressure import Backpressure, Place, grant
 from endpoint.callbacks import Callbacks
 from endpoint.connection import Connection
 from endpoint.core import EndpointCore
@@ -28,21 +29,31 @@ from endpoint.effects import (
 )
 from endpoint.flight import FlightRecorder
 from endpoint.greeting import Greeter, Greeting
-from endpoint.holding import Holding
-from endpoint.mailbox import Mailbox, Reader
+from endpoint.link.data_queue import Outgoing, OverflowPolicy
+from endpoint.link.holds import Holds
+from endpoint.link.limits import LinkLimits
+from endpoint.link.link import HeldTooLong, Observation, SayWithheld
+from endpoint.link.liveness import PeerMoving, PeerSlow, PeerStalled
+from endpoint.link.rates import PeerRates, Spent
 from endpoint.mesh.routing import Plan, Selection
-from endpoint.outbox import ESCAPE_SIZE_MAX, Outgoing, OverflowPolicy
 from endpoint.peering import Peering
 from endpoint.publishing import Publication
 from endpoint.pubsub.journal import PAYLOAD_CHARGE, Way
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Reader
+from endpoint.pubsub.reader_monitor import Trouble
 from endpoint.readers import Readers
 from endpoint.routes import CommandReceiver
 from endpoint.settings import Settings
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.status import (
+    StatusCode,
+    StatusEvent,
+    peer_slow_event,
+    slow_holder_event,
+    slow_reader_event,
+)
 from endpoint.stream import StatusHub
 from endpoint.tasks import Tasks
-from endpoint.throttle import Throttle
-from endpoint.vigil import PeerStalled, Progress
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
 from handshake.keepalive import PeerSilent, PingDue
@@ -61,10 +72,13 @@ from wire.messages import (
     ControlMessage,
     Credit,
     DropConn,
+    Hold,
     Knowledge,
     PackedType,
+    PeerMessage,
     Ping,
     Pong,
+    Withheld,
 )
 from wire.scalars import shorten
 from wire.topics import check_topic
@@ -137,8 +151,13 @@ class EndpointLoop:
         self.is_polling = False
         self._policy = settings.overflow_policy
         self._frame_size_max = settings.frame_size_max
-        self._holding = Holding()
-        self.throttle = Throttle(settings.rates(), self._holding)
+        self._rates = settings.rates()
+        self._limits = LinkLimits(
+            window=self._rates.window, stall_seconds=settings.link_stall_seconds
+        )
+        self.backpressure = Backpressure(
+            core, self.peerings, self.publication.holds_changed, settings.hold_seconds_max
+        )
         self._connections: dict[Connection, None] = {}
         self._dirty: dict[CommandReceiver, None] = {}
         self._pings = 0
@@ -157,7 +176,12 @@ class EndpointLoop:
     ) -> Greeting:
         """Say the first words on a fresh connection; ``run`` has to follow."""
         connection = Connection(
-            transport, self, address=address, dialled=dialled, policy=self._policy
+            transport,
+            self,
+            address=address,
+            dialled=dialled,
+            policy=self._policy,
+            limits=self._limits,
         )
         greeting = self.greeter.begin(connection)
         connection.owner = greeting
@@ -192,7 +216,10 @@ class EndpointLoop:
         connection.decoder.control_size_max = HANDSHAKE_FRAME_SIZE_MAX
         connection.frame_size_max = established.frame_size_max
         connection.owner = self.peerings[peer] = Peering(peer, greeting)
-        self.throttle.begin(connection)
+        if self._rates.are_limited:
+            connection.rates = PeerRates(self._rates)
+        connection.link.data.may_hold = self.core.may_hold(peer)
+        self.backpressure.add(connection.link.data, "messages that pass a relay")
         knowledge = established.knowledge
         for announcement in established.sent:
             knowledge = knowledge.advance(announcement.origin, announcement.time)
@@ -221,7 +248,7 @@ class EndpointLoop:
             return
         peering.status, peering.code, peering.reason = status, code, reason
         if status is StatusCode.PEER_REMOVED:
-            connection.send_control(DropConn(code, reason))
+            connection.say(DropConn(code, reason))
         connection.end()
         self._bury(connection)
 
@@ -232,12 +259,9 @@ class EndpointLoop:
             return
         connection.peer = None
         self.greeter.directory.release(peering.peer, peering.number)
-        connection.outbox.discard()
-        self.dropped += connection.outbox.dropped_messages
-        self._holding.forget(connection)
-        self.throttle.forget(connection)
-        for released in self._holding.release(connection.outbox):
-            self._grant(released)
+        connection.link.discard()
+        self.dropped += connection.link.data.dropped
+        self.backpressure.forget(connection)
         if self.peerings.get(peering.peer) is peering:
             del self.peerings[peering.peer]
         for event in list(peering.pongs.values()):
@@ -277,6 +301,7 @@ class EndpointLoop:
     ) -> None:
         """Have a reader read a mailbox; with ``local`` also what is published at this endpoint."""
         self.add_topics(mailbox, topics, local=local)
+        self.backpressure.add(mailbox, mailbox.label)
         self.readers.add(mailbox, reader)
 
     def add_topics(self, mailbox: Mailbox, topics: Iterable[str], *, local: bool = False) -> None:
@@ -290,7 +315,8 @@ class EndpointLoop:
         self.apply(self.core.unsubscribe(mailbox, topics))
         if topics is None:
             self.readers.remove(mailbox)
-            self.release(mailbox)
+            self.backpressure.remove(mailbox)
+            self.publication.make_room()
         else:
             self.publication.make_room()  # What waits for this subscriber may wait in vain now.
 
@@ -346,6 +372,7 @@ class EndpointLoop:
 
     def _tell_stores(self, event: StatusEvent) -> None:
         if event.status is StatusCode.ENDPOINT_UNREACHABLE and event.endpoint is not None:
+            self.backpressure.forget_endpoint(event.endpoint)
             for store in list(self.stores.values()):
                 self._drive(store, store.unreachable, event.endpoint)
         elif event.status is StatusCode.ENDPOINT_DISCOVERED and event.endpoint is not None:
@@ -365,6 +392,11 @@ class EndpointLoop:
             step(*arguments)
         except Exception as error:
             store.fail(error)
+
+    @property
+    def holds(self) -> Holds:
+        """Say which messages wait for a full place elsewhere."""
+        return self.backpressure.holds
 
     # Frames.
 
@@ -386,7 +418,7 @@ class EndpointLoop:
         if is_command:
             connection.commands_received += frame.size
         else:
-            connection.inflow.admit(frame.size)
+            connection.link.admit(frame.size)
         connection.messages_received += frame.count
         plan = self.core.plan(connection.peer, frame)
         if plan is None:
@@ -409,9 +441,11 @@ class EndpointLoop:
                 numbers, some = bytes(compress(numbers, selection)), list(compress(some, selection))
                 size = sum(map(len, some)) + PAYLOAD_CHARGE * len(some)
             if type(receiver) is Mailbox:
-                if self.readers.put(receiver, topics, raw, numbers, some, size):
-                    receiver.is_holding = True
-                    self._holding.hold(connection, receiver)
+                if self.readers.put(
+                    receiver, topics, raw, numbers, some, size, forced=frame.is_forced
+                ):
+                    sender = EndpointId(frame.sender)
+                    self.backpressure.fill(receiver, connection, sender, frame.headers, numbers)
             else:
                 hearer = cast("CommandReceiver", receiver)
                 self._drive(hearer, hearer.receive, routes[0].header.sender, some)
@@ -422,8 +456,7 @@ class EndpointLoop:
         size = len(payload) + PAYLOAD_CHARGE
         raw = bytes((way.kind is PackedType.BYTES,))
         for mailbox in cast("tuple[Mailbox, ...]", way.here):
-            if self.readers.put(mailbox, (way.topic,), raw, b"", (payload,), size):
-                mailbox.is_holding = True
+            self.readers.put(mailbox, (way.topic,), raw, b"", (payload,), size, forced=False)
         self.readers.tell(more_follows=False)
 
     def pass_on(
@@ -449,13 +482,17 @@ class EndpointLoop:
             for half in halves(selection or b"\1" * count):
                 self.pass_on(connection, hop, frame, half)
             return
-        outgoing = Outgoing(pieces, size, count, is_own=False)
+        outgoing = Outgoing(pieces, size, count, size + PAYLOAD_CHARGE * count, own=False)
         if frame.headers[0][0] == _COMMAND:
             onward.send_command(outgoing)
             return
-        onward.send_data(outgoing)
-        if onward.outbox.is_crowded:
-            self._holding.hold(connection, onward.outbox)
+        onward.send_data(outgoing, forced=frame.is_forced)
+        if onward.link.is_crowded:
+            numbers = frame.numbers
+            if selection is not None:
+                numbers = bytes(compress(numbers, selection))
+            sender = EndpointId(frame.sender)
+            self.backpressure.fill(onward.link.data, connection, sender, frame.headers, numbers)
 
     def tell_too_large(self, hop: EndpointId, topic: str, count: int = 1) -> None:
         """Messages were dropped on their way to a peer, which takes no frames so large."""
@@ -469,10 +506,16 @@ class EndpointLoop:
             dirty, self._dirty = self._dirty, {}
             for store in dirty:
                 self._drive(store, store.settle)
-        gauge = connection.gauge
-        pause = self.throttle.settle(connection) if gauge is not None and gauge.is_due else 0.0
-        if connection.inflow.received >= connection.inflow.due_at:
-            self._grant(connection)
+        rates, pause = connection.rates, 0.0
+        if rates is not None and rates.is_due:
+            spent = Spent(
+                connection.bytes_received,
+                connection.commands_received,
+                connection.messages_received,
+            )
+            pause = rates.settle(trio.current_time(), connection.link, spent)
+        if connection.link.received >= connection.link.due_at:
+            grant(connection)
         if connection.peer is None:
             self.greeter.weigh(connection)
         is_read_on = connection.is_open and not pause
@@ -483,18 +526,14 @@ class EndpointLoop:
         """Nothing more has come for now."""
         self.readers.tell(more_follows=False)
 
-    def release(self, target: object) -> None:
-        """A mailbox or an outbox has room again: who was held up by it goes on."""
-        for connection in self._holding.release(target):
-            self._grant(connection)
+    def release(self, mailbox: Mailbox) -> None:
+        """A mailbox has room again: its publishers go on."""
+        self.backpressure.relieve(mailbox, has_room=not mailbox.is_holding)
         self.publication.make_room()
 
-    def _grant(self, connection: Connection) -> None:
-        inflow = connection.inflow
-        if inflow.received >= inflow.due_at and connection.peer is not None:
-            total = inflow.due()
-            if total is not None:
-                connection.send_control(Credit(total))
+    def relieve(self, connection: Connection) -> None:
+        """What passes through to this peer has room again."""
+        self.backpressure.relieve(connection.link.data, has_room=True)
 
     # Control messages.
 
@@ -503,18 +542,22 @@ class EndpointLoop:
     ) -> None:
         match message:
             case Credit(total):
-                connection.outbox.grant(total)
+                connection.link.grant(total)
                 connection.wake()
+            case Withheld():
+                connection.link.hear_withheld()
+            case Hold():
+                self.backpressure.hear(message)
             case Announcements(items):
-                self.throttle.hear_news(connection, len(items))
+                self._hear_news(connection, len(items))
                 self.flight.hear(items)
                 self.apply(self.core.receive_announcements(peering.peer, items))
             case Knowledge(vector):
-                self.throttle.hear_news(connection, len(self.core.topology.announcements))
+                self._hear_news(connection, len(self.core.topology.announcements))
                 self.apply(self.core.receive_knowledge(peering.peer, vector))
             case Ping(token, digest):
-                self.throttle.hear_news(connection, 1)
-                connection.send_control(Pong(token, self.core.digest()))
+                self._hear_news(connection, 1)
+                connection.answer(Pong(token, self.core.digest()), token)
                 self.apply(self.core.receive_digest(peering.peer, digest))
             case Pong(token, _):
                 event = peering.pongs.pop(token, None)
@@ -527,13 +570,12 @@ class EndpointLoop:
                     f"{type(message).__name__} after the handshake",
                     ErrorCode.UNEXPECTED_HANDSHAKE_MESSAGE,
                 )
-        if connection.outbox.is_overrun:
-            self.part(
-                peering,
-                StatusCode.PEER_REMOVED,
-                ErrorCode.LIMIT_EXCEEDED,
-                "it asks without reading the answers",
-            )
+
+    @staticmethod
+    def _hear_news(connection: Connection, count: int) -> None:
+        """Count announcements that a peer has brought, or asked for."""
+        if connection.rates is not None:
+            connection.rates.hear_news(trio.current_time(), count)
 
     def apply(self, effects: Iterable[Effect]) -> None:
         """Carry out what the core decided."""
@@ -542,7 +584,7 @@ class EndpointLoop:
                 case SendControl(peer, message):
                     peering = self.peerings.get(peer)
                     if peering is not None:
-                        peering.connection.send_control(message)
+                        self._tell(peering.connection, message)
                 case EmitStatus(event):
                     self.emit(event)
                     self._tell_stores(event)
@@ -568,6 +610,15 @@ class EndpointLoop:
             case _:
                 assert_never(effect)
 
+    @staticmethod
+    def _tell(connection: Connection, message: PeerMessage) -> None:
+        """Say news, the latest of each origin; and what else there is, the latest of its kind."""
+        if isinstance(message, Announcements):
+            for each in message.items:
+                connection.say(Announcements((each,)), each.origin)
+        else:
+            connection.say(message)
+
     def emit(self, event: StatusEvent, level: int = logging.INFO) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""
         event = self.core.named(event)
@@ -588,8 +639,8 @@ class EndpointLoop:
             await trio.sleep(TICK_SECONDS)
             count += 1
             self.turn += 1
-            for gauge in self.throttle.recovered():
-                self.release(gauge)
+            if self._rates.are_limited:
+                self._relax(trio.current_time())
             for store in list(self.stores.values()):
                 self._drive(store, store.tick)
             if count % TICKS_PER_WATCH == 0:
@@ -601,51 +652,69 @@ class EndpointLoop:
         self.apply(self.core.tick(now))
         for peering in list(self.peerings.values()):
             self._watch_peer(peering, now)
-        for mailbox in self.readers.stalled(now):
-            logger.warning("a subscriber is not read: it drops its oldest messages")
+        for mailbox, trouble in self.readers.check(now):
+            self._tell_trouble(mailbox, trouble)
+        for holder, word in self.backpressure.tick(1.0):
+            topics = [self._topic_of(header) for header in word.headers]
+            self.emit(slow_holder_event(holder.endpoint, holder.label, topics))
+
+    def _relax(self, now: float) -> None:
+        """Grant credit again to peers whose rates are right again."""
+        for peering in self.peerings.values():
+            connection = peering.connection
+            if connection.rates is not None:
+                connection.rates.relax(now, connection.link)
+                grant(connection)
+
+    def _tell_trouble(self, mailbox: Mailbox, trouble: Trouble | None) -> None:
+        """Tell that a subscriber is slow, or that it loses messages from now on."""
+        if mailbox.release() or trouble is Trouble.LOSSY:
             self.release(mailbox)
+        if trouble is not None:
+            topics = self.topics_of(mailbox)
+            self.emit(slow_reader_event(trouble, self.core.local, mailbox.label, topics))
+
+    def _topic_of(self, header: bytes) -> str:
+        return decode_header(self.core.local, header).topic
 
     def _watch_peer(self, peering: Peering, now: float) -> None:
-        connection, outbox = peering.connection, peering.connection.outbox
-        progress = Progress(
-            received=connection.bytes_received,
-            sent=connection.bytes_sent,
-            grants=outbox.grants,
-            is_sendable=outbox.is_sendable or connection.is_writing,
-            has_backlog=outbox.has_backlog or connection.is_writing,
-        )
-        self._keep_moving(peering)
-        match peering.vigil.tick(now, progress):
+        connection = peering.connection
+        for each in connection.link.tick(
+            now,
+            heard=connection.bytes_received,
+            written=connection.bytes_sent,
+            acknowledged=connection.acknowledged,
+        ):
+            self._observe(peering, each)
+
+    def _observe(self, peering: Peering, seen: Observation) -> None:
+        connection = peering.connection
+        match seen:
             case PingDue():
-                connection.send_control(Ping(self._next_ping(), self.core.digest()))
+                connection.say(Ping(self._next_ping(), self.core.digest()))
             case PeerSilent(seconds):
                 reason = f"it was silent for {seconds:.0f} s"
                 self.part(peering, StatusCode.PEER_LOST, ErrorCode.CONNECTION_TIMEOUT, reason)
             case PeerStalled(seconds):
-                self._overflow(peering, seconds)
-            case None:
+                if connection.link.data.policy is OverflowPolicy.DISCONNECT:
+                    reason = f"it has taken nothing for {seconds:.0f} s"
+                    code = ErrorCode.OUTBOX_OVERFLOW
+                    self.part(peering, StatusCode.PEER_REMOVED, code, reason)
+                else:
+                    connection.room.unpark_all()
+                    self.relieve(connection)
+            case SayWithheld():
+                connection.say(Withheld())
+            case HeldTooLong(places):
+                for place in places:
+                    place.become_lossy()
+                    self.backpressure.relieve(cast("Place", place), has_room=True)
+            case PeerSlow(is_withheld):
+                self.emit(peer_slow_event(peering.peer, is_withheld=is_withheld))
+            case PeerMoving():
                 pass
-        if outbox.is_lossy and not progress.has_backlog:
-            outbox.is_lossy = False
-
-    def _keep_moving(self, peering: Peering) -> None:
-        """Tell a peer that it waits for somebody slow, and break circles of links that wait."""
-        connection, outbox = peering.connection, peering.connection.outbox
-        if connection.inflow.is_blocked:
-            connection.send_control(Credit(connection.inflow.granted))
-        if outbox.sent == peering.sent and outbox.data_bytes < ESCAPE_SIZE_MAX:
-            self.release(outbox)
-        peering.sent = outbox.sent
-
-    def _overflow(self, peering: Peering, seconds: float) -> None:
-        outbox = peering.connection.outbox
-        if outbox.policy is OverflowPolicy.DISCONNECT:
-            reason = f"it has taken nothing for {seconds:.0f} s"
-            self.part(peering, StatusCode.PEER_REMOVED, ErrorCode.OUTBOX_OVERFLOW, reason)
-        elif not outbox.is_lossy:
-            outbox.is_lossy = True
-            peering.connection.room.unpark_all()
-            self.release(outbox)
+            case _:
+                assert_never(seen)
 
     def _next_ping(self) -> int:
         self._pings += 1
@@ -661,9 +730,9 @@ class EndpointLoop:
 
     async def confirm(self, peering: Peering) -> None:
         """Wait until the peer has the peering too: the originator has it half a round trip ago."""
-        await self._ask(peering, peering.connection.send_control)
+        await self._ask(peering, lambda ping: peering.connection.say(ping, "asked", ping.token))
 
-    async def _ask(self, peering: Peering, send: Callable[[ControlMessage], None]) -> None:
+    async def _ask(self, peering: Peering, send: Callable[[Ping], None]) -> None:
         """Send a ping, and wait for the pong or the end of the peering."""
         if peering.connection.peer is None:
             return

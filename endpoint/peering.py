@@ -1,4 +1,4 @@
-"""A connection that has become a peering: whose it is, how it is watched, and why it ended."""
+"""A connection that has become a peering: whose it is, and why it ended."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import trio
 
 from endpoint.greeting import Greeting
 from endpoint.status import StatusCode
-from endpoint.vigil import Vigil
 from handshake.directory import ConnectionId
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId
 
 
 class Peering:
-    """A connection that is a peering: its watch, and who ended it."""
+    """A connection that is a peering, and who ended it."""
 
     def __init__(self, peer: EndpointId, greeting: Greeting) -> None:
         """Begin with the connection that won the handshake."""
         self.peer = peer
         self.number: ConnectionId = greeting.number
         self.connection = greeting.connection
-        self.vigil = Vigil(trio.current_time())
         self.status = StatusCode.PEER_LOST
         self.code = ErrorCode.NONE
         self.reason = "the connection was lost"
         self.pongs: dict[int, trio.Event] = {}
-        self.sent = 0
-        """Bytes of data sent when it was looked after last."""

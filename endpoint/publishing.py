@@ -18,10 +18,12 @@ from endpoint import arguments
 from endpoint.arguments import NodeId
 from endpoint.connection import Connection
 from endpoint.core import EndpointCore
-from endpoint.mailbox import Mailbox
+from endpoint.link.data_queue import Outgoing
+from endpoint.link.hold_words import Verdict
+from endpoint.link.holds import Holds
 from endpoint.mesh.routing import ROUTES_MAX
-from endpoint.outbox import Outgoing
 from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Journal, TooLarge, Way
+from endpoint.pubsub.mailbox import Mailbox
 from net import forking
 from net.bell import Bell
 from wire.codec import encode_header
@@ -39,6 +41,11 @@ YIELD_COUNT: Final = 1_024
 """Messages after which a publisher lets other tasks run: a checkpoint's cost, shared, and a third
 of a millisecond of small bytes, or three of values that are encoded. Large ones fill an outbox
 before."""
+
+LOOK_SECONDS: Final = 1.0
+"""How often a publisher whose messages are held looks whether it has waited long enough."""
+
+_FULL: Final = "{}: await publish() to wait for room, or publish less"
 
 BATCH_COUNT: Final = 1_024
 """Messages of a batch that are handled together: as many as one frame takes at most."""
@@ -71,6 +78,10 @@ class Host(Protocol):
     def deliver_here(self, way: Way, payload: bytes) -> None:
         """Give a message to this endpoint's own subscribers on its way."""
 
+    @property
+    def holds(self) -> Holds:
+        """Say which messages wait for a full place elsewhere."""
+
     def tell_too_large(self, hop: EndpointId, topic: str) -> None:
         """A message was too large for a peer, and was dropped there."""
 
@@ -101,6 +112,8 @@ class Publication:
         self._command_sequence = first_sequence
         self._since_yield = 0
         self._room_here = trio.lowlevel.ParkingLot()
+        self._gate = trio.lowlevel.ParkingLot()
+        """Publishers whose messages are held."""
         self._work = Bell()
         self._ways: dict[tuple[str, PackedType, object], Way] = {}
         self._bytes_ways: dict[str, Way] = {}
@@ -160,7 +173,11 @@ class Publication:
                 return
         kind = _BYTES if payload is data else _DATA
         await self._pause(len(self._journal) or 1)
-        self._put(await self._wait_for_room(topic, kind, to), payload)
+        way, verdict = await self._wait_for_room(topic, kind, to)
+        if verdict is Verdict.FORCED:
+            self._force(way, payload)
+        else:
+            self._put(way, payload)
 
     async def _pause(self, count: int) -> None:
         """Let other tasks run now and then, after ``count`` more messages; raises ``Cancelled``."""
@@ -171,23 +188,57 @@ class Publication:
         else:
             await trio.lowlevel.checkpoint_if_cancelled()
 
-    async def _wait_for_room(self, topic: str, kind: PackedType, to: object) -> Way:
-        """Wait until a message may go, and give its way; raises as ``publish`` does."""
-        while (room := self._find_full(way := self._way(topic, kind, to))) is not None:
-            await room.park()
-        return way
+    async def _wait_for_room(self, topic: str, kind: PackedType, to: object) -> tuple[Way, Verdict]:
+        """Wait until a message may go; give its way, and whether it goes in spite of a hold.
+
+        Raises as ``publish`` does.
+        """
+        held_since: float | None = None
+        while True:
+            way = self._way(topic, kind, to)
+            full = self._find_full(way)
+            if full is not None:
+                await full.park()
+                continue
+            waited = 0.0 if held_since is None else trio.current_time() - held_since
+            verdict = self._host.holds.verdict(way.header, waited)
+            if verdict is not Verdict.WAIT:
+                return way, verdict
+            held_since = trio.current_time() if held_since is None else held_since
+            with trio.move_on_after(LOOK_SECONDS):
+                await self._gate.park()
 
     def _find_full(self, way: Way) -> trio.lowlevel.ParkingLot | None:
-        """Give what a message has to wait for; ``None`` if there is room everywhere."""
+        """Give what a message has to wait for; ``None`` if there is room in every next hop."""
         for connection in cast("tuple[Connection, ...]", way.hops):
-            outbox = connection.outbox
-            if outbox.is_full and connection.is_open and not outbox.is_lossy:
+            if connection.link.is_full and connection.is_open:
                 return connection.room
         for mailbox in cast("tuple[Mailbox, ...]", way.here):
-            if mailbox.is_full and not mailbox.is_stalled:
-                mailbox.is_holding = True
+            if mailbox.is_holding:
                 return self._room_here
         return None
+
+    def holds_changed(self) -> None:
+        """Close the fast way to what is held now, open it to what is not, and look again."""
+        self.cut()
+        holds = self._host.holds
+        for ways in (self._bytes_ways, self._data_ways):
+            ways.clear()
+        for way in self._ways.values():
+            if way.is_straight and holds.verdict(way.header, 0.0) is Verdict.GO:
+                self._remember(way)
+        self._gate.unpark_all()
+
+    def _remember(self, way: Way) -> None:
+        """Have a topic alone lead to its way from now on."""
+        if way.kind is not _COMMAND:
+            (self._bytes_ways if way.kind is _BYTES else self._data_ways)[way.topic] = way
+
+    def _force(self, way: Way, payload: bytes) -> None:
+        """Send a message that has waited for a full place for as long as it may."""
+        self.cut()
+        self._journal.add(way, payload)
+        self.cut(forced=True)
 
     def make_room(self) -> None:
         """Have publishers that wait for a subscriber of this endpoint look again."""
@@ -199,13 +250,17 @@ class Publication:
         kind = _BYTES if type(data) is bytes else _DATA
         payload = data if type(data) is bytes else encode(data)
         way = self._way(topic, kind, to)
-        if self._find_full(way) is not None:
-            full_hops = [
-                each for each in cast("tuple[Connection, ...]", way.hops) if each.outbox.is_full
-            ]
-            hops = ", ".join(str(each.peer) for each in full_hops)
-            full = f"the outbox to {hops}" if hops else "a subscriber of this endpoint"
-            raise OutboxFull(f"{full} is full: await publish() to wait for room, or publish less")
+        full = self._find_full(way)
+        if full is self._room_here:
+            raise OutboxFull(_FULL.format("a subscriber of this endpoint is full"))
+        if full is not None:
+            hops = cast("tuple[Connection, ...]", way.hops)
+            names = ", ".join(str(each.peer) for each in hops if each.link.is_full)
+            raise OutboxFull(_FULL.format(f"the outbox to {names} is full"))
+        if self._host.holds.verdict(way.header, 0.0) is Verdict.WAIT:
+            holder = self._host.holds.holders(way.header)[0]
+            where = f"{holder.label} at {holder.endpoint}"
+            raise OutboxFull(_FULL.format(f"{where} has no room for messages on {topic}"))
         self._put(way, payload)
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
@@ -318,11 +373,11 @@ class Publication:
         pieces, _ = encode_node(local, self._ttl, sequence, (header,), b"", (payload,), sign=sign)
         return b"".join(pieces)
 
-    def cut(self) -> None:
-        """Put what was published into the outboxes of the next hops."""
+    def cut(self, *, forced: bool = False) -> None:
+        """Put what was published into the links of the next hops."""
         if self._journal.payloads:
             self._counted += len(self._journal)
-            for each in self._journal.cut():
+            for each in self._journal.cut(forced=forced):
                 match each:
                     case Departure(hops, frame):
                         for connection in cast("Sequence[Connection]", hops):
@@ -335,10 +390,9 @@ class Publication:
     async def flush_forever(self) -> None:
         """Send what gathers while the tasks of one step run."""
         while True:
-            while not self._journal.payloads:
+            if not self._journal.payloads:
                 await self._work.wait()
             self.cut()
-            await trio.lowlevel.checkpoint()
 
     def command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
         """Send a store's commands: never waits, and what finds no room is dropped.
@@ -350,7 +404,7 @@ class Publication:
         self._command_sequence = sequence + 1
         if way.hops:
             data = self._frame(way.header, sequence, payload)
-            frame = Outgoing([data], len(data), 1)
+            frame = Outgoing([data], len(data), 1, len(data), own=True)
             for connection in cast("tuple[Connection, ...]", way.hops):
                 connection.send_command(frame)
 
@@ -382,8 +436,8 @@ class Publication:
         self._ways[topic, kind, receiver] = way
         if isinstance(to, str):
             self._ways[topic, kind, to] = way
-        if way.is_straight and kind is not _COMMAND:
-            (self._bytes_ways if kind is _BYTES else self._data_ways)[topic] = way
+        if way.is_straight and self._host.holds.verdict(header, 0.0) is Verdict.GO:
+            self._remember(way)
         return way
 
 

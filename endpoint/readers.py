@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from endpoint.mailbox import Mailbox, Reader
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Reader
+from endpoint.pubsub.reader_monitor import Trouble
 
 FULL_READS_MAX: Final = 8
 """Full reads in a row, of 128 KiB each, after which every reader hears that he need not wait for
@@ -41,10 +43,12 @@ class Readers:
         numbers: bytes,
         payloads: Sequence[bytes],
         size: int,
+        *,
+        forced: bool,
     ) -> bool:
         """Put messages into a mailbox; tell whether their publishers should wait now."""
         self._untold[mailbox] = None
-        return mailbox.put(topics, raw, numbers, payloads, size)
+        return mailbox.put(topics, raw, numbers, payloads, size, forced)
 
     def tell(self, *, more_follows: bool) -> None:
         """Wake the readers of what was put in; some wait for more, if ``more_follows`` at once."""
@@ -60,11 +64,10 @@ class Readers:
                 if reader is not None:
                     reader.wake(more_follows=more_follows)
 
-    def stalled(self, now: float) -> Iterator[Mailbox]:
-        """Give the mailboxes that nobody reads, once each, when the stall time is over."""
+    def check(self, now: float) -> Iterator[tuple[Mailbox, Trouble | None]]:
+        """Give each mailbox, and what has become of its reader in the last second."""
         for mailbox, reader in list(self._readers.items()):
-            if mailbox.check(now, reader.ready_count()):
-                yield mailbox
+            yield mailbox, mailbox.check(now, reader.ready_count())
 
     def end(self) -> None:
         """The endpoint ends."""

@@ -12,10 +12,12 @@ from typing import Final
 
 from endpoint.authorisation import Authorisation
 from endpoint.core import ENDPOINTS_MAX
-from endpoint.gauge import Rates
-from endpoint.mailbox import QUEUE_SIZE_DEFAULT, Shape
-from endpoint.outbox import OverflowPolicy
+from endpoint.link.data_queue import OverflowPolicy
+from endpoint.link.limits import LinkLimits
+from endpoint.link.rates import Rates
 from endpoint.patience import BUSY_POLL_MICROSECONDS, BUSY_POLL_MICROSECONDS_MAX
+from endpoint.pubsub.mailbox import Shape
+from endpoint.pubsub.queueing import Overflow, Queueing
 from endpoint.replicas import storage_keys
 from handshake.credentials import MEMBER_NAME, Credentials
 from handshake.private_files import check_private
@@ -40,6 +42,9 @@ from wire.public import public
 from wire.scalars import shorten
 
 PREFIX: Final = "PEERMESH_"
+
+_QUEUEING: Final = Queueing()
+_LIMITS: Final = LinkLimits()
 
 HANDSHAKES_MAX: Final = 1_024
 """Connections that may be in TLS's handshake, and in ours, at once: honest ones are done in
@@ -86,8 +91,20 @@ class Settings:
     """False makes a leaf: messages begin or end here, none passes through."""
     overflow_policy: OverflowPolicy = OverflowPolicy.DISCONNECT
     """What happens to a peer that has taken nothing for the stall time."""
-    queue_size: int = QUEUE_SIZE_DEFAULT
+    overflow: Overflow = Overflow.WAIT
+    """What a full queue of a subscriber means: see ``Endpoint.subscribe``."""
+    queue_size: int = _QUEUEING.queue_size
     """Messages that wait for a subscriber before its publishers do."""
+    queue_bytes: int = _QUEUEING.queue_bytes
+    """Bytes that wait for a subscriber before its publishers do."""
+    stall_seconds: float | None = _QUEUEING.stall_seconds
+    """How long a full queue makes publishers wait without being read at all; then it drops its
+    oldest messages. ``None`` (``never``) is for as long as it takes."""
+    hold_seconds_max: float | None = None
+    """How long a message waits for a full queue elsewhere before it goes all the same, and may be
+    dropped there. ``None`` (``never``) is for as long as it takes."""
+    link_stall_seconds: float = _LIMITS.stall_seconds
+    """How long a peer may take nothing while something waits for it, until ``overflow_policy``."""
     busy_poll_microseconds: int = BUSY_POLL_MICROSECONDS
     """How long to look for an answer before sleeping, where requests and answers follow each other
     closely. They take a fraction of the time then, and keep a core busy. 0 always sleeps."""
@@ -146,7 +163,7 @@ class Settings:
             )
         for name, (least, most) in _RANGES.items():
             value = getattr(self, name)
-            if not least <= value <= most:
+            if value is not None and not least <= value <= most:
                 raise SettingsError(f"{name} is {value}; it has to be {_between(least, most)}")
         files = (self.certificate, self.key, self.authority)
         ways = (self.secret is not None, self.secret_file is not None, any(files))
@@ -171,6 +188,10 @@ class Settings:
         if self.secret_file is not None:
             secret = ClusterSecret.from_file(self.secret_file)
         return None if secret is None else Credentials.from_secret(secret, name)
+
+    def queueing(self) -> Queueing:
+        """Give how much may wait for a subscriber, unless it says otherwise."""
+        return Queueing(self.overflow, self.queue_size, self.queue_bytes, self.stall_seconds)
 
     def shape(self) -> Shape:
         """Give how deep a value may be that is delivered here, and how many it may hold."""
@@ -208,9 +229,15 @@ class Settings:
         return cls(**{name: _convert(name, value) for name, value in values.items()})  # type: ignore[arg-type]  # each is converted by its name
 
 
+_SECONDS: Final = frozenset({"stall_seconds", "hold_seconds_max", "link_stall_seconds"})
+
 _RANGES: Final = {
     "ttl": (1, TTL_MAX),
     "queue_size": (1, inf),
+    "queue_bytes": (1, inf),
+    "stall_seconds": (0, inf),
+    "hold_seconds_max": (0, inf),
+    "link_stall_seconds": (1, 3600),
     "busy_poll_microseconds": (0, BUSY_POLL_MICROSECONDS_MAX),
     "handshakes_max": (1, HANDSHAKES_MAX * 16),
     "connections_max": (1, LINKS_MAX - 1),
@@ -297,13 +324,22 @@ def _convert(name: str, value: object) -> object:
     try:
         if isinstance(default, bool):
             return _convert_bool(value)
-        if isinstance(default, OverflowPolicy):
-            return OverflowPolicy(str(value))
+        if isinstance(default, (OverflowPolicy, Overflow)):
+            return type(default)(str(value))
+        if name in _SECONDS:
+            return _convert_seconds(name, value)
         if isinstance(default, int):
             return int(str(value))
     except ValueError as error:
         raise SettingsError(f"setting {name} cannot be {value!r}: {error}") from error
     return value
+
+
+def _convert_seconds(name: str, value: object) -> float | None:
+    is_never = value is None or str(value).lower() == "never"
+    if is_never and name != "link_stall_seconds":
+        return None
+    return float(str(value))
 
 
 def _convert_bool(value: object) -> bool:

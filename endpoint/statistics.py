@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from endpoint.outbox import OutboxStatistics
+from endpoint.link.link import OutboxStatistics
 from wire.identifiers import EndpointId
 from wire.public import public
 

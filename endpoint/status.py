@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from endpoint.pubsub.reader_monitor import Trouble
 from wire.addresses import join_address
 from wire.errors import CredentialsError, ErrorCode, MeshError
 from wire.escaping import escape
 from wire.identifiers import EndpointId
 from wire.public import public
+from wire.scalars import shorten
+
+TOPICS_NAMED: Final = 4
+"""Topics that an event names; a subscriber may have ten thousand."""
 
 
 @public
@@ -64,6 +70,13 @@ class StatusCode(StrEnum):
     nothing came of it: told once a second."""
     FORGERY_DROPPED = "forgery_dropped"
     """Something came in the name of an endpoint that signs, and was not its own: once a second."""
+    SUBSCRIBER_SLOW = "subscriber_slow"
+    """A subscriber has made publishers wait for some seconds: told where it is read, and where the
+    publishers are."""
+    SUBSCRIBER_LOSSY = "subscriber_lossy"
+    """A subscriber of this endpoint was not read for too long: it loses its oldest messages."""
+    PEER_SLOW = "peer_slow"
+    """What waits for a peer has become more than it takes in some seconds."""
     MESSAGE_TOO_LARGE = "message_too_large"
     """Messages for a peer were dropped: it takes no frames so large. Told once a second."""
     CALLBACK_FAILED = "callback_failed"
@@ -114,6 +127,39 @@ _ERRORS: Final = frozenset(
         StatusCode.CALLBACK_FAILED,
     }
 )
+
+
+def slow_reader_event(
+    trouble: Trouble, here: EndpointId, label: str, topics: Sequence[str]
+) -> StatusEvent:
+    """Tell that a subscriber here makes publishers wait, or loses messages from now on."""
+    names = _some(topics)
+    if trouble is Trouble.LOSSY:
+        code, text = StatusCode.SUBSCRIBER_LOSSY, "is not read, and loses its oldest messages"
+    else:
+        code, text = StatusCode.SUBSCRIBER_SLOW, "makes its publishers wait: read it faster"
+    reason = f"the subscriber {shorten(label)} of {names} {text}"
+    return StatusEvent(code, here, None, ErrorCode.NONE, reason)
+
+
+def slow_holder_event(holder: EndpointId, label: str, topics: Sequence[str]) -> StatusEvent:
+    """Tell that what is published here waits for a full queue elsewhere."""
+    reason = f"messages on {_some(topics)} wait for its subscriber {shorten(label)}"
+    return StatusEvent(StatusCode.SUBSCRIBER_SLOW, holder, None, ErrorCode.NONE, reason)
+
+
+def peer_slow_event(peer: EndpointId, *, is_withheld: bool) -> StatusEvent:
+    """Tell that more waits for a peer than it takes."""
+    why = "it waits for a full queue itself" if is_withheld else "the network or the peer is slow"
+    reason = f"what waits for it would take more than some seconds: {why}"
+    return StatusEvent(StatusCode.PEER_SLOW, peer, None, ErrorCode.NONE, reason)
+
+
+def _some(topics: Sequence[str]) -> str:
+    """Name the first of some topics; none at all stands for all of them."""
+    named = ", ".join(shorten(topic) for topic in topics[:TOPICS_NAMED])
+    more = f" and {len(topics) - TOPICS_NAMED} more" if len(topics) > TOPICS_NAMED else ""
+    return named + more or "all topics"
 
 
 def exposed_event(name: str, text: str) -> StatusEvent:

@@ -11,7 +11,8 @@ import trio
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.mailbox import Mailbox, Message, Pair
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Message, Pair
 from net.bell import Bell
 from wire.errors import EndpointClosed, ForkedEndpoint, LocalProtocolError
 from wire.public import public
@@ -27,8 +28,8 @@ class SubscriberHost(Protocol):
     def remove_topics(self, mailbox: Mailbox, topics: Iterable[str] | None) -> None:
         """Want less; ``None`` is nothing any more."""
 
-    def release(self, target: object) -> None:
-        """A mailbox that held up publishers has room again."""
+    def release(self, mailbox: Mailbox) -> None:
+        """A mailbox that publishers waited for has room again."""
 
     def topics_of(self, mailbox: Mailbox) -> tuple[str, ...]:
         """Give the prefixes that a mailbox wants."""
@@ -146,14 +147,12 @@ class Subscriber(EitherClosing):
                 self._host.check_process()
                 await self._bell.wait()
             mailbox.take(ready)
-        if mailbox.is_holding:
+        if mailbox.is_holding or mailbox.is_withholding:
             self._make_room()
 
     def _make_room(self) -> None:
-        mailbox = self._mailbox
-        if mailbox.is_holding and mailbox.has_room:
-            mailbox.is_holding = False
-            self._host.release(mailbox)
+        if self._mailbox.release():
+            self._host.release(self._mailbox)
 
     # For the loop.
 

@@ -121,6 +121,8 @@ class Role:
     """Whether other endpoints describe themselves to it: names and counts, no content."""
     operate: bool = False
     """Whether it may change how other endpoints run."""
+    hold: bool = True
+    """Whether publishers elsewhere wait for a full queue there: without it, the queue drops."""
 
     def may_publish(self, topic: str) -> bool:
         """Tell whether messages on a topic are taken from it."""
@@ -191,7 +193,7 @@ EVERYTHING: Final = Role(
 )
 """What everybody who is in may do where no roles are given."""
 
-NOTHING: Final = Role()
+NOTHING: Final = Role(hold=False)
 """Rights of a sender without a role that is not a peer: the endpoint it peered with answers."""
 
 
@@ -298,11 +300,12 @@ def _role(name: str, body: object) -> Role:
         relay=_flag(body, "relay", where),
         observe=_flag(body, "observe", where),
         operate=_flag(body, "operate", where),
+        hold=_flag(body, "hold", where, default=True),
     )
 
 
-def _flag(body: Mapping[str, object], key: str, where: str) -> bool:
-    found = body.get(key, False)
+def _flag(body: Mapping[str, object], key: str, where: str, *, default: bool = False) -> bool:
+    found = body.get(key, default)
     if not isinstance(found, bool):
         raise RolesError(f"{where}: {key} is {found!r}; say true or false")
     return found

@@ -187,6 +187,10 @@ class TLSTransport:
         """What the system has taken so far, as it was encrypted."""
         return self._inner.bytes_sent
 
+    def unacknowledged(self) -> int:
+        """Count as the transport below does."""
+        return self._inner.unacknowledged()
+
     async def receive(self) -> bytes:
         """Wait for bytes."""
         while (chunk := self._read()) is None:

@@ -7,9 +7,12 @@ raise ``trio.BrokenResourceError`` when the connection is lost, and nothing else
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
+import termios
 from functools import cache
+from sys import byteorder
 from typing import Final, Protocol
 
 import trio
@@ -70,6 +73,9 @@ class Transport(Protocol):
     def bytes_sent(self) -> int:
         """Count what the system has taken so far."""
 
+    def unacknowledged(self) -> int:
+        """Count the bytes that the system has taken and the other side's has not acknowledged."""
+
     async def receive(self) -> bytes:
         """Wait for bytes, and let other tasks run; ``b""`` at the end."""
 
@@ -120,6 +126,13 @@ class SocketTransport:
     def has_received(self) -> bool:
         """Tell whether the other side has ever sent a byte, read or not."""
         return has_received(self._socket)
+
+    def unacknowledged(self) -> int:
+        """Ask the system; where it does not say, everything counts as acknowledged."""
+        try:
+            return int.from_bytes(fcntl.ioctl(self._socket, termios.TIOCOUTQ, bytes(4)), byteorder)
+        except (OSError, TypeError, ValueError):
+            return 0
 
     async def receive(self) -> bytes:
         """Wait for bytes."""
@@ -203,6 +216,10 @@ class StreamTransport:
         """Own the stream from now on."""
         self._stream = stream
         self.bytes_sent = 0
+
+    def unacknowledged(self) -> int:
+        """Give zero: a stream does not say."""
+        return 0
 
     async def receive(self) -> bytes:
         """Wait for bytes."""

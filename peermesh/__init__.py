@@ -12,13 +12,11 @@ from peermesh.names import TRIO, importer
 if TYPE_CHECKING:
     from endpoint.endpoint import Endpoint as Endpoint
     from endpoint.inspection import Snapshot as Snapshot
-    from endpoint.mailbox import Message as Message, Missed as Missed
-    from endpoint.outbox import (
-        OutboxStatistics as OutboxStatistics,
-        OverflowPolicy as OverflowPolicy,
-    )
+    from endpoint.link.data_queue import OverflowPolicy as OverflowPolicy
+    from endpoint.link.link import OutboxStatistics as OutboxStatistics
     from endpoint.outcome import Outcome as Outcome
     from endpoint.publisher import Publisher as Publisher
+    from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.logs.log import Log as Log
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer

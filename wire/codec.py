@@ -26,6 +26,7 @@ from wire.messages import (
     Credit,
     DropConn,
     Hello,
+    Hold,
     Knowledge,
     NodeHeader,
     OriginatorAck,
@@ -35,6 +36,7 @@ from wire.messages import (
     Pong,
     ResponderSynAck,
     Seal,
+    Withheld,
 )
 from wire.scalars import INTEGER_MAX, Value, shorten
 from wire.topics import check_topic, command_name, is_minimal
@@ -58,6 +60,8 @@ class ControlKind(IntEnum):
     PING = 8
     PONG = 9
     CREDIT = 10
+    WITHHELD = 11
+    HOLD = 12
 
 
 _ERROR_CODES: Final = {int(code): code for code in ErrorCode}
@@ -251,6 +255,25 @@ def _write_announcements(announcements: tuple[Announcement, ...]) -> list[Value]
     return [_write_announcement(announcement) for announcement in announcements]
 
 
+def _read_held_headers(item: object) -> tuple[bytes, ...]:
+    headers = _read_list(item, limits.HEADERS_MAX, _read_held_header)
+    if sum(map(len, headers)) > limits.HELD_HEADERS_SIZE_MAX:
+        raise DecodeError("a hold with headers of too many bytes", ErrorCode.LIMIT_EXCEEDED)
+    return headers
+
+
+def _read_held_header(item: object) -> bytes:
+    if type(item) is not bytes or not 0 < len(item) <= limits.HEADER_SIZE_MAX:
+        raise _refusal("a header", item)
+    return item
+
+
+def _read_hold_label(item: object) -> str:
+    if type(item) is not str or len(item) > limits.HOLD_LABEL_SIZE_MAX:
+        raise _refusal("the name of a subscription", item)
+    return item
+
+
 # Shapes.
 
 
@@ -316,6 +339,18 @@ _CONTROL: Final[dict[ControlKind, tuple[type[ControlMessage], _Shape]]] = {
     ControlKind.PING: (Ping, {"token": _NUMBER, "digest": _DIGEST}),
     ControlKind.PONG: (Pong, {"token": _NUMBER, "digest": _DIGEST}),
     ControlKind.CREDIT: (Credit, {"total_bytes": _NUMBER}),
+    ControlKind.WITHHELD: (Withheld, {}),
+    ControlKind.HOLD: (
+        Hold,
+        {
+            "sender": _ID,
+            "holder": _ID,
+            "place": _NUMBER,
+            "label": _Field(_read_hold_label),
+            "headers": _Field(_read_held_headers),
+            "is_all": _Field(_read_flag),
+        },
+    ),
 }
 _KINDS: Final = {message_class: kind for kind, (message_class, _) in _CONTROL.items()}
 

@@ -95,5 +95,11 @@ CERTIFICATES_MAX: Final = 4
 CERTIFICATE_SIZE_MAX: Final = 8 * KIB
 """Bytes of a certificate in a seal, and of what its key has signed: RSA of 16,384 bits fits."""
 
+HELD_HEADERS_SIZE_MAX: Final = 66 * KIB
+"""Bytes of the headers in one hold: the longest fits, and a hundred of six hundred bytes."""
+
+HOLD_LABEL_SIZE_MAX: Final = 256
+"""Characters of the name of a subscription, as others see it."""
+
 REASON_SIZE_MAX: Final = 1024
 """Characters of the reason in ``drop_conn``: some sentences for a status event, not a book."""

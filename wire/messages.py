@@ -158,6 +158,32 @@ class Credit:
     total_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """The receiver grants no credit for now, and has a reason: said once a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A full place asks a sender to publish no more messages with these headers, for some seconds.
+
+    It is the whole state of the place and the sender: neither headers nor ``is_all`` lets it go on.
+    Relays pass it on to the sender.
+    """
+
+    sender: EndpointId
+    """Whose messages it is about."""
+    holder: EndpointId
+    """The endpoint whose place is full."""
+    place: int
+    """Which of its places."""
+    label: str
+    """What people call the place: the name of a subscription."""
+    headers: tuple[bytes, ...]
+    is_all: bool
+    """Whether it is about all messages that pass the place."""
+
+
 HandshakeMessage = Preamble | Hello | OriginatorSyn | ResponderSynAck | OriginatorAck | DropConn
-PeerMessage = Announcements | Knowledge | Ping | Pong | Credit | DropConn
+PeerMessage = Announcements | Knowledge | Ping | Pong | Credit | Withheld | Hold | DropConn
 ControlMessage = HandshakeMessage | PeerMessage

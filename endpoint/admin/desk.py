@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from endpoint.admin.protocol import Answer, Failed, Request, encode_answer
-from endpoint.gauge import Bucket
+from endpoint.link.rates import Bucket
 from handshake.access import Port, Right, StoreOf, permits
 from handshake.principals import Proof
 from handshake.roles import Role

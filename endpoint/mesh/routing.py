@@ -235,6 +235,26 @@ class Routing:
             routes.setdefault(header.sender, {})[encoded] = route
         return route
 
+    def next_hop(self, endpoint: EndpointId) -> EndpointId | None:
+        """Give the peer by which an endpoint is reached; ``None`` without a path."""
+        hops = self._topology.tree(self._local).next_hops(self._local, (endpoint,))
+        return hops[0] if hops else None
+
+    def passes(self, endpoint: EndpointId, encoded: bytes) -> bool:
+        """Tell whether own messages with this header pass an endpoint, or end there."""
+        try:
+            audience = self.route(self._local, encoded).audience
+        except DecodeError:
+            return False
+        parents = self._topology.tree(self._local).parents
+        for target in audience:
+            step: EndpointId | None = target
+            while step is not None and step != self._local:
+                if step == endpoint:
+                    return True
+                step = parents.get(step)
+        return False
+
     def forget(self) -> None:
         """Decide anew about each header: the mesh, or what is wanted or allowed in it, changed."""
         for routes in (self._routes, *self._leaves.values()):

@@ -14,12 +14,12 @@ from itertools import compress, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
-from endpoint.outbox import Outgoing
+from endpoint.link.data_queue import Outgoing
 from endpoint.routes import Route
 from wire.codec import decode_header
 from wire.framing import Sign, encode_node, halves, offsets, selected, trimmed
 from wire.identifiers import EndpointId
-from wire.limits import GROUP_COUNT, GROUP_SIZE, HEADERS_MAX
+from wire.limits import GROUP_COUNT, GROUP_SIZE, HEADERS_MAX, JOIN_SIZE
 from wire.messages import PackedType
 
 PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
@@ -94,6 +94,7 @@ class Journal:
     """
 
     __slots__ = (
+        "_is_forced",
         "_sender",
         "_sign",
         "_ttl",
@@ -119,6 +120,7 @@ class Journal:
         self._sender = sender
         self._ttl = ttl
         self._sign = sign
+        self._is_forced = False
         self.sequence = first_sequence
         """The number of the first message here."""
         self.payloads: list[bytes] = []
@@ -174,8 +176,9 @@ class Journal:
             self.ways += [self.only] * len(self.payloads)
         self.is_mixed, self.only, self.bytes_topic, self.data_topic = True, None, None, None
 
-    def cut(self) -> list[Departure | TooLarge]:
-        """Make frames of all that is here, in order."""
+    def cut(self, *, forced: bool = False) -> list[Departure | TooLarge]:
+        """Make frames of all that is here, in order; ``forced`` past a hold, if it was."""
+        self._is_forced = forced
         payloads, ways, only = self.payloads.copy(), self.ways.copy(), self.only
         self.payloads.clear()
         self.ways.clear()
@@ -240,11 +243,16 @@ class Journal:
             return
         headers, first, numbers, payloads, mask = contents
         pieces, size = encode_node(
-            self._sender, self._ttl, first, headers, numbers, payloads, mask=mask, sign=self._sign
-        )
+            self._sender, self._ttl, first, headers, numbers, payloads,
+            mask=mask, forced=self._is_forced, sign=self._sign,
+        )  # fmt: skip
         fitting = [hop for hop in hops if size <= hop.frame_size_max]
         if fitting:
-            yield Departure(fitting, Outgoing(pieces, size, len(payloads)))
+            charge = size + PAYLOAD_CHARGE * len(payloads)
+            # Small payloads are joined once for all peers; large ones are never copied.
+            if size < JOIN_SIZE * len(pieces):
+                pieces = [b"".join(pieces)]
+            yield Departure(fitting, Outgoing(pieces, size, len(payloads), charge, own=True))
         tight = [hop for hop in hops if size > hop.frame_size_max]
         if tight and len(payloads) == 1:
             topic = decode_header(self._sender, headers[0]).topic

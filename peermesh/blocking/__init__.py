@@ -10,12 +10,10 @@ from peermesh.names import BLOCKING, importer
 
 if TYPE_CHECKING:
     from endpoint.inspection import Snapshot as Snapshot
-    from endpoint.mailbox import Message as Message, Missed as Missed
-    from endpoint.outbox import (
-        OutboxStatistics as OutboxStatistics,
-        OverflowPolicy as OverflowPolicy,
-    )
+    from endpoint.link.data_queue import OverflowPolicy as OverflowPolicy
+    from endpoint.link.link import OutboxStatistics as OutboxStatistics
     from endpoint.outcome import Outcome as Outcome
+    from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion

@@ -19,12 +19,11 @@ from endpoint.endpoint import (
     AWAIT_SUBSCRIBED_SECONDS,
     GRACE_SECONDS,
     PEER_SECONDS,
-    QUEUE_SIZE_MAX,
     RETRY_SECONDS,
     Endpoint as Core,
 )
-from endpoint.mailbox import Mailbox
 from endpoint.outcome import Outcome
+from endpoint.pubsub.options import AS_SET, AsSet, make_mailbox
 from endpoint.replicas.attaching import (
     BUFFER_SECONDS,
     PATIENCE_SECONDS,
@@ -213,15 +212,29 @@ class Endpoint(Bound):
         return Publisher(self._outbound, topic)
 
     def subscribe(
-        self, *topics: str | Iterable[str], queue_size: int | None = None, local: bool = False
+        self,
+        *topics: str | Iterable[str],
+        queue_size: int | None = None,
+        queue_bytes: int | None = None,
+        overflow: str | None = None,
+        stall_seconds: Seconds | AsSet = AS_SET,
+        name: str | None = None,
+        local: bool = False,
     ) -> Subscriber:
         """Subscribe to all topics that begin with one of these; see ``peermesh.Endpoint``."""
         wanted = arguments.topics("topics", topics)
-        size = self.settings.queue_size
-        if queue_size is not None:
-            size = arguments.count("queue_size", queue_size, most=QUEUE_SIZE_MAX)
         passage, loop = self._open_passage(), self._core.loop
-        mailbox = Mailbox(size, self.settings.shape())
+        mailbox = make_mailbox(
+            self.settings.queueing(),
+            self.settings.shape(),
+            wanted,
+            queue_size=queue_size,
+            queue_bytes=queue_bytes,
+            overflow=overflow,
+            stall_seconds=stall_seconds,
+            name=name,
+            may_hold=loop.core.may_hold(loop.core.local),
+        )
         subscriber = Subscriber(passage, loop, mailbox, wanted)
         passage.call_sync(partial(loop.add_reader, mailbox, subscriber, wanted, local=local))
         return subscriber

@@ -17,7 +17,8 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.loop import EndpointLoop
-from endpoint.mailbox import QUEUE_BYTES_MAX, Mailbox, Message, Pair
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Message, Pair
 from peermesh.blocking.living import FAILURES, Passage
 from wire.errors import EndpointClosed
 from wire.topics import check_topic
@@ -188,8 +189,7 @@ class Subscriber(Closing):
                 raise TimeoutError("no message in time") from None
 
     def _make_room(self) -> None:
-        if self._mailbox.is_holding and self._mailbox.has_room:
-            self._mailbox.is_holding = False
+        if self._mailbox.release():
             with suppress(EndpointClosed):  # Then no publishers wait.
                 self._passage.soon(self._release_soon)
 
@@ -246,10 +246,10 @@ class Subscriber(Closing):
             self._wakeups.put(None)
 
     def _is_little(self) -> bool:
-        mailbox = self._mailbox
+        mailbox, queueing = self._mailbox, self._mailbox.queueing
         return (
-            mailbox.waiting < mailbox.capacity // GATHER_DIVISOR
-            and mailbox.waiting_bytes < QUEUE_BYTES_MAX // GATHER_DIVISOR
+            mailbox.waiting < queueing.queue_size // GATHER_DIVISOR
+            and mailbox.waiting_bytes < queueing.queue_bytes // GATHER_DIVISOR
         )
 
     def ready_count(self) -> int:

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
-from endpoint.mailbox import Missed
+from endpoint.pubsub.messages import Missed
 from endpoint.replicas.stores.events import StoreEvent
 from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
 from peermesh.blocking.living import FAILURES, Passage

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from endpoint.mailbox import Missed
+from endpoint.pubsub.messages import Missed
 from endpoint.replicas.stores.events import StoreEvent
 from endpoint.replicas.stores.watching import WatchItem
 from peermesh import Bookmark, Commit, Entry, Gap, Store, Value

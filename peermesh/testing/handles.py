@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 import trio
 
 from endpoint.closing import AsyncClosing
-from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
+from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.idling import AWAIT_IDLE_SECONDS
 from endpoint.replicas.stores.promoting import Promotion

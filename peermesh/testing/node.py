@@ -11,8 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from endpoint.endpoint import AWAIT_PEER_SECONDS, Endpoint
-from endpoint.mailbox import Message
 from endpoint.outcome import Outcome
+from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import STALE_SECONDS, Backend
 from endpoint.status import StatusEvent
 from peermesh.testing.agent.protocol import Met

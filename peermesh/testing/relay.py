@@ -8,8 +8,8 @@ from typing import Any
 
 from endpoint import Endpoint
 from endpoint.connection import Connection
+from endpoint.link.data_queue import Outgoing
 from endpoint.mesh.routing import Selection
-from endpoint.outbox import Outgoing
 from wire.codec import decode_header, encode_header
 from wire.framing import NodeFrame, encode_node
 from wire.identifiers import EndpointId
@@ -52,7 +52,7 @@ class TwistingRelay(Endpoint):
         pieces, size = encode_node(
             frame.header.sender, frame.ttl, frame.first, (header,), b"", frame.payloads, sign=sign
         )
-        outgoing = Outgoing(pieces, size, len(frame.payloads), is_own=False)
+        outgoing = Outgoing(pieces, size, len(frame.payloads), size, own=False)
         connection = self.loop.peerings[to].connection
         is_command = frame.header.type is PackedType.COMMAND
         (connection.send_command if is_command else connection.send_data)(outgoing)

@@ -12,11 +12,11 @@ from subprocess import PIPE
 
 import pytest
 import trio
-
-from endpoint import Endpoint, Missed, OverflowPolicy, StatusCode, outbox as outbox_module
-from endpoint.mailbox import MISSED_TOPIC
 from endpoint.outbox import DATA_SIZE_MAX, TRANSIT_SIZE_MAX, WINDOW_SIZE
 from endpoint.vigil import STALL_SECONDS, STARVATION_SECONDS
+
+from endpoint import Endpoint, Missed, OverflowPolicy, StatusCode, outbox as outbox_module
+from endpoint.pubsub.messages import MISSED_TOPIC
 from peermesh.testing.time_limits import limit
 from wire.errors import ErrorCode, OutboxFull
 from wire.identifiers import EndpointId

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from hypothesis import given, strategies as st
-
 from endpoint.gauge import PAUSE_SECONDS_MAX, Bucket, Gauge, Rates, Spent
+from hypothesis import given, strategies as st
 
 
 @given(st.lists(st.tuples(st.floats(0, 3), st.integers(0, 500)), max_size=30))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from hypothesis import given, strategies as st
-
 from endpoint.holding import Holding
 from endpoint.outbox import Inflow
+from hypothesis import given, strategies as st
 
 
 class Link(SimpleNamespace):

@@ -10,10 +10,10 @@ import cbor2
 import pytest
 import trio
 import trio.testing
-
-from endpoint import StatusCode
 from endpoint.outbox import WINDOW_SIZE
 from endpoint.vigil import STARVATION_SECONDS
+
+from endpoint import StatusCode
 from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, OUR_VERSIONS
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import ControlKind, encode_control

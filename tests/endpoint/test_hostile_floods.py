@@ -13,13 +13,13 @@ from itertools import count
 import pytest
 import trio
 import trio.testing
+from endpoint.gauge import PAUSE_SECONDS_MAX
+from endpoint.outbox import WINDOW_SIZE
 
 from endpoint import StatusCode, greeting as greeting_module
 from endpoint.connection import FRAMES_AT_ONCE, Connection
 from endpoint.duplicates import PAGE_SIZE, PAGES
-from endpoint.gauge import PAUSE_SECONDS_MAX
 from endpoint.loop import EndpointLoop
-from endpoint.outbox import WINDOW_SIZE
 from handshake.machine import OUR_VERSIONS
 from net.transport import RECEIVE_SIZE
 from wire.clocks import LamportTime, VectorTime

@@ -7,7 +7,8 @@ from collections import deque
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint.mailbox import MISSED_TOPIC, QUEUE_BYTES_MAX, STALL_SECONDS, Mailbox, Missed
+from endpoint.pubsub.mailbox import QUEUE_BYTES_MAX, STALL_SECONDS, Mailbox
+from endpoint.pubsub.messages import MISSED_TOPIC, Missed
 from wire.encoding import encode
 from wire.topics import is_reserved
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, strategies as st
-
 from endpoint.outbox import (
     COMMANDS_SIZE_MAX,
     DATA_FRAMES_MAX,
@@ -22,6 +20,8 @@ from endpoint.outbox import (
     Outgoing,
     OverflowPolicy,
 )
+from hypothesis import given, strategies as st
+
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.framing import (
     VERSION_MAX,

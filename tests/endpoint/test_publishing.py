@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from endpoint import Endpoint
-from endpoint.mailbox import Message, Missed
+from endpoint.pubsub.messages import Message, Missed
 from wire.errors import EncodeError, EndpointClosed, InvalidTopic, OutboxFull
 
 

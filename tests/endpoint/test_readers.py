@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
-
 from endpoint.gauge import Gauge, Rates
-from endpoint.mailbox import Mailbox
+
+from endpoint.pubsub.mailbox import Mailbox
 from endpoint.readers import FULL_READS_MAX, Readers
 from net.transport import RECEIVE_SIZE
 from peermesh import Endpoint

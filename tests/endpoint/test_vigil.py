@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, strategies as st
-
 from endpoint.vigil import (
     STALL_SECONDS,
     STARVATION_SECONDS,
@@ -12,6 +10,8 @@ from endpoint.vigil import (
     Progress,
     Vigil,
 )
+from hypothesis import given, strategies as st
+
 from handshake.keepalive import SILENCE_TIMEOUT_SECONDS, PeerSilent, PingDue
 
 

@@ -26,7 +26,7 @@ import handshake
 import peermesh
 import stores
 import wire
-from endpoint.outbox import OutboxStatistics
+from endpoint.link.link import OutboxStatistics
 from peermesh import blocking, errors, names
 from peermesh.names import BLOCKING, COLOURED, SHARED, TRIO
 

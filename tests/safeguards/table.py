@@ -8,6 +8,7 @@ from tests.safeguards.table_doors import DOORS
 from tests.safeguards.table_foreign import FOREIGN
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
+from tests.safeguards.table_link import LINK
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_quotas import QUOTAS
@@ -723,4 +724,5 @@ SAFEGUARDS = [
     *HOSTILE,
     *FOREIGN,
     *QUOTAS,
+    *LINK,
 ]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from endpoint.mailbox import Missed
+from endpoint.pubsub.messages import Missed
 from wire.errors import StoreError
 from wire.logs import logger_of
 

@@ -12,7 +12,7 @@ import trio
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.mailbox import Missed
+from endpoint.pubsub.messages import Missed
 from endpoint.replicas.stores.store_runner import StoreRunner
 from stores.effects import Changed
 from stores.scanning import Span

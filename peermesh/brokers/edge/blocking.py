@@ -20,7 +20,7 @@ import trio
 
 from endpoint import arguments as checks
 from endpoint.closing import Closing
-from endpoint.mailbox import Message
+from endpoint.pubsub.messages import Message
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from peermesh.blocking.portal import Portal

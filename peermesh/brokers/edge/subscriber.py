@@ -8,7 +8,7 @@ from typing import Final, Self
 import trio
 
 from endpoint import arguments
-from endpoint.mailbox import MISSED_TOPIC, Message, Missed
+from endpoint.pubsub.messages import MISSED_TOPIC, Message, Missed
 from handshake.credentials import Credentials
 from peermesh.brokers.edge.client import DEFAULT, Client
 from peermesh.brokers.edge.errors import EdgeClosed

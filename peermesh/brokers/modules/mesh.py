@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from endpoint.mailbox import Missed
+from endpoint.pubsub.messages import Missed
 from peermesh.blocking.endpoint import Endpoint
 from peermesh.blocking.subscriber import Subscriber
 from peermesh.brokers.modules.errors import BrokerError, InboxFull

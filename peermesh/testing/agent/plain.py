@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from endpoint.mailbox import Message, Missed
+from endpoint.pubsub.messages import Message, Missed
 from endpoint.replicas.logs.log_entries import LogEntry
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import Entry

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from endpoint.connection import Connection
-from endpoint.outbox import TRANSIT_SIZE_MAX, WINDOW_SIZE
+from endpoint.link.limits import TRANSIT_MARK, WINDOW_SIZE, LinkLimits
 from peermesh.testing.simulation import Simulation, run
 from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken
 from peermesh.testing.swarm.node import Node
@@ -126,8 +126,8 @@ class Swarm:
         if strangers := set(peers) - known:
             raise Broken(f"{node} has peers that are none of its neighbours: {strangers}")
         for peering in loop.peerings.values():
-            waiting = peering.connection.outbox.data_bytes
-            if waiting > TRANSIT_SIZE_MAX + WINDOW_SIZE:
+            waiting = peering.connection.link.statistics().data_bytes
+            if waiting > TRANSIT_MARK.high + LinkLimits().reserve + WINDOW_SIZE:
                 raise Broken(f"{node} holds {waiting} bytes for one peer")
         shown = node.table() if node.index != self.plan.master else None
         if shown is not None:

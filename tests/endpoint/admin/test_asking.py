@@ -11,7 +11,7 @@ import trio
 from endpoint import Endpoint, StatusCode
 from endpoint.admin.desk import REQUESTS_PER_ASKER
 from endpoint.admin.protocol import Answer, Request, encode_answer, encode_request
-from endpoint.outbox import Outgoing
+from endpoint.link.data_queue import Outgoing
 from peermesh.testing.relay import Passing, TwistingRelay
 from peermesh.testing.time_limits import limit
 from tests.endpoint.rows import line, star

@@ -9,8 +9,8 @@ import trio
 
 from endpoint.core import EndpointCore
 from endpoint.loop import EndpointLoop
-from endpoint.mailbox import Mailbox
 from endpoint.mesh.routing import ROUTES_MAX
+from endpoint.pubsub.mailbox import Mailbox
 from endpoint.settings import Settings
 from peermesh.testing.scripted import ScriptedTransport
 from tests.fuzz.seeds import golden

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from endpoint import Endpoint
-from endpoint.mailbox import Missed
+from endpoint.pubsub.messages import Missed
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import Store

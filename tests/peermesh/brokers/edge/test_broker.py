@@ -7,7 +7,7 @@ import select
 import pytest
 import trio
 
-from endpoint.mailbox import MISSED_TOPIC, Missed
+from endpoint.pubsub.messages import MISSED_TOPIC, Missed
 from peermesh.brokers.edge import (
     EdgeClosed,
     Publisher,

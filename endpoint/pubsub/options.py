@@ -1,0 +1,55 @@
+"""What a subscription says of its queue, checked, and the mailbox that follows from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import inf
+from typing import Final, Literal
+
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.pubsub.mailbox import Mailbox, Shape
+from endpoint.pubsub.queueing import Overflow, Queueing
+
+QUEUE_SIZE_MAX: Final = 2**24
+"""Messages that a subscriber may let wait: of the smallest ones a few gigabytes."""
+
+QUEUE_BYTES_MAX: Final = 2**40
+"""Bytes that a subscriber may let wait: more than any machine has."""
+
+AsSet = Literal["as set"]
+AS_SET: Final = "as set"
+"""The endpoint's settings say it."""
+
+
+def make_mailbox(  # noqa: PLR0913 - what a subscription may say, by name
+    usual: Queueing,
+    shape: Shape,
+    topics: Sequence[str],
+    *,
+    queue_size: int | None,
+    queue_bytes: int | None,
+    overflow: str | None,
+    stall_seconds: Seconds | AsSet,
+    name: str | None,
+    may_hold: bool,
+) -> Mailbox:
+    """Make the mailbox of a subscription; what it does not say is as ``usual``.
+
+    Raises ``TypeError`` and ``ValueError`` for what makes no sense.
+    """
+    queueing = usual
+    if queue_size is not None:
+        size = arguments.count("queue_size", queue_size, most=QUEUE_SIZE_MAX)
+        queueing = replace(queueing, queue_size=size)
+    if queue_bytes is not None:
+        size = arguments.count("queue_bytes", queue_bytes, most=QUEUE_BYTES_MAX)
+        queueing = replace(queueing, queue_bytes=size)
+    if overflow is not None:
+        queueing = replace(queueing, overflow=arguments.choice("overflow", overflow, Overflow))
+    if stall_seconds != AS_SET:
+        seconds = arguments.seconds("stall_seconds", stall_seconds)
+        queueing = replace(queueing, stall_seconds=None if seconds == inf else seconds)
+    label = topics[0] if name is None else arguments.label("name", name)
+    return Mailbox(queueing, shape, may_hold=may_hold, label=label)

@@ -1,0 +1,67 @@
+"""Whether a mailbox is read: slowly, or not at all. Pure; a mailbox decides what follows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+SLOW_SECONDS: Final = 5.0
+"""How long a full queue takes to become half empty before its reader is called slow: a person who
+watches has begun to wonder."""
+
+GAP_SECONDS_MAX: Final = 2.0
+"""A gap between two checks counts as so much at most: the reader was suspended with the process."""
+
+
+class Trouble(StrEnum):
+    """What ``check`` has seen of a reader, once each time."""
+
+    SLOW = "slow"
+    """Publishers have been waiting for ``SLOW_SECONDS``."""
+    LOSSY = "lossy"
+    """The queue drops its oldest from now on."""
+
+
+class ReaderMonitor:
+    """Compares a mailbox from second to second."""
+
+    __slots__ = (
+        "_hold",
+        "_hold_seconds",
+        "_is_slow",
+        "_mark",
+        "_now",
+        "silent_seconds",
+    )
+
+    def __init__(self) -> None:
+        """Start with the first look."""
+        self._now: float | None = None
+        self._mark = -1
+        self.silent_seconds = 0.0
+        """For how long there was something to read, and nothing was read."""
+        self._hold = 0
+        self._hold_seconds = 0.0
+        self._is_slow = False
+
+    def look(self, now: float, mark: int, hold: int, *, waits: bool) -> Trouble | None:
+        """Compare with the last look.
+
+        ``mark`` counts what was read. ``hold`` is the number of the present hold, zero without one.
+        ``waits`` tells whether anything waits for the reader.
+        """
+        passed = 0.0 if self._now is None else min(now - self._now, GAP_SECONDS_MAX)
+        self._now = now
+        if mark != self._mark or not waits:
+            self._mark = mark
+            self.silent_seconds = 0.0
+        else:
+            self.silent_seconds += passed
+        if not hold or hold != self._hold:
+            self._hold, self._hold_seconds, self._is_slow = hold, 0.0, False
+            return None
+        self._hold_seconds += passed
+        if self._is_slow or self._hold_seconds < SLOW_SECONDS:
+            return None
+        self._is_slow = True
+        return Trouble.SLOW
