@@ -120,12 +120,23 @@ def _installed() -> _Handler | None:
 def _heard() -> int:
     """Count what makes this task leave already: its cancellation, and each Ctrl-C raised in it."""
     is_cancelled = trio.current_effective_deadline() <= trio.current_time()
+    if is_cancelled and _is_kept():
+        return _ENOUGH
     found: set[int] = set()
     error = sys.exc_info()[1]
     while error is not None:
         found.update(id(leaf) for leaf in _leaves(error) if isinstance(leaf, KeyboardInterrupt))
         error = error.__context__
     return is_cancelled + len(found)
+
+
+def _is_kept() -> bool:
+    """Tell whether trio keeps a Ctrl-C for the main task, which waits for this one and has had one.
+
+    It came between the cancellation of this task and its wait. trio has no public word for it.
+    """
+    runner = getattr(trio._core._run.GLOBAL_RUN_CONTEXT, "runner", None)  # noqa: SLF001 - see above
+    return bool(getattr(runner, "ki_pending", False))
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from functools import partial
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, BinaryIO, Final, Self, TypeVar
 
 import click
@@ -101,8 +101,12 @@ def _end_at_next(reader: int) -> None:
 
 
 def _end_at_once(number: int) -> None:
-    os.write(2, b"peermesh: ended at once\n")
-    os._exit(128 + number)
+    if _ending.acquire(blocking=False):  # The handler and the thread may both have heard of it.
+        os.write(2, b"peermesh: ended at once\n")
+        os._exit(128 + number)
+
+
+_ending: Final = Lock()
 
 
 async def _run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,15 @@ import trio
 
 from endpoint.shielding import shielded
 from tests.endpoint.test_interrupts import interrupt, running
+
+
+@pytest.fixture(autouse=True)
+def pythons_handler() -> Iterator[None]:
+    """Have Python's own handler in place, which trio replaces; Spark leaves another one behind."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
 
 IN_A_TASK = """
     from endpoint.shielding import shielded

@@ -79,6 +79,20 @@ IN_A_TASK = """
     trio.run(main)
 """
 
+IN_BETWEEN = """
+    # The second Ctrl-C comes when the endpoint's task is cancelled, and does not wait yet.
+    @trio.lowlevel.enable_ki_protection
+    def strike():
+        signal.raise_signal(signal.SIGINT)
+
+    async def struck(self, *arguments, **options):
+        print("leaving", flush=True)
+        strike()
+        await shutdown(self, *arguments, **options)
+
+    Endpoint.shutdown = struck
+"""
+
 IN_THREADS = """
     with blocking.Endpoint() as endpoint:
         store = endpoint.attach_master("s", Backend.SQLite, path=PATH)
@@ -164,6 +178,13 @@ def interrupt(process: subprocess.Popen[str]) -> None:
     process.send_signal(signal.SIGINT)
     assert process.stdout is not None
     assert process.stdout.readline() == "leaving\n"
+
+
+def test_a_second_interrupt_counts_that_comes_before_the_wait(tmp_path: Path) -> None:
+    with running(tmp_path, ENDLESS, IN_BETWEEN, IN_A_TASK) as process:
+        interrupt(process)
+        process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
 
 
 @pytest.mark.parametrize(
