@@ -46,8 +46,8 @@ A call of `publish_batch` takes 1,000 messages, unless another number is in its 
 costs by itself is shared by so many.
 
 In a conversation endpoints of the trio API stay awake for the answer where that pays
-(`endpoint/patience.py`), also if nothing is set. The floors sleep; what is called **asleep** is an
-endpoint that does so, too (`busy_poll_microseconds=0`).
+(`endpoint/link/busy_poll.py`), also if nothing is set. The floors sleep; what is called **asleep**
+is an endpoint that does so, too (`busy_poll_microseconds=0`).
 
 pyzmq and Zenoh are set up to lose nothing: PUB/SUB waits at its high-water mark, Zenoh is
 reliable and blocks (`benchmarks/peers.py`).

@@ -5,14 +5,14 @@ import logging
 from endpoint.endpoint import Endpoint
 from endpoint.link.data_queue import OverflowPolicy
 from endpoint.link.link import OutboxStatistics
+from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.outcome import Outcome
-from endpoint.publisher import Publisher
 from endpoint.pubsub.messages import Message, Missed
+from endpoint.pubsub.publisher import Publisher
+from endpoint.pubsub.stream import StatusSubscriber
+from endpoint.pubsub.subscriber import Subscriber
 from endpoint.settings import Settings
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.status import StatusCode, StatusEvent
-from endpoint.stream import StatusSubscriber
-from endpoint.subscriber import Subscriber
 from wire.errors import SettingsError
 from wire.logs import logger_of
 

@@ -21,5 +21,5 @@ PORT: Final = Port(
         "lead a store or log": Right.LEAD,
         "pass on": Right.RELAY,
     },
-    "Asked of each frame by `endpoint.authorisation`, and by `stores.gatekeeping` of each command.",
+    "Asked of frames by `endpoint.mesh.authorisation`, of commands by `stores.gatekeeping`.",
 )

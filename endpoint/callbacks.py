@@ -7,7 +7,7 @@ from inspect import isawaitable
 
 import trio
 
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.mesh.status import StatusCode, StatusEvent
 from wire.errors import ErrorCode
 from wire.logs import logger_of
 from wire.scalars import shorten

@@ -9,10 +9,10 @@ from typing import Final
 
 import trio
 
-from endpoint.greeting import Greeting
+from endpoint.link.greeting import Greeting
 from endpoint.loop import EndpointLoop
+from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.outcome import Outcome
-from endpoint.status import StatusCode, StatusEvent
 from handshake.directory import Standing
 from handshake.effects import Established, Failed, Redundant
 from net.network import NO_FILES, is_out_of_files

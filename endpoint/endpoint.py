@@ -17,17 +17,20 @@ from endpoint.admin.service import AdminService
 from endpoint.arguments import NodeId
 from endpoint.barriers import Barrier, Callback, Seconds, barrier, wait_or_tell
 from endpoint.bound import Bound
-from endpoint.connection import LAST_WORDS_SECONDS
-from endpoint.core import EndpointCore
 from endpoint.dialer import Dialer
-from endpoint.greeting import Greeting
+from endpoint.link.connection import LAST_WORDS_SECONDS
+from endpoint.link.greeting import Greeting
+from endpoint.link.peering import Peering
 from endpoint.loop import EndpointLoop
+from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.naming import program_name
+from endpoint.mesh.proving import Proving, make_signer
+from endpoint.mesh.status import StatusCode, StatusEvent, credentials_event, rules_event
 from endpoint.outcome import Outcome
-from endpoint.peering import Peering
-from endpoint.proving import Proving, make_signer
-from endpoint.publisher import Publisher
 from endpoint.pubsub.options import AS_SET, AsSet, make_mailbox
+from endpoint.pubsub.publisher import Publisher
+from endpoint.pubsub.stream import StatusSubscriber
+from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import (
     BUFFER_SECONDS,
     PATIENCE_SECONDS,
@@ -41,9 +44,6 @@ from endpoint.replicas.attaching import (
 from endpoint.settings import Settings, authorise
 from endpoint.shielding import shielded
 from endpoint.statistics import EndpointStatistics, PeerInfo
-from endpoint.status import StatusCode, StatusEvent, credentials_event, rules_event
-from endpoint.stream import StatusSubscriber
-from endpoint.subscriber import Subscriber
 from endpoint.surroundings import surroundings
 from endpoint.tasks import FINISH_SECONDS
 from handshake.credentials import Credentials

@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import trio
 
-from endpoint.backpressure import Backpressure, Place, grant
 from endpoint.callbacks import Callbacks
-from endpoint.connection import Connection
-from endpoint.core import EndpointCore
-from endpoint.effects import (
+from endpoint.flight import FlightRecorder
+from endpoint.link.backpressure import Backpressure, Place, grant
+from endpoint.link.connection import Connection
+from endpoint.link.data_queue import Outgoing, OverflowPolicy
+from endpoint.link.greeting import Greeter, Greeting
+from endpoint.link.holds import Holds
+from endpoint.link.limits import LinkLimits
+from endpoint.link.link import HeldTooLong, Observation, SayWithheld
+from endpoint.link.liveness import PeerMoving, PeerSlow, PeerStalled
+from endpoint.link.peering import Peering
+from endpoint.link.rates import PeerRates, Spent
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.effects import (
     DropPeer,
     Effect,
     EmitStatus,
@@ -27,32 +36,23 @@ from endpoint.effects import (
     RoutesChanged,
     SendControl,
 )
-from endpoint.flight import FlightRecorder
-from endpoint.greeting import Greeter, Greeting
-from endpoint.link.data_queue import Outgoing, OverflowPolicy
-from endpoint.link.holds import Holds
-from endpoint.link.limits import LinkLimits
-from endpoint.link.link import HeldTooLong, Observation, SayWithheld
-from endpoint.link.liveness import PeerMoving, PeerSlow, PeerStalled
-from endpoint.link.rates import PeerRates, Spent
+from endpoint.mesh.routes import CommandReceiver
 from endpoint.mesh.routing import Plan, Selection
-from endpoint.peering import Peering
-from endpoint.publishing import Publication
-from endpoint.pubsub.journal import PAYLOAD_CHARGE, Way
-from endpoint.pubsub.mailbox import Mailbox
-from endpoint.pubsub.messages import Reader
-from endpoint.pubsub.reader_monitor import Trouble
-from endpoint.readers import Readers
-from endpoint.routes import CommandReceiver
-from endpoint.settings import Settings
-from endpoint.status import (
+from endpoint.mesh.status import (
     StatusCode,
     StatusEvent,
     peer_slow_event,
     slow_holder_event,
     slow_reader_event,
 )
-from endpoint.stream import StatusHub
+from endpoint.pubsub.journal import PAYLOAD_CHARGE, Way
+from endpoint.pubsub.mailbox import Mailbox
+from endpoint.pubsub.messages import Reader
+from endpoint.pubsub.publishing import Publication
+from endpoint.pubsub.reader_monitor import Trouble
+from endpoint.pubsub.readers import Readers
+from endpoint.pubsub.stream import StatusHub
+from endpoint.settings import Settings
 from endpoint.tasks import Tasks
 from handshake.directory import PeerDirectory
 from handshake.effects import Established, Failed
@@ -121,7 +121,6 @@ class EndpointLoop:
         self.peerings: dict[EndpointId, Peering] = {}
         self.readers = Readers()
         self.stores: dict[str, Replica] = {}
-        self._heard: set[str] = set()
         self._discovered: list[EndpointId] = []
         self.status = StatusHub()
         self.flight = FlightRecorder(core.local)
@@ -329,7 +328,6 @@ class EndpointLoop:
     def hear(self, topic: str, hearer: CommandReceiver) -> None:
         """Have the commands on a topic heard; raises ``LimitExceeded``."""
         self.apply(self.core.attach_store(topic, hearer))
-        self._heard.add(topic)
 
     def add_store(self, topic: str, store: Replica) -> None:
         """Have a store live with the endpoint, and hear a topic; raises ``LimitExceeded``."""
@@ -357,9 +355,7 @@ class EndpointLoop:
     def drop_store(self, topic: str) -> None:
         """Have nobody hear the commands on a topic any more."""
         self.stores.pop(topic, None)
-        if topic in self._heard:
-            self._heard.remove(topic)
-            self.apply(self.core.detach_store(topic))
+        self.apply(self.core.detach_store(topic))
 
     def move_store(self, store: Replica, hears_before: str) -> None:
         """Have a store hear another topic than before, because it changed its role."""
@@ -441,9 +437,8 @@ class EndpointLoop:
                 numbers, some = bytes(compress(numbers, selection)), list(compress(some, selection))
                 size = sum(map(len, some)) + PAYLOAD_CHARGE * len(some)
             if type(receiver) is Mailbox:
-                if self.readers.put(
-                    receiver, topics, raw, numbers, some, size, forced=frame.is_forced
-                ):
+                self.readers.note(receiver)
+                if receiver.put(topics, raw, numbers, some, size, frame.is_forced):
                     sender = EndpointId(frame.sender)
                     self.backpressure.fill(receiver, connection, sender, frame.headers, numbers)
             else:
@@ -456,7 +451,8 @@ class EndpointLoop:
         size = len(payload) + PAYLOAD_CHARGE
         raw = bytes((way.kind is PackedType.BYTES,))
         for mailbox in cast("tuple[Mailbox, ...]", way.here):
-            self.readers.put(mailbox, (way.topic,), raw, b"", (payload,), size, forced=False)
+            self.readers.note(mailbox)
+            mailbox.put((way.topic,), raw, b"", (payload,), size, False)  # noqa: FBT003 - as there
         self.readers.tell(more_follows=False)
 
     def pass_on(
@@ -533,7 +529,8 @@ class EndpointLoop:
 
     def relieve(self, connection: Connection) -> None:
         """What passes through to this peer has room again."""
-        self.backpressure.relieve(connection.link.data, has_room=True)
+        data = connection.link.data
+        self.backpressure.relieve(data, has_room=data.is_passable)
 
     # Control messages.
 
@@ -672,7 +669,8 @@ class EndpointLoop:
             self.release(mailbox)
         if trouble is not None:
             topics = self.topics_of(mailbox)
-            self.emit(slow_reader_event(trouble, self.core.local, mailbox.label, topics))
+            is_lossy = trouble is Trouble.LOSSY
+            self.emit(slow_reader_event(self.core.local, mailbox.label, topics, is_lossy=is_lossy))
 
     def _topic_of(self, header: bytes) -> str:
         return decode_header(self.core.local, header).topic

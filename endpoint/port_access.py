@@ -8,9 +8,9 @@ from typing import Protocol
 
 import trio
 
-from endpoint.authorisation import REFUSALS_MAX
-from endpoint.core import EndpointCore
-from endpoint.status import StatusCode, StatusEvent, rules_event
+from endpoint.mesh.authorisation import REFUSALS_MAX
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.status import StatusCode, StatusEvent, rules_event
 from handshake.access import Access, Port
 from handshake.accounts import Accounts
 from handshake.roles import Roles

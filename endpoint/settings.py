@@ -10,12 +10,12 @@ from pathlib import Path
 from types import NoneType
 from typing import Final
 
-from endpoint.authorisation import Authorisation
-from endpoint.core import ENDPOINTS_MAX
+from endpoint.link.busy_poll import BUSY_POLL_MICROSECONDS, BUSY_POLL_MICROSECONDS_MAX
 from endpoint.link.data_queue import OverflowPolicy
 from endpoint.link.limits import LinkLimits
 from endpoint.link.rates import Rates
-from endpoint.patience import BUSY_POLL_MICROSECONDS, BUSY_POLL_MICROSECONDS_MAX
+from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.core import ENDPOINTS_MAX
 from endpoint.pubsub.mailbox import Shape
 from endpoint.pubsub.queueing import Overflow, Queueing
 from endpoint.replicas import storage_keys

@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from endpoint.inspection import Snapshot as Snapshot
     from endpoint.link.data_queue import OverflowPolicy as OverflowPolicy
     from endpoint.link.link import OutboxStatistics as OutboxStatistics
+    from endpoint.mesh.status import StatusCode as StatusCode, StatusEvent as StatusEvent
     from endpoint.outcome import Outcome as Outcome
-    from endpoint.publisher import Publisher as Publisher
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
+    from endpoint.pubsub.publisher import Publisher as Publisher
+    from endpoint.pubsub.stream import StatusSubscriber as StatusSubscriber
+    from endpoint.pubsub.subscriber import Subscriber as Subscriber
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.logs.log import Log as Log
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
@@ -33,9 +36,6 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit, Watch as Watch
     from endpoint.settings import Settings as Settings
     from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
-    from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
-    from endpoint.stream import StatusSubscriber as StatusSubscriber
-    from endpoint.subscriber import Subscriber as Subscriber
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket

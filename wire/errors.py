@@ -191,6 +191,21 @@ class OutboxFull(MeshError):
 
 
 @public
+class SubscriberOverflow(MeshError):
+    """A queue with ``overflow="error"`` was full; ``count`` messages were not read."""
+
+    code = ErrorCode.LIMIT_EXCEEDED
+
+    def __init__(self, count: int, queue_size: int) -> None:
+        """Say how many messages were lost, of a queue of ``queue_size``."""
+        super().__init__(
+            f"{count} messages were not read: the queue of {queue_size} was full, and the "
+            "subscription ended: subscribe again, and read faster or with another overflow"
+        )
+        self.count = count
+
+
+@public
 class LimitExceeded(MeshError):
     """More was asked for than the protocol has room for; nothing of it was done."""
 

@@ -12,8 +12,8 @@ from typing import Final
 from benchmarks.scale.mesh import LATENCY_SECONDS, Mesh, Traffic, endpoint_id
 from benchmarks.scale.paper import Cost, Plan, handshake, join, loss, share_within, subscription
 from benchmarks.scale.shapes import Edge, contact_of
-from endpoint.core import EndpointCore
-from endpoint.news import in_messages
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.news import in_messages
 from wire.clocks import VectorTime
 from wire.codec import decode_control, encode_control, encode_header
 from wire.identifiers import EndpointId

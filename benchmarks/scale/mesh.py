@@ -14,9 +14,9 @@ from itertools import count
 from time import process_time
 from typing import Final
 
-from endpoint.core import EndpointCore
-from endpoint.effects import Effect, RoutesChanged, SendControl
-from endpoint.status import StatusCode
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.effects import Effect, RoutesChanged, SendControl
+from endpoint.mesh.status import StatusCode
 from handshake import effects as handshake_effects
 from handshake.directory import ConnectionId, PeerDirectory
 from handshake.machine import Handshake

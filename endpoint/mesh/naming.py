@@ -12,8 +12,8 @@ from bisect import bisect_left
 from pathlib import PurePath
 from typing import Final
 
-from endpoint.authorisation import Authorisation
-from endpoint.topology import Topology
+from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.topology import Topology
 from wire.escaping import escape, is_plain
 from wire.identifiers import CERTIFIED_MARK as MARK, DIGITS_MARK, EndpointId, is_id, is_label
 from wire.limits import LABEL_SIZE_MAX

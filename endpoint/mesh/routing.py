@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from operator import and_
 from typing import Final, TypeVar
 
-from endpoint.authorisation import Authorisation, Forgeries
-from endpoint.duplicates import SequenceWindow, SequenceWindows
+from endpoint.mesh.authorisation import Authorisation, Forgeries
+from endpoint.mesh.duplicates import SequenceWindow, SequenceWindows
+from endpoint.mesh.routes import Proof, Route
+from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
-from endpoint.routes import Proof, Route
-from endpoint.topology import Topology
 from handshake.roles import Role
 from wire.codec import decode_header
 from wire.errors import DecodeError

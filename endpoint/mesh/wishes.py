@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from endpoint.news import TOPICS_SIZE_MAX, topics_size
+from endpoint.mesh.news import TOPICS_SIZE_MAX, topics_size
 from wire.errors import LimitExceeded
 from wire.limits import STORES_MAX, SUBSCRIPTIONS_MAX
 from wire.messages import NodeHeader, PackedType
@@ -83,9 +83,9 @@ class Wishes:
             raise LimitExceeded(f"an endpoint holds up to {STORES_MAX} stores: use another one too")
         self._stores[topic] = store
 
-    def detach(self, topic: str) -> None:
-        """Have a topic heard by no store any more."""
-        del self._stores[topic]
+    def detach(self, topic: str) -> bool:
+        """Have a topic heard by no store any more; false if none heard it."""
+        return self._stores.pop(topic, None) is not None
 
     def offer(self, topic: str, service: object) -> None:
         """Have a service hear commands on this topic that are addressed to this endpoint."""

@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
 
 from endpoint.link.data_queue import Outgoing
-from endpoint.routes import Route
+from endpoint.mesh.routes import Route
 from wire.codec import decode_header
 from wire.framing import Sign, encode_node, halves, offsets, selected, trimmed
 from wire.identifiers import EndpointId

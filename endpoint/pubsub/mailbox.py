@@ -28,11 +28,11 @@ from functools import partial
 from itertools import accumulate, repeat
 from typing import Final
 
-from endpoint.pubsub.messages import MISSED_TOPIC, Messages, Missed, SubscriberOverflow
+from endpoint.pubsub.messages import MISSED_TOPIC, Messages, Missed
 from endpoint.pubsub.queueing import MailboxStatistics, Overflow, Queueing
 from endpoint.pubsub.reader_monitor import ReaderMonitor, Trouble
 from wire.decoding import decode
-from wire.errors import DecodeError
+from wire.errors import DecodeError, SubscriberOverflow
 from wire.limits import GROUP_COUNT, GROUP_SIZE, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX
 from wire.shape import check_shape
 from wire.values import Value

@@ -6,27 +6,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from wire.errors import ErrorCode, MeshError
 from wire.public import public
 from wire.values import Value
 
 MISSED_TOPIC: Final = "<$>/local/missed"
 """The topic under which a reader finds ``Missed``: reserved, so that no endpoint can publish on it.
 """
-
-
-class SubscriberOverflow(MeshError):
-    """A queue with ``overflow="error"`` was full; ``count`` messages were not read."""
-
-    code = ErrorCode.LIMIT_EXCEEDED
-
-    def __init__(self, count: int, queue_size: int) -> None:
-        """Say how many messages were lost, of a queue of ``queue_size``."""
-        super().__init__(
-            f"{count} messages were not read: the queue of {queue_size} was full, and the "
-            "subscription ended: subscribe again, and read faster or with another overflow"
-        )
-        self.count = count
 
 
 @public

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from endpoint.core import EndpointCore
+from endpoint.mesh.core import EndpointCore
 from handshake.roles import ALL_RIGHTS
 from stores.effects import Effect
 from stores.gatekeeping import Guard, Post

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Container
 from typing import Protocol, TypeVar
 
 from endpoint.callbacks import Callbacks
+from endpoint.mesh.routes import CommandReceiver
+from endpoint.mesh.status import StatusEvent
 from endpoint.port_access import Home
-from endpoint.routes import CommandReceiver
-from endpoint.status import StatusEvent
 from handshake.roles import Rights
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.errors import EndpointClosed

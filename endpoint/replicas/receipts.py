@@ -11,7 +11,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.bound import Bound
 from net import forking
-from net.bell import Bell
+from net.wakeup import Wakeup
 from stores.outcomes import Applied, Refused
 from wire.errors import (
     BackendFailure,
@@ -201,9 +201,9 @@ class Receipt(Bound):
         ``StoreClosed``; then nothing of it was applied, unless the text says otherwise.
         """
         if self._result is None:
-            bell = Bell()
-            self._call_when_resolved(bell.ring, is_wake_up=True)
-            await bell.wait()
+            wakeup = Wakeup()
+            self._call_when_resolved(wakeup.wake, is_wake_up=True)
+            await wakeup.wait()
         return self.outcome()
 
     def result(self, timeout: Seconds = None) -> int:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from endpoint.inspection import Snapshot as Snapshot
     from endpoint.link.data_queue import OverflowPolicy as OverflowPolicy
     from endpoint.link.link import OutboxStatistics as OutboxStatistics
+    from endpoint.mesh.status import StatusCode as StatusCode, StatusEvent as StatusEvent
     from endpoint.outcome import Outcome as Outcome
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.replicas.attaching import Backend as Backend
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from endpoint.replicas.stores.watching import Change as Change, Commit as Commit
     from endpoint.settings import Settings as Settings
     from endpoint.statistics import EndpointStatistics as EndpointStatistics, PeerInfo as PeerInfo
-    from endpoint.status import StatusCode as StatusCode, StatusEvent as StatusEvent
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket

@@ -10,7 +10,7 @@ import trio
 
 from endpoint import arguments
 from endpoint.arguments import NodeId
-from endpoint.publishing import Publication, no_pair
+from endpoint.pubsub.publishing import Publication, no_pair
 from peermesh.blocking.living import Passage
 from wire.encoding import encode
 from wire.errors import EncodeError, NotAllowed, OutboxFull

@@ -8,8 +8,8 @@ from typing import Self
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
-from endpoint.status import StatusEvent
-from endpoint.stream import StatusSubscriber as Stream
+from endpoint.mesh.status import StatusEvent
+from endpoint.pubsub.stream import StatusSubscriber as Stream
 from peermesh.blocking.living import FAILURES, Passage
 from wire.errors import EndpointClosed
 

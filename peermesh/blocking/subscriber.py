@@ -18,9 +18,9 @@ from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.loop import EndpointLoop
 from endpoint.pubsub.mailbox import Mailbox
-from endpoint.pubsub.messages import Message, Pair
+from endpoint.pubsub.messages import Message, Messages, Pair
 from peermesh.blocking.living import FAILURES, Passage
-from wire.errors import EndpointClosed
+from wire.errors import EndpointClosed, SubscriberOverflow
 from wire.topics import check_topic
 
 GATHER_DIVISOR: Final = 8
@@ -111,7 +111,7 @@ class Subscriber(Closing):
             self._ready = _Signalled(self._settle) if is_signalled else deque()
             batch = list(ready)
             while not self._mailbox.is_empty():
-                self._mailbox.take(batch)
+                self._take(batch)
             self._make_room()
             self._settle()
         return batch
@@ -162,7 +162,7 @@ class Subscriber(Closing):
             mailbox = self._mailbox
             while not self._ready:
                 if not mailbox.is_empty():
-                    mailbox.take(self._ready)
+                    self._take(self._ready)
                 elif self._is_closed:
                     raise self._closed()
                 else:
@@ -170,6 +170,14 @@ class Subscriber(Closing):
             self._make_room()
             self._settle()
         return True
+
+    def _take(self, ready: Messages) -> None:
+        try:
+            self._mailbox.take(ready)
+        except SubscriberOverflow:
+            with suppress(EndpointClosed):  # Then it has ended.
+                self._passage.soon(self._finish)
+            raise
 
     def _closed(self) -> Exception:
         text = "the subscriber is closed, and was read to its end: subscribe anew"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import click
 
-from endpoint.status import StatusCode
+from endpoint.mesh.status import StatusCode
 from peermesh.cli.command import Group, output_of
 from peermesh.cli.exits import EXIT_CODES_HELP, ExitCode
 from peermesh.cli.output import say

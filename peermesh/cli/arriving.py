@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
-from endpoint.status import StatusCode
-from endpoint.stream import StatusSubscriber
+from endpoint.mesh.status import StatusCode
+from endpoint.pubsub.stream import StatusSubscriber
 from peermesh import Endpoint, Store
 from peermesh.cli.addresses import Address
 from peermesh.cli.exits import CommandFailed, ExitCode

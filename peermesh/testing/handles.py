@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 import trio
 
 from endpoint.closing import AsyncClosing
+from endpoint.mesh.status import StatusEvent
 from endpoint.outcome import Outcome
 from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import Backend
@@ -19,7 +20,6 @@ from endpoint.replicas.stores.store import VERIFY_SECONDS
 from endpoint.replicas.stores.verifying import Verification
 from endpoint.replicas.stores.watching import WatchItem
 from endpoint.shielding import shielded
-from endpoint.status import StatusEvent
 from peermesh.testing.agent import plain
 from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, ErrorCode, MeshError

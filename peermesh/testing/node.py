@@ -11,10 +11,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from endpoint.endpoint import AWAIT_PEER_SECONDS, Endpoint
+from endpoint.mesh.status import StatusEvent
 from endpoint.outcome import Outcome
 from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import STALE_SECONDS, Backend
-from endpoint.status import StatusEvent
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.faults import Unsupported
 from peermesh.testing.handles import Events, Held, Messages, NodeDown, StoreHandle, Subscription

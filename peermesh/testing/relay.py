@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from endpoint import Endpoint
-from endpoint.connection import Connection
+from endpoint.link.connection import Connection
 from endpoint.link.data_queue import Outgoing
 from endpoint.mesh.routing import Selection
 from wire.codec import decode_header, encode_header

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from endpoint import authorisation
-from endpoint.authorisation import Authorisation, Forgeries, Refusals
+from endpoint.mesh import authorisation
+from endpoint.mesh.authorisation import Authorisation, Forgeries, Refusals
 from handshake.roles import EVERYTHING, NOTHING, Roles
 from wire.clocks import LamportTime
 from wire.errors import ErrorCode, NotAllowed, RemoteProtocolError

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from endpoint.core import EndpointCore
-from endpoint.effects import EmitStatus, RoutesChanged
-from endpoint.status import StatusCode
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.effects import EmitStatus, RoutesChanged
+from endpoint.mesh.status import StatusCode
 from wire.clocks import VectorTime
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from endpoint.core import (
+from endpoint.mesh.core import (
     DIGEST_MISMATCHES_MAX,
     ENDPOINTS_MAX,
     UNREACHABLE_GRACE_SECONDS,
     EndpointCore,
 )
-from endpoint.effects import Effect, EmitStatus, SendControl
+from endpoint.mesh.effects import Effect, EmitStatus, SendControl
 from endpoint.mesh.routing import ROUTES_MAX, ROUTES_SIZE_MAX
-from endpoint.status import StatusCode
+from endpoint.mesh.status import StatusCode
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
 from wire.errors import ErrorCode

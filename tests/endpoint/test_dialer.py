@@ -9,11 +9,11 @@ import pytest
 import trio
 import trio.testing
 
-from endpoint.core import EndpointCore
 from endpoint.dialer import BACKOFF_FIRST_SECONDS, CONNECT_TIMEOUT_SECONDS, STOOD_SECONDS, Dialer
 from endpoint.loop import EndpointLoop
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.status import StatusCode
 from endpoint.settings import Settings
-from endpoint.status import StatusCode
 from net.transport import StreamTransport, Transport
 from wire.errors import ErrorCode, MeshError
 from wire.identifiers import EndpointId

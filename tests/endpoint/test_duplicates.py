@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint.duplicates import FULL, PAGE_SIZE, PAGES, SequenceWindow, SequenceWindows
+from endpoint.mesh.duplicates import FULL, PAGE_SIZE, PAGES, SequenceWindow, SequenceWindows
 from wire.identifiers import EndpointId
 from wire.limits import SEQUENCE_MAX
 from wire.messages import NodeHeader, PackedType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from endpoint.flight import ANNOUNCED, FlightRecorder
-from endpoint.status import StatusCode
+from endpoint.mesh.status import StatusCode
 from wire.clocks import LamportTime
 from wire.identifiers import EndpointId
 from wire.messages import Announcement

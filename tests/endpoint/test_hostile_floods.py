@@ -16,10 +16,11 @@ import trio.testing
 from endpoint.gauge import PAUSE_SECONDS_MAX
 from endpoint.outbox import WINDOW_SIZE
 
-from endpoint import StatusCode, greeting as greeting_module
-from endpoint.connection import FRAMES_AT_ONCE, Connection
-from endpoint.duplicates import PAGE_SIZE, PAGES
+from endpoint import StatusCode
+from endpoint.link import greeting as greeting_module
+from endpoint.link.connection import FRAMES_AT_ONCE, Connection
 from endpoint.loop import EndpointLoop
+from endpoint.mesh.duplicates import PAGE_SIZE, PAGES
 from handshake.machine import OUR_VERSIONS
 from net.transport import RECEIVE_SIZE
 from wire.clocks import LamportTime, VectorTime

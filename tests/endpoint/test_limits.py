@@ -2,7 +2,7 @@
 
 import pytest
 
-from endpoint.core import EndpointCore
+from endpoint.mesh.core import EndpointCore
 from wire.errors import LimitExceeded
 from wire.identifiers import EndpointId
 from wire.limits import STORES_MAX, SUBSCRIPTIONS_MAX

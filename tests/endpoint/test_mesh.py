@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from endpoint import Endpoint, Outcome, StatusCode, Subscriber
-from endpoint.publishing import BATCH_COUNT
+from endpoint.pubsub.publishing import BATCH_COUNT
 from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, LocalProtocolError
 from wire.limits import GROUP_SIZE

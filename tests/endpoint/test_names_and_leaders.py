@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from endpoint.authorisation import Authorisation
-from endpoint.core import UNREACHABLE_GRACE_SECONDS, EndpointCore
-from endpoint.effects import EmitStatus
-from endpoint.proving import Proving
-from endpoint.status import StatusCode
+from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.core import UNREACHABLE_GRACE_SECONDS, EndpointCore
+from endpoint.mesh.effects import EmitStatus
+from endpoint.mesh.proving import Proving
+from endpoint.mesh.status import StatusCode
 from handshake.roles import Roles
 from handshake.signing import Signer
 from tests.endpoint.test_roles import core, unknowing

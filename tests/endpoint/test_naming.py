@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint.authorisation import Authorisation
-from endpoint.core import EndpointCore
+from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.naming import PROGRAM, Names, program_name, written
-from endpoint.topology import Topology
+from endpoint.mesh.topology import Topology
 from tests.hostile_text import HOSTILE
 from wire.clocks import LamportTime, VectorTime
 from wire.identifiers import EndpointId, is_label

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint import core as core_module
-from endpoint.core import EndpointCore
-from endpoint.effects import SendControl
-from endpoint.news import (
+from endpoint.mesh import core as core_module
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.effects import SendControl
+from endpoint.mesh.news import (
     ANNOUNCEMENT_SIZE_MAX,
     MESSAGE_SIZE_MAX,
     TOPICS_SIZE_MAX,

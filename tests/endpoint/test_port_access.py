@@ -12,10 +12,10 @@ import trio
 import trio.testing
 
 from endpoint import port_access
-from endpoint.authorisation import Authorisation
-from endpoint.core import EndpointCore
+from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.status import StatusCode, StatusEvent, rules_event
 from endpoint.port_access import PortAccess
-from endpoint.status import StatusCode, StatusEvent, rules_event
 from handshake.access import Port, Right
 from handshake.accounts import NO_ACCOUNTS
 from handshake.principals import UNPROVEN, Proof

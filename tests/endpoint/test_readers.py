@@ -8,7 +8,7 @@ import trio
 from endpoint.gauge import Gauge, Rates
 
 from endpoint.pubsub.mailbox import Mailbox
-from endpoint.readers import FULL_READS_MAX, Readers
+from endpoint.pubsub.readers import FULL_READS_MAX, Readers
 from net.transport import RECEIVE_SIZE
 from peermesh import Endpoint
 from peermesh.testing.simulation import Simulation, elapse, simulate

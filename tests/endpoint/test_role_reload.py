@@ -11,10 +11,10 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
-from endpoint.authorisation import Authorisation
-from endpoint.core import EndpointCore
-from endpoint.effects import DropPeer, RightsChanged, SendControl
-from endpoint.rights import Turn, turn_of
+from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.effects import DropPeer, RightsChanged, SendControl
+from endpoint.mesh.rights import Turn, turn_of
 from handshake.credentials import Credentials
 from handshake.roles import ALL_RIGHTS, Rights, Roles
 from handshake.secret import ClusterSecret

@@ -5,7 +5,7 @@ from itertools import combinations
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint.topology import Topology
+from endpoint.mesh.topology import Topology
 from wire.clocks import LamportTime
 from wire.identifiers import EndpointId
 from wire.messages import Announcement

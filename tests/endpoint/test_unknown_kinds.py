@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
-from endpoint.core import EndpointCore
+from endpoint.mesh.core import EndpointCore
 from handshake.roles import NOTHING, Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header

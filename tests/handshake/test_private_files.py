@@ -16,8 +16,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from endpoint.mesh.status import StatusCode
 from endpoint.settings import Settings
-from endpoint.status import StatusCode
 from handshake import private_files
 from handshake.credentials import Credentials
 from handshake.issuing import AUTHORITY, OwnAuthority

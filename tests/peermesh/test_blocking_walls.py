@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trio
 
-from endpoint.status import StatusCode
+from endpoint.mesh.status import StatusCode
 from handshake.credentials import Credentials
 from peermesh import ClusterSecret, blocking
 from peermesh.testing.time_limits import limit

@@ -35,7 +35,7 @@ class Heard(NamedTuple):
     """The function that asks whether what comes may come."""
 
 
-PUBLISHING = "endpoint.authorisation:Authorisation.refusal"
+PUBLISHING = "endpoint.mesh.authorisation:Authorisation.refusal"
 """Each endpoint on the way drops what a role may not publish. Nothing is done but to hand it on."""
 STORES = "endpoint.replicas.guarding:Guarding.guard"
 """Each command is looked at, by the role of its sender."""
@@ -58,7 +58,7 @@ PLACES = {
     "endpoint/replicas/logs/log_attachments.py LogAttachments._collect": Heard(
         "those it collects", PUBLISHING
     ),
-    "endpoint/subscriber.py Subscriber.add_topic": Heard("a program's", PUBLISHING),
+    "endpoint/pubsub/subscriber.py Subscriber.add_topic": Heard("a program's", PUBLISHING),
     "peermesh/brokers/edge/bridge.py Bridge._enter": Heard("those in its settings", PUBLISHING),
     "peermesh/brokers/modules/mesh.py MeshModule.attach": Heard("in its file", PUBLISHING),
     "peermesh/cli/messages.py _subscribe": Heard("the user's, which are shown", PUBLISHING),

@@ -19,7 +19,7 @@ import click
 import pytest
 
 from endpoint.flight import FlightRecorder
-from endpoint.status import StatusCode, StatusEvent
+from endpoint.mesh.status import StatusCode, StatusEvent
 from peermesh.blocking import Endpoint
 from peermesh.cli import application as commands
 from peermesh.cli.application import application, commands_below, run

@@ -419,7 +419,7 @@ ENDPOINT = [
     Safeguard(
         "duplicate suppression of the endpoint",
         "a subscriber gets a message twice while the mesh changes",
-        "endpoint/duplicates.py",
+        "endpoint/mesh/duplicates.py",
         "            new = bits & FULL & ~seen\n",
         "            new = bits & FULL\n",
         ("tests/endpoint/test_duplicates.py", "tests/endpoint/test_core_property.py"),
@@ -443,7 +443,7 @@ ENDPOINT = [
     Safeguard(
         "no path leads through a leaf",
         "messages take the way through a leaf, and are lost there",
-        "endpoint/topology.py",
+        "endpoint/mesh/topology.py",
         "        if announcement is not None and not announcement.forwarding:\n            return ()\n",
         "",
         ("tests/endpoint/test_topology.py", "tests/endpoint/test_core_property.py"),
@@ -459,7 +459,7 @@ ENDPOINT = [
     Safeguard(
         "the later announcement counts",
         "old news of an endpoint replaces newer ones",
-        "endpoint/topology.py",
+        "endpoint/mesh/topology.py",
         "        if known is not None and known.time >= announcement.time:\n",
         "        if known is not None and known.time == announcement.time:\n",
         ("tests/endpoint/test_topology.py", "tests/endpoint/test_core_property.py"),
@@ -467,7 +467,7 @@ ENDPOINT = [
     Safeguard(
         "an endpoint speaks for itself",
         "a forged announcement silences an endpoint",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        if not times or max(times) <= self._clock or self.local.is_signing:\n",
         "        if True:\n",
         ("tests/endpoint/test_hostile.py", "tests/endpoint/test_core_property.py"),
@@ -475,7 +475,7 @@ ENDPOINT = [
     Safeguard(
         "a link needs both of its ends",
         "one endpoint draws the traffic of another one to itself",
-        "endpoint/topology.py",
+        "endpoint/mesh/topology.py",
         "nobody) and left in self._links",
         "nobody) or left in self._links",
         ("tests/endpoint/test_topology.py",),
@@ -483,7 +483,7 @@ ENDPOINT = [
     Safeguard(
         "anti-entropy",
         "what flooding missed is missed for ever",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        if digest == self.digest():\n",
         "        if True:\n",
         ("tests/endpoint/test_core_property.py", "tests/endpoint/test_hostile.py"),
@@ -491,7 +491,7 @@ ENDPOINT = [
     Safeguard(
         "size of an announcement",
         "a peer fills our memory with what it claims to want",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        if size > ANNOUNCEMENT_SIZE_MAX:\n",
         "        if False:\n",
         ("tests/endpoint/test_news.py",),
@@ -539,7 +539,7 @@ ENDPOINT = [
     Safeguard(
         "a batch is copied before it waits",
         "whoever changes his list while it is published breaks the frames",
-        "endpoint/publishing.py",
+        "endpoint/pubsub/publishing.py",
         "        while some := batch[at : at + BATCH_COUNT]:\n",
         "        while some := [] if at else batch:\n",
         ("tests/endpoint/test_mesh.py",),
@@ -547,7 +547,7 @@ ENDPOINT = [
     Safeguard(
         "a batch counts all of its bytes",
         "a batch of large and small messages makes frames of any size",
-        "endpoint/publishing.py",
+        "endpoint/pubsub/publishing.py",
         "        charge = PAYLOAD_CHARGE * len(payloads) + sum(map(len, payloads))\n",
         "        charge = PAYLOAD_CHARGE * len(payloads)\n",
         ("tests/endpoint/pubsub/test_journal.py", "tests/endpoint/test_mesh.py",),
@@ -555,7 +555,7 @@ ENDPOINT = [
     Safeguard(
         "publishers wait for room",
         "a publisher fills the outbox without end",
-        "endpoint/publishing.py",
+        "endpoint/pubsub/publishing.py",
         "        while (room := self._find_full(way := self._way(topic, kind, to))) is not None:\n",
         "        while (room := None if (way := self._way(topic, kind, to)) else None) is not None:\n",
         ("tests/endpoint/test_publishing.py",),
@@ -563,7 +563,7 @@ ENDPOINT = [
     Safeguard(
         "publishing waits before it acts",
         "what is cancelled was published all the same, and is published again",
-        "endpoint/publishing.py",
+        "endpoint/pubsub/publishing.py",
         "        self._put(await self._wait_for_room(topic, kind, to), payload)\n",
         "        self._put(self._way(topic, kind, to), payload)\n        await self._wait_for_room(topic, kind, to)\n",
         ("tests/endpoint/test_publishing.py",),
@@ -592,7 +592,7 @@ ENDPOINT = [
     Safeguard(
         "a receiver is checked at the call",
         "a wrong receiver ends the endpoint instead of the call",
-        "endpoint/publishing.py",
+        "endpoint/pubsub/publishing.py",
         '        receiver = arguments.receiver("to", to)\n',
         '        receiver = cast("EndpointId | None", to)\n',
         ("tests/endpoint/test_publishing.py",),

@@ -23,7 +23,7 @@ CONTROL = [
     Safeguard(
         "an endpoint is forgotten when its endorsement ends",
         "an endpoint that announces nothing new keeps the rights of an old certificate",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        for origin in ended:\n",
         "        for origin in ():\n",
         _NAMES,
@@ -31,7 +31,7 @@ CONTROL = [
     Safeguard(
         "an id belongs to one name",
         "a relay gives a limited endpoint the rights of another",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        if self.authorisation.is_renamed(announcement, known):\n",
         "        if False:\n",
         _NAMES,
@@ -39,7 +39,7 @@ CONTROL = [
     Safeguard(
         "a store is found where it may be led",
         "an endpoint without the right to lead keeps the leader from leading",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "            if announcement and topic in announcement.stores and self._leads(origin, topic):\n",
         "            if announcement and topic in announcement.stores:\n",
         _NAMES,
@@ -47,7 +47,7 @@ CONTROL = [
     Safeguard(
         "each absence has a grace time of its own",
         "an endpoint that came back is forgotten at once when it is gone again",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "                self._unreachable_since.pop(endpoint, None)\n",
         "",
         _NAMES,

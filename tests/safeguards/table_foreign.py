@@ -166,7 +166,7 @@ FOREIGN = [
     Safeguard(
         "thousands of a peer's frames leave turns to others",
         "some peers that send small frames hold up all others",
-        "endpoint/connection.py",
+        "endpoint/link/connection.py",
         "                    if frames == FRAMES_AT_ONCE:\n",
         "                    if False:\n",
         (

@@ -149,7 +149,7 @@ HOSTILE = [
     Safeguard(
         "numbers of long ago count as seen",
         "a peer repeats a message from before the pages that are remembered",
-        "endpoint/duplicates.py",
+        "endpoint/mesh/duplicates.py",
         "        if block >= oldest:\n",
         "        if True:\n",
         ("tests/endpoint/test_duplicates.py",),
@@ -167,7 +167,7 @@ HOSTILE = [
     Safeguard(
         "bytes of strangers",
         "a thousand strangers fill four gigabytes",
-        "endpoint/greeting.py",
+        "endpoint/link/greeting.py",
         "        if sum(sizes.values()) > STRANGERS_SIZE_MAX:\n",
         "        if False:\n",
         (FLOODS + "::test_strangers_with_much_to_say_make_room_for_each_other",),

@@ -12,7 +12,7 @@ RELOAD = [
     Safeguard(
         "a copy ends with the right to read",
         "the master counts on a clone that may not read any more, and waits for it",
-        "endpoint/rights.py",
+        "endpoint/mesh/rights.py",
         "    if is_master and lost_reading:\n",
         "    if False:\n",
         _RELOAD,
@@ -36,7 +36,7 @@ RELOAD = [
     Safeguard(
         "who may not lead any more is out of touch",
         "reads at once go on as if the master were one",
-        "endpoint/rights.py",
+        "endpoint/mesh/rights.py",
         "    if not is_master and (lost_reading or (before.lead and not now.lead)):\n",
         "    if False:\n",
         _RELOAD,
@@ -44,7 +44,7 @@ RELOAD = [
     Safeguard(
         "a peering ends with the role",
         "who has no role any more stays, until it connects anew",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        return [*effects, *self._drop_unfit(self.topology.direct)]\n",
         "        return effects\n",
         _RELOAD,
@@ -52,7 +52,7 @@ RELOAD = [
     Safeguard(
         "a peering does not begin by roles that changed meanwhile",
         "a name whose role is taken away within its handshake is in",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        effects += [EmitStatus(event), *self._drop_unfit((peer,))]\n",
         "        effects += [EmitStatus(event)]\n",
         _RELOAD,
@@ -60,7 +60,7 @@ RELOAD = [
     Safeguard(
         "routes of a new leaf are its own at once",
         "a peer that is a leaf now goes on speaking for others",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        self.routing.set_leaves(leaves)\n",
         "",
         _RELOAD,
@@ -68,7 +68,7 @@ RELOAD = [
     Safeguard(
         "a new relay is asked what it knows",
         "endpoints behind it are found a minute later",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        return [SendControl(peer, Knowledge(self.knowledge())) for peer in relays]\n",
         "        return [] if relays else []\n",
         _RELOAD,
@@ -76,7 +76,7 @@ RELOAD = [
     Safeguard(
         "an endpoint is what its role says now",
         "a relay that may not be one any more goes on as one",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        self.routing.forwards = self._is_relay_by_choice and self.authorisation.own_role.relay\n",
         "",
         _RELOAD,

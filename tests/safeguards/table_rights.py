@@ -256,7 +256,7 @@ RIGHTS = [
     Safeguard(
         "hearing takes the role to subscribe",
         "a guest hears what is not public",
-        "endpoint/authorisation.py",
+        "endpoint/mesh/authorisation.py",
         "        return header.topic.startswith(role.subscribe)\n",
         "        return True\n",
         _ROLES,
@@ -272,7 +272,7 @@ RIGHTS = [
     Safeguard(
         "a leaf is heard about itself alone",
         "a limited endpoint makes up others who are not limited",
-        "endpoint/authorisation.py",
+        "endpoint/mesh/authorisation.py",
         "            elif is_leaf:\n",
         "            elif False:\n",
         _ROLES,
@@ -280,7 +280,7 @@ RIGHTS = [
     Safeguard(
         "a peer is called as its certificate calls it",
         "a peer announces a name with more rights",
-        "endpoint/authorisation.py",
+        "endpoint/mesh/authorisation.py",
         "            if each.name != certificate_name:\n",
         "            if False:\n",
         _ROLES,
@@ -288,7 +288,7 @@ RIGHTS = [
     Safeguard(
         "a leaf by its role does not relay",
         "a limited endpoint stands between others",
-        "endpoint/authorisation.py",
+        "endpoint/mesh/authorisation.py",
         "        if not role.relay and any(each.forwarding for each in own):\n",
         "        if False:\n",
         _ROLES,
@@ -344,7 +344,7 @@ RIGHTS = [
     Safeguard(
         "announcements of who signs are looked at",
         "a relay announces another key, or that nobody wants anything",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        if self.forgeries.is_forged(peer, announcement):\n",
         "        if False:\n",
         _SIGNING,
@@ -352,7 +352,7 @@ RIGHTS = [
     Safeguard(
         "who signs is not moved by lies about it",
         "one forged announcement takes an endpoint's clock to its end",
-        "endpoint/core.py",
+        "endpoint/mesh/core.py",
         "        if not times or max(times) <= self._clock or self.local.is_signing:\n",
         "        if not times or max(times) <= self._clock:\n",
         _SIGNING,
@@ -360,7 +360,7 @@ RIGHTS = [
     Safeguard(
         "who signs takes no relay's word for a name",
         "a relay makes up an endpoint with any role",
-        "endpoint/authorisation.py",
+        "endpoint/mesh/authorisation.py",
         "        if known is None or (self._is_wary and known.seal is None):\n",
         "        if known is None:\n",
         _SIGNING,

@@ -107,7 +107,7 @@ FRAMES = [
     Safeguard(
         "pages of numbers begin empty",
         "messages count as seen because of those 65,536 numbers before",
-        "endpoint/duplicates.py",
+        "endpoint/mesh/duplicates.py",
         "                    pages[fresh & _PLACE] = 0\n",
         "                    pass\n",
         _WINDOWS,
@@ -115,7 +115,7 @@ FRAMES = [
     Safeguard(
         "the second half of a frame that lies in two pages",
         "a message at the end of a frame is delivered twice",
-        "endpoint/duplicates.py",
+        "endpoint/mesh/duplicates.py",
         "            upper = (bits >> PAGE_SIZE) & ~seen\n",
         "            upper = bits >> PAGE_SIZE\n",
         _WINDOWS,

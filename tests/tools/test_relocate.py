@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 from tools.relocate import HOME, MOVED, Unmovable, modules_of, relocate, write_tests, write_wheel
 
 ROOT = Path(__file__).parent.parent.parent
-MODULES = {"wire", "wire.values", "stores", "stores.log", "stores.log.judge", "endpoint.core"}
+MODULES = {"wire", "wire.values", "stores", "stores.log", "stores.log.judge", "endpoint.mesh.core"}
 
 
 @pytest.mark.parametrize(

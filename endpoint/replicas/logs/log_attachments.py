@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend
 from endpoint.replicas.backends import check_replicas, take_quota
 from endpoint.replicas.disk import reading
@@ -18,7 +19,6 @@ from endpoint.replicas.logs.log_backends import log_quota, make_log_backend, tak
 from endpoint.replicas.logs.log_collector import collect
 from endpoint.replicas.logs.log_runner import LogCore, LogRunner, Patience
 from endpoint.replicas.logs.log_source import LocalSource, RemoteSource, Source
-from endpoint.subscriber import Subscriber
 from endpoint.surroundings import Surroundings
 from stores.epochs import started_at
 from stores.log.changes import LoadedLog, LogBackend, LogChanges, Role

@@ -11,8 +11,8 @@ from wire.errors import StoreError
 from wire.logs import logger_of
 
 if TYPE_CHECKING:
+    from endpoint.pubsub.subscriber import Subscriber
     from endpoint.replicas.logs.log import Log
-    from endpoint.subscriber import Subscriber
 
 logger = logger_of("peermesh.log")
 

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple, cast
 
 import trio
 
+from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import PATIENCE_SECONDS, STALE_SECONDS
 from endpoint.replicas.disk import describe, log_failure, on_disk
 from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.logs.log_promoting import step_down
 from endpoint.replicas.stores.store_runner import StoreCore, StoreRunner
-from endpoint.status import StatusCode
 from stores.effects import Deposed, Effect, Multicast, Unicast
 from stores.log.changes import LoadedLog, LogBackend, LogChanges
 from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor

@@ -11,6 +11,8 @@ from typing import Any, Final, Protocol, TypeVar, Unpack, assert_never, cast
 import trio
 
 from endpoint.barriers import Barrier, wait_or_tell
+from endpoint.mesh.rights import Turn, turn_of
+from endpoint.mesh.status import StatusCode, StatusEvent, exposed_event
 from endpoint.outcome import Outcome
 from endpoint.port_access import Home
 from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
@@ -20,12 +22,10 @@ from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.receipts import Receipt, store_error
 from endpoint.replicas.stores.promoting import MakeClone, step_down
 from endpoint.replicas.stores.verifying import Verification
-from endpoint.rights import Turn, turn_of
-from endpoint.status import StatusCode, StatusEvent, exposed_event
 from endpoint.surroundings import BackendOpener
 from handshake.roles import Rights
 from net import forking
-from net.bell import Bell
+from net.wakeup import Wakeup
 from stores.digests import ReplicaDigest
 from stores.effects import (
     Changed,
@@ -231,7 +231,7 @@ class StoreRunner:
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
         """Woken when outcomes come, or when the state of the store as a whole changes."""
-        self.moved = Bell()
+        self.moved = Wakeup()
         """Woken when the revision that readers see may be another one."""
         self.decoded: dict[int, tuple[Any, Any]] = {}
         """Commits that watches have decoded, by revision; see ``watching``."""
@@ -543,7 +543,7 @@ class StoreRunner:
                     self._tell(effect)
         if self.core.has_work:
             self._work.unpark_all()
-        self.moved.ring()
+        self.moved.wake()
 
     def _tell(self, effect: _Told) -> None:
         match effect:
@@ -683,7 +683,7 @@ class StoreRunner:
         if not isinstance(error, (StoreClosed, MasterExists)):
             self._tell_failed(error)
         self.changed.unpark_all()
-        self.moved.ring()
+        self.moved.wake()
         self._work.unpark_all()
         for event in self._idle.values():
             event.set()

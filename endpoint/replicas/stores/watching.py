@@ -211,7 +211,7 @@ class Watch(EitherClosing):
         self._is_closed = True
         self._items.clear()
         self._runner.changed.unpark_all()
-        self._runner.moved.ring()
+        self._runner.moved.wake()
 
     def __aiter__(self) -> Self:
         """Iterate until the watch or the store is closed."""

@@ -14,13 +14,13 @@ from typing import Final, TypeVar
 import trio
 
 from endpoint.endpoint import Endpoint
+from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import Store
 from endpoint.replicas.stores.watching import Commit
 from endpoint.shielding import shielded
-from endpoint.status import StatusCode
 from peermesh.brokers.edge.access import STORE
 from peermesh.brokers.edge.errors import RegistryError
 from peermesh.brokers.edge.opened import Opened

@@ -20,8 +20,8 @@ from handshake.keyfiles import RolesSource
 from handshake.principals import Principal, Proof
 from handshake.rules import Rules
 from net.acceptor import Acceptor, Arrival, RestingStream
-from net.bell import Bell
 from net.network import Network
+from net.wakeup import Wakeup
 from peermesh.gateways.http import Disconnected, Head, HttpConnection, Reply
 from peermesh.gateways.limits import CONNECTIONS_MAX, KEEPALIVE_SECONDS
 from peermesh.gateways.verifying import Verifier
@@ -107,8 +107,8 @@ class WebHDFSGateway:
         self._requests: Counter[str] = Counter()
         self._refusals: Counter[str] = Counter()
         self._acceptor = Acceptor(network, members_max=CONNECTIONS_MAX)
-        self._has_garbage = Bell()
-        self._service.has_garbage = self._has_garbage.ring
+        self._has_garbage = Wakeup()
+        self._service.has_garbage = self._has_garbage.wake
         self.host = ""
         self.port = 0
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.pubsub.messages import Message, Missed
 from endpoint.replicas.logs.log_entries import LogEntry
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.verifying import Verification
 from endpoint.replicas.stores.watching import Change, Commit, WatchItem
-from endpoint.status import StatusCode, StatusEvent
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from stores.batch import Batch
 from stores.digests import Digest, ReplicaDigest

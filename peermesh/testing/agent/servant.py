@@ -14,14 +14,14 @@ from typing import Any, Final
 
 from endpoint.endpoint import Endpoint
 from endpoint.outcome import Outcome
+from endpoint.pubsub.stream import StatusSubscriber
+from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store import Store
 from endpoint.replicas.stores.store_runner import StoreRunner
 from endpoint.replicas.stores.watching import Watch
-from endpoint.stream import StatusSubscriber
-from endpoint.subscriber import Subscriber
 from peermesh.testing import view
 from peermesh.testing.agent import plain
 from peermesh.testing.agent.log_servant import LogServant

@@ -9,7 +9,7 @@ from typing import Final
 
 import trio
 
-from net.bell import Bell
+from net.wakeup import Wakeup
 from peermesh.testing.conditions import Conditions
 from peermesh.testing.faults import Direction
 from peermesh.testing.links.pipe import Ending, Pipe
@@ -37,19 +37,19 @@ class Lane:
         self.has_ended = False
         self._source = source
         self._sink = sink
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._sending = trio.CancelScope()
 
     def change(self, conditions: Conditions) -> None:
         """Stand under other conditions, bytes included that wait for room in the sink's system."""
         self.pipe.change(conditions, trio.current_time())
         self._sending.cancel()
-        self._bell.ring()
+        self._wakeup.wake()
 
     def abort(self) -> None:
         """Tell the receiver that the sender is gone, when its time has come."""
         self.pipe.abort(trio.current_time())
-        self._bell.ring()
+        self._wakeup.wake()
 
     async def receive(self) -> None:
         """Feed the pipe until the sender ends."""
@@ -67,10 +67,10 @@ class Lane:
             now = trio.current_time()
             if not data:
                 self.pipe.end(now)
-                self._bell.ring()
+                self._wakeup.wake()
                 return
             self.pipe.receive(data, now)
-            self._bell.ring()
+            self._wakeup.wake()
 
     async def send(self) -> Ending:
         """Empty the pipe, until it ends, or the receiver is gone (``OSError``)."""
@@ -89,7 +89,7 @@ class Lane:
             sent = await self._sink.send(data)
             self.pipe.advance(sent)
             self.bytes_passed += sent
-            self._bell.ring()
+            self._wakeup.wake()
 
     def close_sink(self) -> None:
         """Tell the receiver that nothing more comes."""
@@ -99,7 +99,7 @@ class Lane:
     async def _wait_until(self, time: float) -> None:
         # A time that has come since needs no special case: the scope ends at once.
         with trio.CancelScope(deadline=time):
-            await self._bell.wait()
+            await self._wakeup.wait()
 
 
 class Connection:

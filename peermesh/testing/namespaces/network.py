@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from net.bell import Bell
+from net.wakeup import Wakeup
 from peermesh.testing.conditions import HEALTHY
 from peermesh.testing.faults import Direction, LinkFault, Reset, Unsupported, check
 from peermesh.testing.namespaces.probing import probe
@@ -125,7 +125,7 @@ class Network:
         self._tuns = {host.address: host.tun for host in self._hosts.values()}
         pairs = permutations(self._hosts.values(), 2)
         self._wires = {(here.address, there.address): Wire(chance) for here, there in pairs}
-        self._bell = Bell()
+        self._wakeup = Wakeup()
 
     def host(self, name: str) -> Host:
         """Give a host by its name; raises ``KeyError``."""
@@ -148,7 +148,7 @@ class Network:
 
     def look_again(self) -> None:
         """Look at what is due: conditions have changed."""
-        self._bell.ring()
+        self._wakeup.wake()
 
     async def carry(self) -> None:
         """Carry packets until cancelled."""
@@ -173,13 +173,13 @@ class Network:
         for packet in wire.take_due(now):
             write_packet(self._tuns[pair[1]], packet)
         if wire.wake_at() < inf:
-            self._bell.ring()
+            self._wakeup.wake()
 
     async def _deliver_late(self) -> None:
         while True:
             wake_at = min((wire.wake_at() for wire in self._wires.values()), default=inf)
             with trio.CancelScope(deadline=wake_at):
-                await self._bell.wait()
+                await self._wakeup.wait()
             now = trio.current_time()
             for pair, wire in self._wires.items():
                 for packet in wire.take_due(now):

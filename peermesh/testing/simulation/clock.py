@@ -64,7 +64,7 @@ class VirtualClock(trio.abc.Clock):
         return 0.0
 
     def _wait_for_trio(self) -> None:
-        """Trio itself may have rung its own bell, as it does at its end; it is heard at once."""
+        """Return at once if trio has woken itself up already, as it does at its end."""
         if self._steps_seen == self._scheduler.steps:
             raise NothingLeft("all tasks wait for something that no event will ever bring about")
         self._steps_seen = self._scheduler.steps

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol, Self
 
 import trio
 
-from net.bell import Bell
+from net.wakeup import Wakeup
 from peermesh.testing.simulation.network import Dial, Listener, Network, Stack
 from peermesh.testing.simulation.tcp import Address, End, os_error
 
@@ -45,7 +45,7 @@ class Wires:
         """Ask ``now`` for the time."""
         self.network = network
         self.now = now
-        self._bells: dict[object, Bell] = {}
+        self._wakeups: dict[object, Wakeup] = {}
         self._descriptors = FIRST_DESCRIPTOR
 
     def next_descriptor(self) -> int:
@@ -59,20 +59,20 @@ class Wires:
         if woken:
             self.network.woken = {}
             for thing in woken:
-                bell = self._bells.pop(thing, None)
-                if bell is not None:
-                    bell.ring()
+                wakeup = self._wakeups.pop(thing, None)
+                if wakeup is not None:
+                    wakeup.wake()
 
     async def wait(self, thing: object) -> None:
         """Wait until something changes for this."""
-        bell = self._bells.get(thing)
-        if bell is None:
-            bell = self._bells[thing] = Bell()
+        wakeup = self._wakeups.get(thing)
+        if wakeup is None:
+            wakeup = self._wakeups[thing] = Wakeup()
         try:
-            await bell.wait()
+            await wakeup.wait()
         except trio.Cancelled:
-            if bell.is_idle and self._bells.get(thing) is bell:
-                del self._bells[thing]
+            if wakeup.is_idle and self._wakeups.get(thing) is wakeup:
+                del self._wakeups[thing]
             raise
 
     # What the mesh's transport waits with, instead of ``trio.lowlevel``.

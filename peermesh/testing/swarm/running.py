@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from endpoint.connection import Connection
+from endpoint.link.connection import Connection
 from endpoint.link.limits import TRANSIT_MARK, WINDOW_SIZE, LinkLimits
 from peermesh.testing.simulation import Simulation, run
 from peermesh.testing.swarm.ledgers import JOURNAL, Author, Broken

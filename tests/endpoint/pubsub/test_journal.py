@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from hypothesis import given, strategies as st
 
-from endpoint.duplicates import SequenceWindow
+from endpoint.mesh.duplicates import SequenceWindow
+from endpoint.mesh.routes import Route
 from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Journal, TooLarge, Way
-from endpoint.routes import Route
 from wire.codec import decode_header, encode_header
 from wire.framing import FRONT, NodeFrame
 from wire.identifiers import EndpointId

@@ -15,11 +15,11 @@ from endpoint.pubsub.mailbox import (
     Missed,
     Overflow,
     Queueing,
-    SubscriberOverflow,
     Trouble,
 )
 from endpoint.pubsub.messages import MISSED_TOPIC
 from wire.encoding import encode
+from wire.errors import SubscriberOverflow
 from wire.limits import MIB
 from wire.topics import is_reserved
 

@@ -14,8 +14,8 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
+from endpoint.mesh.status import StatusEvent
 from endpoint.replicas.attaching import Backend
-from endpoint.status import StatusEvent
 from endpoint.surroundings import surroundings
 from peermesh.testing.time_limits import limit
 from stores.backends.sqlite import SQLiteBackend

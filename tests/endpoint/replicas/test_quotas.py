@@ -8,10 +8,10 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
+from endpoint.mesh.status import StatusEvent
+from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.backends import STORE_QUOTA
-from endpoint.status import StatusEvent
-from endpoint.stream import StatusSubscriber
 from peermesh.testing.time_limits import limit
 from tests.endpoint.rows import line
 from wire.errors import InvalidData, NoSuchMaster, QuotaExceeded, StoreClosed

@@ -7,8 +7,8 @@ from typing import Any
 
 import trio
 
-from endpoint.core import EndpointCore
 from endpoint.loop import EndpointLoop
+from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.routing import ROUTES_MAX
 from endpoint.pubsub.mailbox import Mailbox
 from endpoint.settings import Settings

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
+from endpoint.mesh.status import StatusEvent
+from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.replicas.attaching import Backend
-from endpoint.status import StatusEvent
-from endpoint.stream import StatusSubscriber
 from peermesh.testing.time_limits import limit
 from wire.errors import (
     BackendFailure,

@@ -10,7 +10,7 @@ import pytest
 
 from endpoint import Endpoint
 from endpoint.dialer import Dialer
-from endpoint.duplicates import SequenceWindow
+from endpoint.mesh.duplicates import SequenceWindow
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store_runner import StoreRunner
 from peermesh.testing.simulation.disk import Disk

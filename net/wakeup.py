@@ -1,7 +1,7 @@
-"""A bell: tasks wait for it, and ringing wakes all of them.
+"""A wakeup: tasks wait for it, and ``wake`` has all of them go on.
 
 It does what a ``ParkingLot`` does for the two places that every message passes, at less cost: there
-is one task waiting, as a rule, and nobody needs to move or count the waiters.
+is one task waiting, as a rule, and the waiters are never moved or counted.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ import trio
 _Abort = trio.lowlevel.Abort
 
 
-class Bell:
-    """Wakes whoever waits when it is rung; nobody remembers that it was."""
+class Wakeup:
+    """Has the tasks go on that wait now; one that waits later waits for the next ``wake``."""
 
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
+        """Begin without waiting tasks."""
         self._waiters: list[trio.lowlevel.Task] = []
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody waits."""
+        """Whether no task waits."""
         return not self._waiters
 
     async def wait(self) -> None:
-        """Wait until it is rung; a checkpoint."""
+        """Wait for the next ``wake``; a checkpoint."""
         task = trio.lowlevel.current_task()
         waiters = self._waiters
         waiters.append(task)
@@ -37,8 +37,8 @@ class Bell:
 
         await trio.lowlevel.wait_task_rescheduled(abort)
 
-    def ring(self) -> None:
-        """Wake everybody."""
+    def wake(self) -> None:
+        """Wake all tasks that wait."""
         waiters = self._waiters
         if waiters:
             for task in waiters:

@@ -11,8 +11,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from endpoint.authorisation import Authorisation, Forgeries, Refusals
-from endpoint.effects import (
+from endpoint.mesh.authorisation import Authorisation, Forgeries, Refusals
+from endpoint.mesh.effects import (
     DropPeer,
     Effect,
     EmitStatus,
@@ -20,18 +20,18 @@ from endpoint.effects import (
     SendControl,
 )
 from endpoint.mesh.naming import Names
-from endpoint.mesh.routing import Plan, Routing
-from endpoint.mesh.wishes import Wishes
-from endpoint.news import (
+from endpoint.mesh.news import (
     ANNOUNCEMENT_SIZE_MAX,
     ANNOUNCEMENTS_SIZE_MAX,
     in_messages,
     size_of,
 )
-from endpoint.rights import rights_changed
-from endpoint.routes import Proof
-from endpoint.status import StatusCode, StatusEvent
-from endpoint.topology import Topology
+from endpoint.mesh.rights import rights_changed
+from endpoint.mesh.routes import Proof
+from endpoint.mesh.routing import Plan, Routing
+from endpoint.mesh.status import StatusCode, StatusEvent
+from endpoint.mesh.topology import Topology
+from endpoint.mesh.wishes import Wishes
 from handshake.roles import ALL_RIGHTS, Rights, Role, Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode, RemoteProtocolError
@@ -312,9 +312,8 @@ class EndpointCore:
         return self._announce_wishes(always=True)
 
     def detach_store(self, topic: str) -> list[Effect]:
-        """A local store is gone."""
-        self._wishes.detach(topic)
-        return self._announce_wishes(always=True)
+        """Have a topic heard by no local store any more."""
+        return self._announce_wishes(always=True) if self._wishes.detach(topic) else []
 
     def serve(self, topic: str, service: object) -> None:
         """Have a local service hear commands on this topic that are sent to this endpoint alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from endpoint.effects import RightsChanged
+from endpoint.mesh.effects import RightsChanged
 from handshake.roles import Rights, Role
 from wire.identifiers import EndpointId
 from wire.messages import Announcement

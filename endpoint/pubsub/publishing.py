@@ -16,16 +16,16 @@ import trio
 
 from endpoint import arguments
 from endpoint.arguments import NodeId
-from endpoint.connection import Connection
-from endpoint.core import EndpointCore
+from endpoint.link.connection import Connection
 from endpoint.link.data_queue import Outgoing
 from endpoint.link.hold_words import Verdict
 from endpoint.link.holds import Holds
+from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.routing import ROUTES_MAX
 from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Journal, TooLarge, Way
 from endpoint.pubsub.mailbox import Mailbox
 from net import forking
-from net.bell import Bell
+from net.wakeup import Wakeup
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import EncodeError, EndpointClosed, NotAllowed, OutboxFull
@@ -114,7 +114,7 @@ class Publication:
         self._room_here = trio.lowlevel.ParkingLot()
         self._gate = trio.lowlevel.ParkingLot()
         """Publishers whose messages are held."""
-        self._work = Bell()
+        self._work = Wakeup()
         self._ways: dict[tuple[str, PackedType, object], Way] = {}
         self._bytes_ways: dict[str, Way] = {}
         self._data_ways: dict[str, Way] = {}
@@ -331,7 +331,7 @@ class Publication:
         if journal.payloads and journal.room <= charge:
             self.cut()
         if not journal.payloads:
-            self._work.ring()
+            self._work.wake()
         journal.add_all(list(map(found.__getitem__, keys)), payloads, charge)
 
     def _put(self, way: Way, payload: bytes) -> None:
@@ -345,7 +345,7 @@ class Publication:
             self.cut()
         if journal.payloads or not self._send_alone(way, payload):
             if not journal.payloads:
-                self._work.ring()
+                self._work.wake()
             journal.add(way, payload)
         if way.here:
             self._host.deliver_here(way, payload)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from endpoint.routes import Proof
+from endpoint.mesh.routes import Proof
 from handshake.roles import EVERYTHING, NOTHING, Role, Roles
 from wire.errors import ErrorCode, NotAllowed, RemoteProtocolError
 from wire.identifiers import EndpointId

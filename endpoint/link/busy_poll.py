@@ -39,7 +39,7 @@ WORKED_MIN: Final = 0.5
 it, most likely the one who is to answer."""
 
 
-class Patience:
+class BusyPoll:
     """Learns from each wait of one connection whether the next is worth staying awake for.
 
     ``now`` is any clock in seconds, and ``said`` the bytes sent at once since the wait began.

@@ -10,8 +10,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from endpoint import Endpoint
-from endpoint.connection import Connection
-from endpoint.patience import CONVERSATION_SIZE, LOOKS_MIN, PAUSE_MAX, WORKED_MIN, Patience
+from endpoint.link.busy_poll import CONVERSATION_SIZE, LOOKS_MIN, PAUSE_MAX, WORKED_MIN, BusyPoll
+from endpoint.link.connection import Connection
 from handshake.secret import ClusterSecret
 from net.transport import cores
 from peermesh.testing.simulation import simulate
@@ -26,103 +26,103 @@ ROUNDS = 300
 # What is learnt. Each wait begins at 0.
 
 
-def doze(patience: Patience, seconds: float, said: int = SAID) -> None:
-    assert not patience.begin(0)
-    patience.slept(seconds, said)
+def doze(busy_poll: BusyPoll, seconds: float, said: int = SAID) -> None:
+    assert not busy_poll.begin(0)
+    busy_poll.slept(seconds, said)
 
 
-def eager() -> Patience:
-    patience = Patience(SECONDS)
-    doze(patience, SHORT)
-    assert patience.begin(0)
-    return patience
+def eager() -> BusyPoll:
+    busy_poll = BusyPoll(SECONDS)
+    doze(busy_poll, SHORT)
+    assert busy_poll.begin(0)
+    return busy_poll
 
 
-def fail(patience: Patience) -> None:
-    assert patience.begin(0)
-    assert not patience.may_look(SECONDS, SAID)
+def fail(busy_poll: BusyPoll) -> None:
+    assert busy_poll.begin(0)
+    assert not busy_poll.may_look(SECONDS, SAID)
 
 
 def test_one_short_wait_is_reason_enough_to_stay_awake() -> None:
-    patience = Patience(SECONDS)
-    doze(patience, LONG)
-    doze(patience, SHORT)
-    assert patience.begin(0)
-    patience.found(SHORT, SAID, SHORT)
-    assert patience.begin(0)
-    assert patience.success_count == 1
+    busy_poll = BusyPoll(SECONDS)
+    doze(busy_poll, LONG)
+    doze(busy_poll, SHORT)
+    assert busy_poll.begin(0)
+    busy_poll.found(SHORT, SAID, SHORT)
+    assert busy_poll.begin(0)
+    assert busy_poll.success_count == 1
 
 
 @pytest.mark.parametrize("said", [0, CONVERSATION_SIZE])
 def test_it_is_learnt_in_a_conversation_only(said: int) -> None:
-    patience = Patience(SECONDS)
-    doze(patience, SHORT, said)
-    doze(patience, SHORT, said)
-    patience = eager()
-    patience.found(SHORT, said, SHORT)
-    assert not patience.begin(0)
-    assert patience.success_count == 0
+    busy_poll = BusyPoll(SECONDS)
+    doze(busy_poll, SHORT, said)
+    doze(busy_poll, SHORT, said)
+    busy_poll = eager()
+    busy_poll.found(SHORT, said, SHORT)
+    assert not busy_poll.begin(0)
+    assert busy_poll.success_count == 0
 
 
 def test_whoever_lost_the_core_while_looking_lets_others_have_it() -> None:
-    patience = eager()
-    patience.found(SHORT, SAID, WORKED_MIN * SHORT * 0.9)
-    assert not patience.begin(0)
+    busy_poll = eager()
+    busy_poll.found(SHORT, SAID, WORKED_MIN * SHORT * 0.9)
+    assert not busy_poll.begin(0)
 
 
 def test_it_is_time_to_sleep_when_the_time_is_over() -> None:
-    patience = eager()
+    busy_poll = eager()
     for part in (0, 0.5, 0.9):
-        assert patience.may_look(part * SECONDS, SAID)
-    assert not patience.may_look(SECONDS, SAID)
-    assert not patience.begin(0)
+        assert busy_poll.may_look(part * SECONDS, SAID)
+    assert not busy_poll.may_look(SECONDS, SAID)
+    assert not busy_poll.begin(0)
 
 
 def test_it_is_time_to_sleep_when_nobody_says_anything() -> None:
-    patience = eager()
+    busy_poll = eager()
     for _ in range(LOOKS_MIN):
-        assert patience.may_look(0, 0)
-    assert not patience.may_look(0, 0)
-    assert not patience.begin(0)
+        assert busy_poll.may_look(0, 0)
+    assert not busy_poll.may_look(0, 0)
+    assert not busy_poll.begin(0)
 
 
 def test_who_looked_in_vain_sleeps_until_waits_are_short_again() -> None:
-    patience = eager()
-    fail(patience)
-    doze(patience, LONG)
-    doze(patience, SHORT)
-    doze(patience, SHORT)
-    assert patience.begin(0)
+    busy_poll = eager()
+    fail(busy_poll)
+    doze(busy_poll, LONG)
+    doze(busy_poll, SHORT)
+    doze(busy_poll, SHORT)
+    assert busy_poll.begin(0)
 
 
 def test_whoever_finds_something_needs_less_reason_the_next_time() -> None:
-    patience = eager()
+    busy_poll = eager()
     for _ in range(3):
-        fail(patience)
-        while not patience.begin(0):
-            patience.slept(SHORT, SAID)
+        fail(busy_poll)
+        while not busy_poll.begin(0):
+            busy_poll.slept(SHORT, SAID)
     for _ in range(3):
-        patience.found(SHORT, SAID, SHORT)
-    fail(patience)
-    doze(patience, SHORT)
-    doze(patience, SHORT)
-    assert patience.begin(0)
+        busy_poll.found(SHORT, SAID, SHORT)
+    fail(busy_poll)
+    doze(busy_poll, SHORT)
+    doze(busy_poll, SHORT)
+    assert busy_poll.begin(0)
 
 
 def test_nobody_stays_awake_for_nothing() -> None:
-    patience = Patience(0)
-    doze(patience, 0)
-    doze(patience, 0)
+    busy_poll = BusyPoll(0)
+    doze(busy_poll, 0)
+    doze(busy_poll, 0)
 
 
 @given(st.integers(1, 20_000))
 def test_where_it_never_pays_it_is_hardly_ever_tried(waits: int) -> None:
-    patience, tried = Patience(SECONDS), 0
+    busy_poll, tried = BusyPoll(SECONDS), 0
     for _ in range(waits):
-        if patience.begin(0):
+        if busy_poll.begin(0):
             tried += 1
-            fail(patience)
-        patience.slept(SHORT, SAID)
+            fail(busy_poll)
+        busy_poll.slept(SHORT, SAID)
     assert tried <= log2(PAUSE_MAX) + waits / PAUSE_MAX
 
 
@@ -132,7 +132,7 @@ def test_where_it_never_pays_it_is_hardly_ever_tried(waits: int) -> None:
 async def converse(asker: Endpoint, server: Endpoint, size: int = 100) -> tuple[int, int]:
     """Ask and answer many times; count for both ends the waits for which they stayed awake."""
     ends = connection(asker, server), connection(server, asker)
-    before = [end.patience.success_count for end in ends]
+    before = [end.busy_poll.success_count for end in ends]
     with server.subscribe("/request") as requests, asker.subscribe("/answer") as answers:
         await until(lambda: asker.loop.core.digest() == server.loop.core.digest())
 
@@ -148,7 +148,7 @@ async def converse(asker: Endpoint, server: Endpoint, size: int = 100) -> tuple[
                 await asker.publish("/request", text)
                 assert await answers.get() == ("/answer", text)
     asked, served = (
-        end.patience.success_count - seen for end, seen in zip(ends, before, strict=True)
+        end.busy_poll.success_count - seen for end, seen in zip(ends, before, strict=True)
     )
     return asked, served
 
@@ -166,7 +166,7 @@ async def two(world: World, seconds: float = 0.01, **settings: object) -> tuple[
     await world.peer(left, right)
     await world.known()
     for end in (connection(left, right), connection(right, left)):
-        end.patience = Patience(seconds)
+        end.busy_poll = BusyPoll(seconds)
     return left, right
 
 
@@ -191,9 +191,9 @@ async def test_who_wants_to_sleep_sleeps() -> None:
 
 def learns(end: Connection) -> bool:
     """Tell whether it would stay awake after one wait that was very short."""
-    end.patience.begin(0)
-    end.patience.slept(0, SAID)
-    return end.patience.is_eager
+    end.busy_poll.begin(0)
+    end.busy_poll.slept(0, SAID)
+    return end.busy_poll.is_eager
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="the system does not tell")
@@ -214,7 +214,7 @@ async def test_a_connection_ends_while_its_reader_looks(ending: str) -> None:
         left, right = await two(world, limit(60))
         questions, answers = right.subscribe("/question"), left.subscribe("/answer")
         await world.known()
-        connection(right, left).patience.is_eager = True
+        connection(right, left).busy_poll.is_eager = True
         await left.publish("/question", b"?")
         await questions.get()
         await right.publish("/answer", b"!")
@@ -258,7 +258,7 @@ async def test_a_stream_lets_its_reader_sleep() -> None:
         stream = right.subscribe("/stream")
         await world.known()
         end = connection(right, left)
-        found = end.patience.success_count
+        found = end.busy_poll.success_count
         async with trio.open_nursery() as nursery:
 
             async def publish() -> None:
@@ -268,8 +268,8 @@ async def test_a_stream_lets_its_reader_sleep() -> None:
             nursery.start_soon(publish)
             for number in range(20_000):
                 assert await stream.get() == ("/stream", number)
-        assert end.patience.success_count == found
-        assert not end.patience.is_eager
+        assert end.busy_poll.success_count == found
+        assert not end.busy_poll.is_eager
 
 
 async def test_who_streams_waits_for_no_answer() -> None:
@@ -282,9 +282,9 @@ async def test_who_streams_waits_for_no_answer() -> None:
         for _ in range(300):
             await stream.get()
         end = connection(left, right)
-        end.patience.begin(0)
-        end.patience.slept(0, end._said)
-        assert not end.patience.is_eager
+        end.busy_poll.begin(0)
+        end.busy_poll.slept(0, end._said)
+        assert not end.busy_poll.is_eager
 
 
 async def test_what_is_large_is_no_conversation() -> None:

@@ -10,7 +10,7 @@ import trio
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.status import StatusEvent
+from endpoint.mesh.status import StatusEvent
 from net import forking
 from wire.errors import EndpointClosed, ForkedEndpoint
 from wire.public import public

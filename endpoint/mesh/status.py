@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from endpoint.pubsub.reader_monitor import Trouble
 from wire.addresses import join_address
 from wire.errors import CredentialsError, ErrorCode, MeshError
 from wire.escaping import escape
@@ -130,11 +129,11 @@ _ERRORS: Final = frozenset(
 
 
 def slow_reader_event(
-    trouble: Trouble, here: EndpointId, label: str, topics: Sequence[str]
+    here: EndpointId, label: str, topics: Sequence[str], *, is_lossy: bool
 ) -> StatusEvent:
     """Tell that a subscriber here makes publishers wait, or loses messages from now on."""
     names = _some(topics)
-    if trouble is Trouble.LOSSY:
+    if is_lossy:
         code, text = StatusCode.SUBSCRIBER_LOSSY, "is not read, and loses its oldest messages"
     else:
         code, text = StatusCode.SUBSCRIBER_SLOW, "makes its publishers wait: read it faster"

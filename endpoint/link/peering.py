@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from endpoint.greeting import Greeting
-from endpoint.status import StatusCode
+from endpoint.link.greeting import Greeting
+from endpoint.mesh.status import StatusCode
 from handshake.directory import ConnectionId
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId

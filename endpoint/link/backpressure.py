@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from endpoint.connection import Connection
-from endpoint.core import EndpointCore
 from endpoint.link import link
+from endpoint.link.connection import Connection
 from endpoint.link.hold_words import Holder, HoldWord
 from endpoint.link.holds import Holds
+from endpoint.mesh.core import EndpointCore
 from wire.identifiers import EndpointId
 from wire.messages import Credit, Hold, Withheld
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from endpoint.status import StatusEvent
+from endpoint.mesh.status import StatusEvent
 from handshake.roles import Rights
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId

@@ -12,9 +12,9 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.pubsub.mailbox import Mailbox
-from endpoint.pubsub.messages import Message, Pair
-from net.bell import Bell
-from wire.errors import EndpointClosed, ForkedEndpoint, LocalProtocolError
+from endpoint.pubsub.messages import Message, Messages, Pair
+from net.wakeup import Wakeup
+from wire.errors import EndpointClosed, ForkedEndpoint, LocalProtocolError, SubscriberOverflow
 from wire.public import public
 from wire.topics import check_topic
 
@@ -56,7 +56,7 @@ class Subscriber(EitherClosing):
         self._host = host
         self._mailbox = mailbox
         self._ready: deque[Pair] = deque()
-        self._bell = Bell()
+        self._wakeup = Wakeup()
         self._is_closed = False
 
     def __repr__(self) -> str:
@@ -69,7 +69,8 @@ class Subscriber(EitherClosing):
         """Wait for the next message, for ``timeout`` seconds at most.
 
         Raises ``TimeoutError`` then, and ``EndpointClosed`` when the subscriber is closed and read
-        to its end; in a forked child ``ForkedEndpoint``.
+        to its end; ``SubscriberOverflow`` if ``overflow="error"`` and the queue was full; in a
+        forked child ``ForkedEndpoint``.
         """
         if timeout is not None:
             timeout = arguments.seconds("timeout", timeout)
@@ -94,7 +95,7 @@ class Subscriber(EitherClosing):
         mailbox, batch = self._mailbox, list(self._ready)
         self._ready.clear()
         while not mailbox.is_empty():
-            mailbox.take(batch)
+            self._take(batch)
         self._make_room()
         return batch
 
@@ -127,7 +128,7 @@ class Subscriber(EitherClosing):
         if not self._is_closed:
             self._is_closed = True
             self._host.remove_topics(self._mailbox, None)
-            self._bell.ring()
+            self._wakeup.wake()
 
     async def _wait(self, timeout: float) -> None:
         """Wait until something is ready; raises ``TimeoutError``."""
@@ -145,10 +146,17 @@ class Subscriber(EitherClosing):
                 raise EndpointClosed("the subscriber is closed, and was read to its end")
             else:
                 self._host.check_process()
-                await self._bell.wait()
-            mailbox.take(ready)
+                await self._wakeup.wait()
+            self._take(ready)
         if mailbox.is_holding or mailbox.is_withholding:
             self._make_room()
+
+    def _take(self, ready: Messages) -> None:
+        try:
+            self._mailbox.take(ready)
+        except SubscriberOverflow:
+            self.end()
+            raise
 
     def _make_room(self) -> None:
         if self._mailbox.release():
@@ -158,7 +166,7 @@ class Subscriber(EitherClosing):
 
     def wake(self, *, more_follows: bool) -> None:
         """There is something to read."""
-        self._bell.ring()
+        self._wakeup.wake()
 
     def ready_count(self) -> int:
         """Count what was taken from the mailbox and not handed out yet."""

@@ -8,7 +8,7 @@ from typing import Final
 
 import trio
 
-from endpoint.connection import Connection
+from endpoint.link.connection import Connection
 from handshake.directory import ConnectionId, PeerDirectory
 from handshake.effects import Effect, Established, Failed, Reconsider, Redundant, Send
 from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, Handshake, KnowledgeSource

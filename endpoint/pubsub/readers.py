@@ -1,8 +1,8 @@
-"""Who reads at an endpoint: mailboxes with their readers, and which of them have to be told."""
+"""The readers at an endpoint: mailboxes with their readers, and which of them have to be told."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 from endpoint.pubsub.mailbox import Mailbox
@@ -18,7 +18,7 @@ class Readers:
     """All readers. They are told once for all that came with one read from the network."""
 
     def __init__(self) -> None:
-        """Begin with nobody."""
+        """Begin without readers."""
         self._readers: dict[Mailbox, Reader] = {}
         self._untold: dict[Mailbox, None] = {}
         self._full_reads = 0
@@ -28,27 +28,16 @@ class Readers:
         return iter(self._readers)
 
     def add(self, mailbox: Mailbox, reader: Reader) -> None:
-        """Somebody reads a mailbox from now on."""
+        """Have a reader read a mailbox from now on."""
         self._readers[mailbox] = reader
 
     def remove(self, mailbox: Mailbox) -> None:
-        """Nobody reads it any more."""
+        """Forget a mailbox that is not read any more."""
         self._readers.pop(mailbox, None)
 
-    def put(
-        self,
-        mailbox: Mailbox,
-        topics: Sequence[str],
-        raw: bytes,
-        numbers: bytes,
-        payloads: Sequence[bytes],
-        size: int,
-        *,
-        forced: bool,
-    ) -> bool:
-        """Put messages into a mailbox; tell whether their publishers should wait now."""
+    def note(self, mailbox: Mailbox) -> None:
+        """Have the reader of a mailbox told: something was put into it."""
         self._untold[mailbox] = None
-        return mailbox.put(topics, raw, numbers, payloads, size, forced)
 
     def tell(self, *, more_follows: bool) -> None:
         """Wake the readers of what was put in; some wait for more, if ``more_follows`` at once."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from endpoint.arguments import NodeId
 from endpoint.closing import EitherClosing
-from endpoint.publishing import Publication
+from endpoint.pubsub.publishing import Publication
 from wire.public import public
 from wire.topics import check_topic
 from wire.values import Value

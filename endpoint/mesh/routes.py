@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from endpoint.duplicates import SequenceWindow
+from endpoint.mesh.duplicates import SequenceWindow
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, NodeHeader, PackedType, Seal

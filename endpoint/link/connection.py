@@ -14,13 +14,13 @@ from typing import Final, Protocol
 
 import trio
 
+from endpoint.link.busy_poll import CONVERSATION_SIZE, BusyPoll
 from endpoint.link.data_queue import Outgoing, OverflowPolicy
 from endpoint.link.limits import LinkLimits
 from endpoint.link.link import Link
 from endpoint.link.rates import PeerRates
-from endpoint.patience import CONVERSATION_SIZE, Patience
-from net.bell import Bell
 from net.transport import Transport
+from net.wakeup import Wakeup
 from wire.codec import encode_control
 from wire.errors import PeerNotTrusted, RemoteProtocolError
 from wire.framing import (
@@ -128,14 +128,14 @@ class Connection:
         self.owner: object = None
         """The handshake or the peering that the connection serves now; set by the host."""
         self._host = host
-        self._work = Bell()
+        self._work = Wakeup()
         self._is_ending = False
         self._is_mute = False
         self._alone_at = -inf
         """When something was sent last; unless the other side has spoken since."""
         self._said = 0
         """Bytes sent at once since the other side spoke last: a request, or an answer."""
-        self.patience = Patience(host.busy_poll_seconds if transport.polls else 0.0)
+        self.busy_poll = BusyPoll(host.busy_poll_seconds if transport.polls else 0.0)
         self._scope = trio.CancelScope()
 
     @property
@@ -209,7 +209,7 @@ class Connection:
         """Receive what comes next. Who never stays awake is not even asked whether that pays."""
         if self.transport.has_more:
             return self._receive_more()
-        return self._receive_next() if self.patience.seconds else self.transport.receive()
+        return self._receive_next() if self.busy_poll.seconds else self.transport.receive()
 
     async def _receive_more(self) -> bytes:
         """Receive what is there already, most likely; let others run before."""
@@ -222,18 +222,18 @@ class Connection:
 
     async def _receive_next(self) -> bytes:
         """Receive what is still to come: stay awake for it if that pays, or sleep."""
-        host, patience, transport = self._host, self.patience, self.transport
-        if not patience.begin(perf_counter()) or host.is_polling:
+        host, busy_poll, transport = self._host, self.busy_poll, self.transport
+        if not busy_poll.begin(perf_counter()) or host.is_polling:
             chunk = await transport.receive()
-            patience.slept(perf_counter(), self._said)
+            busy_poll.slept(perf_counter(), self._said)
             return chunk
         host.is_polling, worked = True, thread_time()
         try:
-            while patience.may_look(perf_counter(), self._said):
+            while busy_poll.may_look(perf_counter(), self._said):
                 await trio.lowlevel.checkpoint()
                 found = transport.receive_now()
                 if found is not None:
-                    patience.found(perf_counter(), self._said, thread_time() - worked)
+                    busy_poll.found(perf_counter(), self._said, thread_time() - worked)
                     return found
         finally:
             host.is_polling = False
@@ -266,8 +266,7 @@ class Connection:
                 self._said = CONVERSATION_SIZE  # Who streams does not wait for an answer.
             if link.has_room:
                 self.room.unpark_all()
-            if link.is_passable:
-                self._host.relieve(self)
+            self._host.relieve(self)
             if link.is_sendable:
                 await trio.lowlevel.checkpoint()
 
@@ -312,7 +311,7 @@ class Connection:
 
     def wake(self) -> None:
         """There is something to write."""
-        self._work.ring()
+        self._work.wake()
 
     def may_send_now(self) -> bool:
         """Tell whether a frame may skip the queue and the writer's task, to save a task switch.
