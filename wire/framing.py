@@ -110,6 +110,9 @@ _NUMBERS: Final = tuple(bytes(range(count)) for count in range(limits.HEADERS_MA
 _CODES: Final = tuple(f"{length}s" for length in range(1024))
 """How ``struct`` writes payloads of these lengths: looked up in half the time of formatting."""
 
+UNLIKE: Final = -1
+"""In place of the one length of payloads that differ in it."""
+
 _TO_BITS: Final = bytes.maketrans(b"01", b"\0\1")
 _TO_DIGITS: Final = bytes.maketrans(b"\0\1", b"01")
 
@@ -135,6 +138,7 @@ def encode_node(  # noqa: PLR0913 - a column each
     numbers: bytes,
     payloads: Sequence[bytes],
     *,
+    length: int = UNLIKE,
     mask: int | None = None,
     forced: bool = False,
     sign: Sign | None = None,
@@ -142,19 +146,23 @@ def encode_node(  # noqa: PLR0913 - a column each
     """Frame messages of one sender: pieces to be joined with others, and their size.
 
     ``numbers`` is the header number of each payload, ``b""`` when there is one header. Bit ``i`` of
-    the ``mask`` says that message ``first + i`` is here; without it all are, from ``first`` on.
+    the ``mask`` says that message ``first + i`` is here; without it all are, from ``first`` on. A
+    caller that knows the one ``length`` of all payloads saves looking at each.
     """
     count, flags = len(payloads), len(headers)
     assert count <= _COUNT_MAX, "the frame was to be closed before"
     assert flags <= _HEADERS_MAX, "the frame was to be closed before"
     names = _HEADER_LENGTHS[flags].pack(*map(len, headers)) + b"".join((*headers, numbers))
-    lengths = list(map(len, payloads))
-    length = lengths[0]
-    if lengths.count(length) == count:
+    lengths: Sequence[int] = ()
+    if length == UNLIKE:
+        lengths = list(map(len, payloads))
+        if lengths.count(lengths[0]) == count:
+            length = lengths[0]
+    if length == UNLIKE:
+        columns, size = _LENGTHS[count].pack(*lengths), sum(lengths)
+    else:
         flags |= EVEN
         columns, size = _LENGTH.pack(length), length * count
-    else:
-        columns, size = _LENGTHS[count].pack(*lengths), sum(lengths)
     if mask is not None:
         flags |= SPARSE
         columns = mask.to_bytes(BITMAP_SIZE, "little") + columns

@@ -132,7 +132,7 @@ class Connection:
         self._is_ending = False
         self._is_mute = False
         self._alone_at = -inf
-        """When something was sent last; unless the other side has spoken since."""
+        """When something was sent last; unless the other side has sent messages since."""
         self._said = 0
         """Bytes sent at once since the other side spoke last: a request, or an answer."""
         self.busy_poll = BusyPoll(host.busy_poll_seconds if transport.polls else 0.0)
@@ -184,12 +184,13 @@ class Connection:
         host, decoder, frames = self._host, self.decoder, 0
         while chunk := await self._receive():
             host.turn += 1
-            self._said, self._alone_at = 0, -inf
+            self._said = 0
             self.bytes_received += len(chunk)
             decoder.feed(chunk)
             try:
                 while self.is_open and (frame := decoder.next_frame()) is not None:
                     if self.peer is not None and type(frame) is NodeFrame:
+                        self._alone_at = -inf
                         host.receive_node(self, frame)
                     else:
                         host.receive(self, frame)
@@ -264,6 +265,7 @@ class Connection:
                 self._host.turn += 1
             else:
                 self._said = CONVERSATION_SIZE  # Who streams does not wait for an answer.
+                self._alone_at = trio.current_time()
             if link.has_room:
                 self.room.unpark_all()
             self._host.relieve(self)
@@ -336,12 +338,12 @@ class Connection:
         return self.link.sent < self.link.credit and self.may_send_now()
 
     def _send_now(self, frame: bytes) -> None:
-        self._alone_at = trio.current_time()
         self._said += len(frame)
         try:
             sent = self.transport.send_now(frame)
         except trio.BrokenResourceError:
             return  # The reader finds out; the message is lost with the connection.
+        self._alone_at = trio.current_time()  # To send may take longer than LONE_SECONDS.
         if sent < len(frame):
             self.link.put_rest(frame[sent:])
             self.wake()

@@ -9,7 +9,6 @@ together, on however many topics.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol
@@ -17,7 +16,7 @@ from typing import Final, NamedTuple, Protocol
 from endpoint.link.data_queue import Outgoing
 from endpoint.mesh.routes import Route
 from wire.codec import decode_header
-from wire.framing import Sign, encode_node, halves, offsets, selected, trimmed
+from wire.framing import UNLIKE, Sign, encode_node, halves, offsets, selected, trimmed
 from wire.identifiers import EndpointId
 from wire.limits import GROUP_COUNT, GROUP_SIZE, HEADERS_MAX, JOIN_SIZE
 from wire.messages import PackedType
@@ -55,16 +54,14 @@ class Way:
         """Whether nothing but topic and type leads here, and nothing is heard here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Departure:
+class Departure(NamedTuple):
     """A frame that leaves by each of these links."""
 
     hops: Sequence[Hop]
     frame: Outgoing
 
 
-@dataclass(frozen=True, slots=True)
-class TooLarge:
+class TooLarge(NamedTuple):
     """A message that does not fit into a frame that this link's other end takes: dropped there."""
 
     hop: Hop
@@ -78,13 +75,16 @@ class _Contents(NamedTuple):
     first: int
     numbers: bytes
     payloads: Sequence[bytes]
+    length: int
+    """The length of each payload; ``UNLIKE`` if they may differ in it."""
     mask: int | None = None
 
     def part(self, selection: bytes) -> _Contents:
         """Give the selected messages."""
         headers, numbers = selected(self.headers, self.numbers, selection)
         first, mask = trimmed(self.first, offsets(self.mask, selection))
-        return _Contents(headers, first, numbers, list(compress(self.payloads, selection)), mask)
+        payloads = list(compress(self.payloads, selection))
+        return _Contents(headers, first, numbers, payloads, self.length, mask)
 
 
 class Journal:
@@ -98,11 +98,11 @@ class Journal:
         "_sender",
         "_sign",
         "_ttl",
-        "add_payload",
-        "add_way",
         "bytes_topic",
+        "charge",
         "data_topic",
         "is_mixed",
+        "length",
         "only",
         "payloads",
         "room",
@@ -126,8 +126,10 @@ class Journal:
         self.payloads: list[bytes] = []
         self.ways: list[Way] = []
         """The way of each payload; empty while ``only`` says it of all."""
-        self.add_payload = self.payloads.append
-        self.add_way = self.ways.append
+        self.length = UNLIKE
+        """The length of each payload, as long as they do not differ in it."""
+        self.charge = 0
+        """What each is charged, as long as that is so."""
         self.only: Way | None = None
         self.bytes_topic: str | None = None
         self.data_topic: str | None = None
@@ -145,18 +147,21 @@ class Journal:
     def add(self, way: Way, payload: bytes) -> None:
         """Add a message; the caller cuts before that when there is no ``room`` for it."""
         if not self.payloads:
-            self._open(way)
+            self._open(way, len(payload))
         elif not self.is_mixed and way is not self.only:
             self._mix()
+        if len(payload) != self.length:
+            self.length = UNLIKE
         self.room -= PAYLOAD_CHARGE + len(payload)
         if self.is_mixed:
-            self.add_way(way)
-        self.add_payload(payload)
+            self.ways.append(way)
+        self.payloads.append(payload)
 
     def add_all(self, ways: Sequence[Way], payloads: Sequence[bytes], charge: int) -> None:
         """Add messages with a ``charge`` in all, each with its way: there is room for them."""
         if not self.payloads:
-            self._open(ways[0])
+            self._open(ways[0], UNLIKE)
+        self.length = UNLIKE
         if not self.is_mixed and ways.count(self.only) < len(ways):
             self._mix()
         if self.is_mixed:
@@ -164,8 +169,9 @@ class Journal:
         self.room -= charge
         self.payloads += payloads
 
-    def _open(self, way: Way) -> None:
+    def _open(self, way: Way, length: int) -> None:
         self.room, self.only = GROUP_SIZE, way
+        self.length, self.charge = length, length + PAYLOAD_CHARGE
         if way.is_straight:
             is_raw = way.kind is PackedType.BYTES
             self.bytes_topic = way.topic if is_raw else None
@@ -188,7 +194,8 @@ class Journal:
         if only is not None:
             if only.hops:
                 self.sequence += len(payloads)
-            return list(self._frames(only.hops, _Contents((only.header,), first, b"", payloads)))
+            contents = _Contents((only.header,), first, b"", payloads, self.length)
+            return list(self._frames(only.hops, contents))
         # What goes nowhere gets no number: a number that nobody sees is a gap for others.
         distinct = dict.fromkeys(ways)
         if not all(way.hops for way in distinct):
@@ -225,7 +232,8 @@ class Journal:
         numbered = {way: number for number, way in enumerate(dict.fromkeys(ways))}
         table = tuple(numbered)
         numbers = bytes(map(numbered.__getitem__, ways)) if len(table) > 1 else b""
-        contents = _Contents([way.header for way in table], first, numbers, payloads)
+        headers = [way.header for way in table]
+        contents = _Contents(headers, first, numbers, payloads, self.length)
         lanes = dict.fromkeys(way.hops for way in table)
         if len(lanes) == 1:
             yield from self._frames(table[0].hops, contents)
@@ -241,10 +249,10 @@ class Journal:
         """Make one frame for these links; more where one does not fit into what a link takes."""
         if not hops:
             return
-        headers, first, numbers, payloads, mask = contents
+        headers, first, numbers, payloads, length, mask = contents
         pieces, size = encode_node(
             self._sender, self._ttl, first, headers, numbers, payloads,
-            mask=mask, forced=self._is_forced, sign=self._sign,
+            length=length, mask=mask, forced=self._is_forced, sign=self._sign,
         )  # fmt: skip
         fitting = [hop for hop in hops if size <= hop.frame_size_max]
         if fitting:
