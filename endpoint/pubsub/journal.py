@@ -196,12 +196,15 @@ class Journal:
                 self.sequence += len(payloads)
             contents = _Contents((only.header,), first, b"", payloads, self.length)
             return list(self._frames(only.hops, contents))
-        # What goes nowhere gets no number: a number that nobody sees is a gap for others.
         distinct = dict.fromkeys(ways)
-        if not all(way.hops for way in distinct):
+        lanes = {way.hops for way in distinct}
+        # What goes nowhere gets no number: a number that nobody sees is a gap for others.
+        if () in lanes:
             goes = [bool(way.hops) for way in ways]
             ways, payloads = list(compress(ways, goes)), list(compress(payloads, goes))
         self.sequence += len(payloads)
+        if len(lanes) == 1 and len(distinct) <= HEADERS_MAX and self._sign is None:
+            return list(self._frames(lanes.pop(), self._contents(distinct, ways, payloads, first)))
         found: list[Departure | TooLarge] = []
         for at, end in self._runs(ways):
             found += self._departures(ways[at:end], payloads[at:end], first + at)
@@ -225,24 +228,30 @@ class Journal:
                 yield at, at + len(some)
                 at += len(some)
 
+    def _contents(
+        self, table: Iterable[Way], ways: Sequence[Way], payloads: Sequence[bytes], first: int
+    ) -> _Contents:
+        """Give messages with the ``table`` of their ways, each once, in place of headers."""
+        numbered = {way: number for number, way in enumerate(table)}
+        numbers = bytes(map(numbered.__getitem__, ways)) if len(numbered) > 1 else b""
+        headers = [way.header for way in numbered]
+        return _Contents(headers, first, numbers, payloads, self.length)
+
     def _departures(
         self, ways: Sequence[Way], payloads: Sequence[bytes], first: int
     ) -> Iterator[Departure | TooLarge]:
         """Make the frames of messages that fit into one; each link gets what goes by it."""
-        numbered = {way: number for number, way in enumerate(dict.fromkeys(ways))}
-        table = tuple(numbered)
-        numbers = bytes(map(numbered.__getitem__, ways)) if len(table) > 1 else b""
-        headers = [way.header for way in table]
-        contents = _Contents(headers, first, numbers, payloads, self.length)
+        table = dict.fromkeys(ways)
+        contents = self._contents(table, ways, payloads, first)
         lanes = dict.fromkeys(way.hops for way in table)
         if len(lanes) == 1:
-            yield from self._frames(table[0].hops, contents)
+            yield from self._frames(ways[0].hops, contents)
             return
         alike: dict[bytes, list[Hop]] = {}
         for hop in dict.fromkeys(hop for hops in lanes for hop in hops):
             alike.setdefault(bytes(hop in way.hops for way in table), []).append(hop)
         for goes, hops in alike.items():
-            selection = numbers.translate(goes.ljust(_TABLE_SIZE, b"\0"))
+            selection = contents.numbers.translate(goes.ljust(_TABLE_SIZE, b"\0"))
             yield from self._frames(hops, contents.part(selection))
 
     def _frames(self, hops: Sequence[Hop], contents: _Contents) -> Iterator[Departure | TooLarge]:
