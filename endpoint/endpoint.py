@@ -564,15 +564,15 @@ class Endpoint(Bound):
 
     async def _await_peer(self, node_id: EndpointId, timeout: float) -> Outcome:
         with trio.move_on_after(timeout):
-            while not self._core.is_reachable(node_id) and self.loop.is_open:
+            while not self._core.reach.includes(node_id) and self.loop.is_open:
                 await self.loop.changed.park()
-        if self._core.is_reachable(node_id):
+        if self._core.reach.includes(node_id):
             return Outcome(
                 reached=True, reason=f"endpoint {self.names.full(node_id)} is known here"
             )
         if not self.loop.is_open:
             return Outcome(reached=False, reason="the endpoint was shut down")
-        reason = self._core.explain_unreachable(node_id)
+        reason = self._core.reach.explain_absence(node_id)
         self.loop.note("barrier", f"await_peer gave up after {timeout} s: {reason}", node_id)
         return Outcome(reached=False, reason=reason)
 
@@ -589,9 +589,9 @@ class Endpoint(Bound):
         timeout = arguments.seconds("timeout", timeout)
         self._check_open()
         with trio.move_on_after(timeout):
-            while len(self._core.subscribers(topic)) < count and self.loop.is_open:
+            while len(self._core.reach.subscribers(topic)) < count and self.loop.is_open:
                 await self.loop.changed.park()
-        found = self._core.subscribers(topic)
+        found = self._core.reach.subscribers(topic)
         names = ", ".join(map(self.names.full, found[:NAMES_MAX])) or "none"
         names += " and others" if len(found) > NAMES_MAX else ""
         if len(found) >= count:
@@ -600,7 +600,7 @@ class Endpoint(Bound):
             return Outcome(reached=False, reason="the endpoint was shut down")
         reason = (
             f"{len(found)} of {count} endpoints subscribe to {topic!r} after {timeout:g} s:"
-            f" {names}; {self._core.reachable_count()} endpoints are reachable from here"
+            f" {names}; {len(self._core.reach)} endpoints are reachable from here"
         )
         self.loop.note("barrier", f"await_subscribed gave up: {reason}")
         return Outcome(reached=False, reason=reason)
@@ -828,11 +828,11 @@ class Endpoint(Bound):
 
         It is what has been announced so far: right after ``peer()``, all that the peer knows.
         """
-        return self._core.names_of(MASTER_SUFFIX, CLONE_SUFFIX)
+        return self._core.reach.names_of(MASTER_SUFFIX, CLONE_SUFFIX)
 
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach that have a keeper, or a follower at another endpoint, sorted."""
-        return self._core.names_of(KEEPER_SUFFIX, FOLLOWER_SUFFIX)
+        return self._core.reach.names_of(KEEPER_SUFFIX, FOLLOWER_SUFFIX)
 
     def describe(self) -> Snapshot:
         """Give a frozen snapshot of everything here, with the process: what ``describe`` tells.

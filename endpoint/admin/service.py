@@ -97,8 +97,8 @@ class AdminService:
             own = self._begin(verb, values)
             done: Value = await own if inspect.isawaitable(own) else own
             return done
-        if not self._loop.core.is_reachable(wanted):
-            raise PeerUnavailable(self._loop.core.explain_unreachable(wanted))
+        if not self._loop.core.reach.includes(wanted):
+            raise PeerUnavailable(self._loop.core.reach.explain_absence(wanted))
         request = self._questions.ask(wanted, verb, values)
         event, found = self._waiting[request.number] = trio.Event(), []
         try:

@@ -7,7 +7,7 @@ precede data, so that a message never overtakes the knowledge that routed it.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -19,22 +19,19 @@ from endpoint.mesh.effects import (
     RoutesChanged,
     SendControl,
 )
+from endpoint.mesh.memory import ENDPOINTS_MAX, Memory
 from endpoint.mesh.naming import Names
-from endpoint.mesh.news import (
-    ANNOUNCEMENT_SIZE_MAX,
-    ANNOUNCEMENTS_SIZE_MAX,
-    in_messages,
-    size_of,
-)
+from endpoint.mesh.news import in_messages
+from endpoint.mesh.reach import Reach
 from endpoint.mesh.rights import rights_changed
 from endpoint.mesh.routes import Proof
 from endpoint.mesh.routing import Plan, Routing
 from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
-from handshake.roles import ALL_RIGHTS, Rights, Role, Roles
+from handshake.roles import Role, Roles
 from wire.clocks import LamportTime, VectorTime
-from wire.errors import ErrorCode, RemoteProtocolError
+from wire.errors import ErrorCode
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
 from wire.limits import LAMPORT_TIME_MAX, SUBSCRIPTIONS_MAX
@@ -42,19 +39,7 @@ from wire.messages import (
     Announcement,
     Announcements,
     Knowledge,
-    NodeHeader,
-    PackedType,
 )
-from wire.topics import store_name
-
-ENDPOINTS_MAX: Final = 10_000
-"""Endpoints remembered: ten times the largest mesh that flooding suits. Announcements of more are
-ignored, so that a hostile peer cannot fill the memory with endpoints that do not exist."""
-
-UNREACHABLE_GRACE_SECONDS: Final = 60.0
-"""How long an announcement of somebody who is not reachable is kept. News of an endpoint may
-overtake the news of the link that leads to it, and what a handshake was told that we know has to
-stay known until it is over. What somebody published before he left is routed by it, too."""
 
 DIGEST_MISMATCHES_MAX: Final = 2
 """Keep-alives in a row with another digest before knowledge is compared: news takes time."""
@@ -81,7 +66,6 @@ class EndpointCore:
         Without an ``authorisation`` everybody may do everything; without a ``proof`` whoever signs
         is not believed. ``label`` is what it calls itself, for people to read.
         """
-        self._endpoints_max = endpoints_max
         self.local = local
         self.forgeries = Forgeries(proof)
         self.too_large = Refusals()
@@ -97,14 +81,12 @@ class EndpointCore:
             self.topology, self._wishes, self.authorisation, self.forgeries, proof, endpoints_max
         )
         self.routing.forwards = forwarding and self.authorisation.own_role.relay
+        self.reach = Reach(local, self.topology, self._wishes, self.routing, self.names)
+        self._memory = Memory(
+            self.topology, self.authorisation, self.forgeries, proof, endpoints_max
+        )
         self._clock = _NOTHING
-        self._reachable: dict[EndpointId, None] = {}
-        self._unreachable_since: dict[EndpointId, float] = {}
-        self._ends: dict[EndpointId, int] = {}
-        """When what proves the name of an endpoint that signs ends; for ``Proof.has_ended``."""
         self._mismatches: dict[EndpointId, int] = {}
-        self._sizes: dict[EndpointId, int] = {}
-        self._size_in_all = 0
         self._knowledge: VectorTime | None = None
         self._digest: int | None = None
         self._announce_here()
@@ -127,12 +109,13 @@ class EndpointCore:
 
     def _lacking(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
         # Who is not reachable is not passed on: the dead would wander about for ever.
-        news = []
-        for origin in (self.local, *self._reachable):
-            announcement = self.topology.announcements.get(origin)
-            if announcement and announcement.time > knowledge.get(origin, _NOTHING):
-                news.append(announcement)
-        return tuple(news)
+        return tuple(
+            [
+                each
+                for each in self.reach.announcements()
+                if each.time > knowledge.get(each.origin, _NOTHING)
+            ]
+        )
 
     def objection(
         self, peer: EndpointId, certificate_name: str | None, news: Sequence[Announcement]
@@ -244,9 +227,7 @@ class EndpointCore:
         Who is not reachable does not count: the others forget him at another moment.
         """
         if self._digest is None:
-            announcements = self.topology.announcements
-            here = [each for each in (self.local, *self._reachable) if each in announcements]
-            times = {origin: announcements[origin].time for origin in here}
+            times = {each.origin: each.time for each in self.reach.announcements()}
             self._digest = VectorTime(times).digest()
         return self._digest
 
@@ -256,16 +237,12 @@ class EndpointCore:
         Tells of messages that were refused or forged since the last tick. ``now`` is in seconds.
         """
         effects: list[Effect] = list(self._dropped_messages())
-        for origin in list(self.topology.announcements):
-            if origin == self.local or origin in self._reachable:
-                continue
-            if now - self._unreachable_since.setdefault(origin, now) > UNREACHABLE_GRACE_SECONDS:
-                self._forget(origin)
-        proof = self._proof
-        ended = [each for each, end in self._ends.items() if proof and proof.has_ended(end)]
-        for origin in ended:
-            self._forget(origin)
-        if ended:
+        known = self.topology.announcements
+        absent = [each for each in known if each != self.local and each not in self.reach]
+        is_changed, are_ended = self._memory.expire(now, absent)
+        if is_changed:
+            self._forget_knowledge()
+        if are_ended:
             self._refresh(effects)
         return effects
 
@@ -405,76 +382,6 @@ class EndpointCore:
         name = None if event.endpoint is None else self.names.name(event.endpoint)
         return event if name is None else replace(event, name=name)
 
-    def rights(self, origin: EndpointId, store: str) -> Rights:
-        """Say what an endpoint may do with a store or log."""
-        return ALL_RIGHTS if origin == self.local else self.role(origin).rights(store)
-
-    # Questions.
-
-    def is_reachable(self, endpoint: EndpointId) -> bool:
-        """Tell whether there is a path to the endpoint and its announcement has come."""
-        return endpoint in self._reachable and endpoint in self.topology.announcements
-
-    def subscribers(self, topic: str) -> list[EndpointId]:
-        """Name the other endpoints that a message on this topic goes to from here."""
-        header = NodeHeader(PackedType.DATA, self.local, None, topic)
-        return [
-            each
-            for each in self._reachable
-            if each != self.local and self.routing.wants(each, header)
-        ]
-
-    def reachable_count(self) -> int:
-        """Count the other endpoints that a path leads to."""
-        return len(self._reachable)
-
-    def find_store(self, topic: str) -> EndpointId | None:
-        """Say which endpoint hears commands on a store topic, if one is known."""
-        if self._wishes.hears(topic):
-            return self.local
-        for origin in self._reachable:
-            announcement = self.topology.announcements.get(origin)
-            if announcement and topic in announcement.stores and self._leads(origin, topic):
-                return origin
-        return None
-
-    def _leads(self, origin: EndpointId, topic: str) -> bool:
-        return self.rights(origin, store_name(topic) or "").lead
-
-    def find_stores(self, topics: Container[str]) -> Iterator[tuple[EndpointId, str]]:
-        """Say which endpoints hear commands on these store topics, the nearest first."""
-        for origin in self._reachable:
-            announcement = self.topology.announcements.get(origin)
-            for topic in () if announcement is None else announcement.stores:
-                if topic in topics and self._leads(origin, topic):
-                    yield origin, topic
-
-    def names_of(self, lead: str, follow: str) -> tuple[str, ...]:
-        """Name the stores or logs that can be reached, sorted: their topics end with ``lead``.
-
-        Those that only another endpoint holds a copy of, at a topic that ends with ``follow``, are
-        among them: their leader may come back.
-        """
-        names = {
-            topic.removesuffix(lead) for topic in self._wishes.stores() if topic.endswith(lead)
-        }
-        for origin in self._reachable:
-            announcement = self.topology.announcements.get(origin)
-            for topic in () if announcement is None else announcement.stores:
-                if topic.endswith((lead, follow)):
-                    names.add(topic.removesuffix(lead).removesuffix(follow))
-        return tuple(sorted(names))
-
-    def explain_unreachable(self, endpoint: EndpointId) -> str:
-        """Say in a sentence why ``await_peer`` does not come true."""
-        if endpoint in self.topology.announcements:
-            who = self.names.full(endpoint)
-            return f"endpoint {who} has been heard of, but no path to it is known"
-        if not self.topology.direct:
-            return f"endpoint {endpoint} is unknown: this endpoint has no peers; call peer() first"
-        known = ", ".join(map(self.names.full, self._reachable))
-        return f"endpoint {endpoint} is unknown; reachable are: {known}"
-
     # Announcing.
 
     def _announce_here(self) -> Announcement:
@@ -506,37 +413,11 @@ class EndpointCore:
     def _learn(
         self, peer: EndpointId, announcements: Sequence[Announcement]
     ) -> tuple[Announcement, ...]:
-        others = (each for each in announcements if each.origin != self.local)
-        fresh = [announcement for announcement in others if self._keep(peer, announcement)]
+        others = [each for each in announcements if each.origin != self.local]
+        fresh = self._memory.learn(peer, others)
         if fresh:
             self._forget_knowledge()
-        return tuple(fresh)
-
-    def _keep(self, peer: EndpointId, announcement: Announcement) -> bool:
-        """Take in what another endpoint announces; false if it is no news, or finds no room."""
-        origin, size = announcement.origin, size_of(announcement)
-        if size > ANNOUNCEMENT_SIZE_MAX:
-            raise RemoteProtocolError(
-                f"an announcement of {size} bytes; {ANNOUNCEMENT_SIZE_MAX} are allowed",
-                ErrorCode.LIMIT_EXCEEDED,
-            )
-        size_in_all = self._size_in_all - self._sizes.get(origin, 0) + size
-        is_full = len(self._sizes) >= self._endpoints_max and origin not in self._sizes
-        has_room = not is_full and size_in_all <= ANNOUNCEMENTS_SIZE_MAX
-        known = self.topology.announcements.get(origin)
-        if known is not None and known.time >= announcement.time:
-            return False
-        if self.forgeries.is_forged(peer, announcement):
-            return False
-        if self.authorisation.is_renamed(announcement, known):
-            return False
-        if not has_room or not self.topology.learn(announcement):
-            return False
-        self._sizes[origin], self._size_in_all = size, size_in_all
-        end = None if self._proof is None else self._proof.end_of(announcement)
-        if end is not None:
-            self._ends[origin] = end
-        return True
+        return fresh
 
     def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
         """Speak up when somebody passes on newer word of us than ours: it is forged, ours must win.
@@ -573,14 +454,6 @@ class EndpointCore:
         self.names.forget()
         self.routing.forget()
 
-    def _forget(self, origin: EndpointId) -> None:
-        # Its sequence windows stay: what it sent before may still be on the way.
-        self.topology.forget(origin)
-        self._unreachable_since.pop(origin, None)
-        self._ends.pop(origin, None)
-        self._size_in_all -= self._sizes.pop(origin)
-        self._forget_knowledge()
-
     # Events.
 
     def _refresh(
@@ -592,33 +465,22 @@ class EndpointCore:
         until a path to them is known, and passed on then: so each peer has heard of all whom we can
         reach, which makes them reachable there.
         """
-        before, after = self._reachable, self.topology.reachable()
-        self._reachable = dict.fromkeys(after)
+        found, lost = self.reach.refresh()
+        self._memory.keep_all(found)
         self._digest = None
-        heard = [each for each in fresh if each.origin in before or each.origin in after]
+        heard = [each for each in fresh if each.origin in self.reach or each.origin in lost]
         news = {each.origin: each for each in heard}
         effects.append(RoutesChanged())
-        for endpoint in after:
-            if endpoint not in before:
-                # Its next absence has a grace time of its own.
-                self._unreachable_since.pop(endpoint, None)
-                reason = "found a new endpoint in the mesh"
-                self._emit(effects, StatusCode.ENDPOINT_DISCOVERED, endpoint, None, reason)
-                if endpoint in self.topology.announcements:
-                    news[endpoint] = self.topology.announcements[endpoint]
-        for endpoint in before:
-            if endpoint not in after:
-                reason = "lost the last path"
-                self._emit(effects, StatusCode.ENDPOINT_UNREACHABLE, endpoint, None, reason)
+        for endpoint in found:
+            reason = "found a new endpoint in the mesh"
+            self._emit(effects, StatusCode.ENDPOINT_DISCOVERED, endpoint, reason)
+            if endpoint in self.topology.announcements:
+                news[endpoint] = self.topology.announcements[endpoint]
+        for endpoint in lost:
+            self._emit(effects, StatusCode.ENDPOINT_UNREACHABLE, endpoint, "lost the last path")
         return tuple(news.values())
 
     @staticmethod
-    def _emit(
-        effects: list[Effect],
-        status: StatusCode,
-        endpoint: EndpointId,
-        address: tuple[str, int] | None,
-        reason: str,
-    ) -> None:
-        event = StatusEvent(status, endpoint, address, ErrorCode.NONE, reason)
+    def _emit(effects: list[Effect], status: StatusCode, endpoint: EndpointId, reason: str) -> None:
+        event = StatusEvent(status, endpoint, None, ErrorCode.NONE, reason)
         effects.append(EmitStatus(event))

@@ -22,7 +22,7 @@ class Guarding:
         """Give the guard that looks at what a sender wants; ``None`` if he may do everything."""
         if self._core.authorisation.roles is None:
             return None
-        rights = self._core.rights(sender, self._store)
+        rights = self._core.reach.rights(sender, self._store)
         if rights == ALL_RIGHTS:
             return None
         return Guard(self._store, self._core.who(sender), rights)

@@ -15,13 +15,9 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from endpoint.mesh.core import (
-    DIGEST_MISMATCHES_MAX,
-    ENDPOINTS_MAX,
-    UNREACHABLE_GRACE_SECONDS,
-    EndpointCore,
-)
+from endpoint.mesh.core import DIGEST_MISMATCHES_MAX, EndpointCore
 from endpoint.mesh.effects import Effect, EmitStatus, SendControl
+from endpoint.mesh.memory import ENDPOINTS_MAX, UNREACHABLE_GRACE_SECONDS
 from endpoint.mesh.routing import ROUTES_MAX, ROUTES_SIZE_MAX
 from endpoint.mesh.status import StatusCode
 from wire.clocks import LamportTime, VectorTime
@@ -253,7 +249,7 @@ def check_routes(mesh: Mesh) -> None:
         assert set(reachable) | {node} == set(expected)
         for other, parent in reachable.items():
             assert expected[other] == expected[parent] + 1
-            assert core.is_reachable(other)
+            assert core.reach.includes(other)
             known = core.topology.announcements[other]
             assert known == mesh.cores[other].topology.announcements[other]
             header = NodeHeader(PackedType.DATA, node, other, "/a")
@@ -597,10 +593,10 @@ def test_a_message_that_comes_back_to_its_sender_goes_nowhere() -> None:
 
 def test_why_an_endpoint_is_not_reachable_is_said_in_words() -> None:
     core = EndpointCore(IDS[0])
-    assert "call peer() first" in core.explain_unreachable(IDS[1])
+    assert "call peer() first" in core.reach.explain_absence(IDS[1])
     mesh = settled([(0, 1), (1, 2)])
     core = mesh.cores[IDS[0]]
-    assert str(IDS[2]) in core.explain_unreachable(IDS[5])
+    assert str(IDS[2]) in core.reach.explain_absence(IDS[5])
     mesh.cut(IDS[1], IDS[2])
     mesh.settle()
-    assert "no path" in core.explain_unreachable(IDS[2])
+    assert "no path" in core.reach.explain_absence(IDS[2])

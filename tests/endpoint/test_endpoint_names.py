@@ -161,7 +161,7 @@ async def test_a_thousand_of_one_name_are_told_apart(kit) -> None:
             made_up = [raw.about(each, links=(raw.local,)) for each in ids]
             said = [replace(each, label="hub") for each in (own, *made_up)]
             await raw.send(Announcements(tuple(said)))
-            await kit.until(lambda: hub.loop.core.is_reachable(ids[-1]))
+            await kit.until(lambda: hub.loop.core.reach.includes(ids[-1]))
             assert len({hub.name_of(each) for each in ids}) == len(ids)
             assert hub.name_of(hub) == f"hub~{hub.node_id().hex()[:4]}"
         await siege.check()

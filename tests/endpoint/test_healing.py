@@ -288,7 +288,7 @@ async def test_what_was_published_before_the_end_arrives_everywhere(kit) -> None
         await first.shutdown()
         for number in range(20_000):
             assert await subscriber.get() == ("/t", number)
-        await kit.until(lambda: not last.loop.core.is_reachable(first.node_id()))
+        await kit.until(lambda: not last.loop.core.reach.includes(first.node_id()))
         assert "no path" in str(await last.await_peer(first.node_id(), timeout=0))
 
 

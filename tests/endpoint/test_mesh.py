@@ -145,7 +145,7 @@ async def test_messages_do_not_return_to_their_own_endpoint(kit) -> None:
 def wants(here: Endpoint, there: Endpoint, topic: str) -> bool:
     """Tell whether one endpoint can reach another, and has heard that it wants a topic."""
     core, node = here.loop.core, there.node_id()
-    return core.is_reachable(node) and topic in core.topology.announcements[node].subscriptions
+    return core.reach.includes(node) and topic in core.topology.announcements[node].subscriptions
 
 
 async def test_forward_and_leaf_change_who_carries_what(kit) -> None:
@@ -156,7 +156,7 @@ async def test_forward_and_leaf_change_who_carries_what(kit) -> None:
         await world.peer(leaf, left)
         await world.peer(leaf, right)
         ears = {endpoint: endpoint.subscribe("/t") for endpoint in (left, right, leaf)}
-        await kit.until(lambda: leaf.loop.core.is_reachable(right.node_id()))
+        await kit.until(lambda: leaf.loop.core.reach.includes(right.node_id()))
         await kit.until(lambda: wants(left, leaf, "/t"))
         outcome = await left.await_peer(right.node_id(), timeout=0)
         assert not outcome, "nobody routes through a leaf"

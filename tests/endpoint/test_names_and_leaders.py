@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from endpoint.mesh.authorisation import Authorisation
-from endpoint.mesh.core import UNREACHABLE_GRACE_SECONDS, EndpointCore
+from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.effects import EmitStatus
+from endpoint.mesh.memory import UNREACHABLE_GRACE_SECONDS
 from endpoint.mesh.proving import Proving
 from endpoint.mesh.status import StatusCode
 from handshake.roles import Roles
@@ -59,10 +60,10 @@ def behind_a_relay(*others: Announcement) -> EndpointCore:
 
 def test_a_relay_cannot_give_an_endpoint_another_name() -> None:
     here = behind_a_relay(news(FAR, "guest-1"))
-    assert not here.rights(FAR, "accounts").lead
+    assert not here.reach.rights(FAR, "accounts").lead
     here.receive_announcements(RELAY, [news(FAR, "core-9", 2)])
     assert here.topology.announcements[FAR].name == "guest-1"
-    assert not here.rights(FAR, "accounts").lead, "an id belongs to one name"
+    assert not here.reach.rights(FAR, "accounts").lead, "an id belongs to one name"
     ((sender, reason, _),) = here.authorisation.refusals.take()
     assert sender == FAR
     assert "called 'guest-1', and somebody says 'core-9'" in reason
@@ -74,9 +75,9 @@ def test_a_relay_cannot_give_an_endpoint_another_name() -> None:
 def test_a_store_is_found_where_it_may_be_led_alone(impostor_first) -> None:
     ids = (FAR, FARTHER) if impostor_first else (FARTHER, FAR)
     impostor = news(ids[0], "guest-1", stores=(MASTER,))
-    assert behind_a_relay(impostor).find_store(MASTER) is None
+    assert behind_a_relay(impostor).reach.find_store(MASTER) is None
     both = behind_a_relay(impostor, news(ids[1], "core-3", stores=(MASTER,)))
-    assert both.find_store(MASTER) == ids[1]
+    assert both.reach.find_store(MASTER) == ids[1]
 
 
 async def test_who_may_not_lead_keeps_no_leader_from_leading(kit) -> None:
@@ -138,16 +139,16 @@ def test_an_endpoint_that_signs_is_believed_until_its_certificate_ends() -> None
     relay = news(RELAY, None, links=(HERE, far))
     here.connect(RELAY, VectorTime(), [relay, said(1)], None)
     header = encode_header(NodeHeader(PackedType.DATA, far, None, "/t"))
-    assert here.is_reachable(far)
+    assert here.reach.includes(far)
     assert not here.tick(0)
     now[0] = now_ns(NOW) + 31 * 86_400 * 10**9
     assert unreachable(here.tick(1))
-    assert not here.is_reachable(far)
+    assert not here.reach.includes(far)
     assert here.routing.route(far, header).window.admit_range(1, 1) == 0, "nothing more is taken"
     here.receive_announcements(RELAY, [said(2)])
-    assert not here.is_reachable(far)
+    assert not here.reach.includes(far)
     assert here.forgeries.total == 1
     signer.endorse(short_lived(key, root_key, days=90, root_days=900))
     here.receive_announcements(RELAY, [said(3)])
-    assert here.is_reachable(far)
+    assert here.reach.includes(far)
     assert here.routing.route(far, header).window.admit_range(2, 1) is None

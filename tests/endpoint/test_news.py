@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint.mesh import core as core_module
+from endpoint.mesh import memory
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.effects import SendControl
 from endpoint.mesh.news import (
@@ -100,7 +100,7 @@ def test_an_announcement_beyond_all_measure_is_a_breach_of_the_protocol() -> Non
 
 
 def test_all_announcements_together_are_bounded_and_room_comes_back(monkeypatch) -> None:
-    monkeypatch.setattr(core_module, "ANNOUNCEMENTS_SIZE_MAX", 1_000_000)
+    monkeypatch.setattr(memory, "ANNOUNCEMENTS_SIZE_MAX", 1_000_000)
     core = EndpointCore(LOCAL)
     core.connect(PEER, VectorTime(), (), None)
     crowd = [announcement(number, ("x" * 60_000,)) for number in range(100)]

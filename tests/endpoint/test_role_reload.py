@@ -225,15 +225,15 @@ async def test_a_relay_that_becomes_a_leaf_is_one_and_comes_back_as_one(kit, tmp
         await world.peer(one, first)
         await world.peer(end, one)
         await world.known()
-        assert first.loop.core.is_reachable(end.node_id())
+        assert first.loop.core.reach.includes(end.node_id())
         await first.unpeer(kit.host, world.ports[one])
         file.change(one={"publish": [""], "subscribe": [""]})
-        await kit.until(lambda: not first.loop.core.is_reachable(end.node_id()))
+        await kit.until(lambda: not first.loop.core.reach.includes(end.node_id()))
         await kit.until(lambda: one.node_id() in first.loop.peerings)
         known = first.loop.core.topology.announcements
         await kit.until(lambda: not known[one.node_id()].forwarding)
         file.change(one={**CORE})
-        await kit.until(lambda: first.loop.core.is_reachable(end.node_id()))
+        await kit.until(lambda: first.loop.core.reach.includes(end.node_id()))
         assert known[one.node_id()].forwarding
         with first.subscribe("") as heard:
             await world.known()
@@ -412,7 +412,7 @@ async def test_who_may_not_lead_any_more_is_no_master_for_others(kit, tmp_path) 
             status = first.subscribe_status()
             file.change(leader={"read": ["*"], "write": ["*"]})
             hears = store_topics("s")[0]
-            assert first.loop.core.find_store(hears) is None
+            assert first.loop.core.reach.find_store(hears) is None
             assert not clone.runner.is_in_touch
             assert not follower.runner.is_in_touch
             await (await master.put("a", 2)).applied()
@@ -420,10 +420,10 @@ async def test_who_may_not_lead_any_more_is_no_master_for_others(kit, tmp_path) 
             with pytest.raises(StaleData):
                 await clone.get("a")
             assert clone.runner.core.revision == 1
-            assert other.loop.core.find_store(hears) is None
+            assert other.loop.core.reach.find_store(hears) is None
             assert not proxy.runner.is_in_touch
             file.change(leader={"lead": ["s", "log"]})
-            assert first.loop.core.find_store(hears) == leader.node_id()
+            assert first.loop.core.reach.find_store(hears) == leader.node_id()
             assert await clone.await_idle(timeout=limit())
             assert await follower.await_idle(timeout=limit())
             assert await clone.get("a") == await proxy.get("a") == 2

@@ -92,7 +92,7 @@ class LogAttachments:
     def _check_keeper(self, name: str) -> None:
         hears, readers, _ = log_topics(name)
         Guarding(self._host.core, name).check("lead")
-        where = self._host.core.find_store(hears)
+        where = self._host.core.reach.find_store(hears)
         if where is not None:
             raise MasterExists(
                 f"log {name} has its keeper at endpoint {where}: attach a clone or a proxy here, or"

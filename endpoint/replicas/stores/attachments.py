@@ -107,7 +107,7 @@ class Attachments:
             return store
 
     def _check(self, name: str, hears: str, speaks: str) -> None:
-        where = self._host.core.find_store(hears)
+        where = self._host.core.reach.find_store(hears)
         if where is not None:
             raise MasterExists(
                 f"store {name} has its master at endpoint {where}: attach a clone here, or close it"
@@ -145,7 +145,7 @@ class Attachments:
         proxy = Proxy(self._entity(), self._around.now_ns(), ticks)
 
         def find_replicas() -> list[KnownReplica]:
-            found = self._host.core.find_stores(topics)
+            found = self._host.core.reach.find_stores(topics)
             return [KnownReplica(endpoint, topic == topics[0]) for endpoint, topic in found]
 
         runner = ProxyRunner(

@@ -124,7 +124,7 @@ async def test_a_deposed_keeper_collects_no_longer_nor_when_it_is_started_again(
         await old.close()
         (hub,) = (peer.address for peer in right.peers())
         await right.unpeer(*hub)
-        await kit.until(lambda: not left.loop.core.is_reachable(right.node_id()))
+        await kit.until(lambda: not left.loop.core.reach.includes(right.node_id()))
         old = await left.attach_log("news", ["news/"], **options)
         assert not old.is_keeper()
         assert await right.peer(*hub)

@@ -110,7 +110,7 @@ async def test_replicas_are_not_asked_that_may_not_answer_for_the_store(kit) -> 
             _, clones = store_topics("s")
             known = asking.loop.core.topology.announcements[reader.node_id()]
             assert clones in known.stores
-            assert not list(asking.loop.core.find_stores([clones]))
+            assert not list(asking.loop.core.reach.find_stores([clones]))
 
 
 async def test_nobody_becomes_master_by_force_without_the_right_to_lead(kit) -> None:

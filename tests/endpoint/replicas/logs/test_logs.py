@@ -262,7 +262,7 @@ async def test_a_log_has_one_keeper_and_an_endpoint_one_handle(kit):
         left, right = await world.grow(2, [(0, 1)])
         await world.known()
         async with left.attach_log("log"), right.attach_master("log"):
-            await kit.until(lambda: right.loop.core.find_store("log/<$>/log/keeper"))
+            await kit.until(lambda: right.loop.core.reach.find_store("log/<$>/log/keeper"))
             with pytest.raises(MasterExists, match="has its keeper at"):
                 await right.attach_log("log")
             with pytest.raises(NoSuchMaster):
@@ -375,7 +375,7 @@ async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
                 assert await copy.await_idle(timeout=limit())
                 assert await follower.await_idle(timeout=limit())
                 await copy.close()
-            await kit.until(lambda: not right.loop.core.find_store("log/<$>/log/keeper"))
+            await kit.until(lambda: not right.loop.core.reach.find_store("log/<$>/log/keeper"))
             with pytest.raises(BackendFailure, match="promote that"):
                 await right.attach_log("log", backend=Backend.SQLite, path=path)
             attach = right.attach_log_clone("log", Backend.SQLite, path=path)
