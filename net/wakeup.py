@@ -17,7 +17,7 @@ class Wakeup:
     __slots__ = ("_waiters",)
 
     def __init__(self) -> None:
-        """Begin without waiting tasks."""
+        """Have no tasks waiting yet."""
         self._waiters: list[trio.lowlevel.Task] = []
 
     @property

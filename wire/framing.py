@@ -110,8 +110,7 @@ _NUMBERS: Final = tuple(bytes(range(count)) for count in range(limits.HEADERS_MA
 _CODES: Final = tuple(f"{length}s" for length in range(1024))
 """How ``struct`` writes payloads of these lengths: looked up in half the time of formatting."""
 
-UNLIKE: Final = -1
-"""In place of the one length of payloads that differ in it."""
+UNLIKE: Final = -1  # In place of the one length of payloads that differ in it.
 
 _TO_BITS: Final = bytes.maketrans(b"01", b"\0\1")
 _TO_DIGITS: Final = bytes.maketrans(b"\0\1", b"01")

@@ -18,7 +18,8 @@ COMMANDS_SIZE_MAX: Final = 64 * MIB
 a peer that is so far behind is about to be stalled."""
 
 PASSED_ON_SIZE_MAX: Final = 4 * MIB
-"""Bytes of other endpoints' words that wait here: 64 of the largest, and each is repeated."""
+"""Bytes of other endpoints' words that wait here, each with ``MESSAGE_CHARGE``: 63 of the largest.
+What is dropped beyond is repeated."""
 
 MESSAGE_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
 """Bytes that a message counts as besides its size, so that one number bounds size and count."""

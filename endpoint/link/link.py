@@ -34,6 +34,7 @@ from endpoint.link import liveness
 from endpoint.link.data_queue import DataQueue, Outgoing, OverflowPolicy, Piece
 from endpoint.link.limits import (
     COMMANDS_SIZE_MAX,
+    MESSAGE_CHARGE,
     PASSED_ON_SIZE_MAX,
     WINDOW_SIZE,
     WRITE_SIZE,
@@ -148,7 +149,8 @@ class Link:
     def pass_on(self, key: Hashable, word: bytes) -> bool:
         """Set the latest word of another endpoint; false if too many of those wait already."""
         before = self._slots.get(key)
-        size = self._passed_on_bytes + len(word) - (len(before) if type(before) is bytes else 0)
+        known = len(before) + MESSAGE_CHARGE if type(before) is bytes else 0
+        size = self._passed_on_bytes + len(word) + MESSAGE_CHARGE - known
         if size > PASSED_ON_SIZE_MAX:
             self.dropped_words += 1
             return False
@@ -251,13 +253,11 @@ class Link:
         return size
 
     def discard(self) -> None:
-        """Drop everything, and count it: the peer is gone."""
+        """Drop data and commands, and count them: the peer is gone, or hears last words only."""
         self.data.discard()
         self.dropped_commands += len(self._commands)
         self._commands.clear()
-        self._slots.clear()
-        self._rest.clear()
-        self.command_bytes = self._passed_on_bytes = 0
+        self.command_bytes = 0
 
     # Credit.
 

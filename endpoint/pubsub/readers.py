@@ -18,7 +18,7 @@ class Readers:
     """All readers. They are told once for all that came with one read from the network."""
 
     def __init__(self) -> None:
-        """Begin without readers."""
+        """Have no readers yet."""
         self._readers: dict[Mailbox, Reader] = {}
         self._untold: dict[Mailbox, None] = {}
         self._full_reads = 0

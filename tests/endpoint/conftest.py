@@ -15,13 +15,16 @@ import trio
 import trio.testing
 
 from endpoint import Endpoint, StatusCode, Subscriber
+from endpoint.link.connection import Connection
 from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from handshake.effects import Failed
 from peermesh.testing.hostile import SMALL_ID, HostilePeer, encoded, open_hostile
 from peermesh.testing.time_limits import limit
+from wire.codec import encode_header
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
+from wire.messages import NodeHeader, PackedType
 
 # Endpoints of other processes that dial again may find that their port is ours now. On Linux each
 # process can have a loopback address of its own.
@@ -49,6 +52,12 @@ def distances(root: int, links: list[tuple[int, int]]) -> dict[int, int]:
                     found[there] = found[here] + 1
                     frontier.append(there)
     return found
+
+
+def is_held(endpoint: Endpoint, topic: str = "/t", kind: PackedType = PackedType.BYTES) -> bool:
+    """Tell whether what an endpoint publishes on a topic waits for a full place elsewhere."""
+    header = encode_header(NodeHeader(kind, endpoint.node_id(), None, topic))
+    return bool(endpoint.loop.holds.holders(header))
 
 
 async def gather(subscriber: Subscriber, count: int) -> list:
@@ -155,6 +164,7 @@ class OwnedClock:
         self._now = trio.current_time()
         self._peerings = endpoint.loop.peerings
         self._watch = endpoint.loop.watch
+        self._looked_at: set[Connection] = set()
         endpoint.loop.watch = lambda now: None
 
     async def advance(self, seconds: int, *silent: EndpointId) -> None:
@@ -163,8 +173,10 @@ class OwnedClock:
             connections = {
                 each.connection: each.connection.bytes_received
                 for each in self._peerings.values()
-                if each.peer not in silent
+                if each.peer not in silent and each.connection in self._looked_at
             }
+            # The first look at a peer begins to watch it, and asks nothing.
+            self._looked_at |= {each.connection for each in self._peerings.values()}
             self._now += 1.0
             self._watch(self._now)
             if silent:
@@ -254,6 +266,7 @@ def kit() -> SimpleNamespace:
         until=until,
         events_until=events_until,
         distances=distances,
+        is_held=is_held,
         gather=gather,
         Producer=Producer,
         check_appended=check_appended,

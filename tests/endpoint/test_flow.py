@@ -12,18 +12,23 @@ from subprocess import PIPE
 
 import pytest
 import trio
-from endpoint.outbox import DATA_SIZE_MAX, TRANSIT_SIZE_MAX, WINDOW_SIZE
-from endpoint.vigil import STALL_SECONDS, STARVATION_SECONDS
+import trio.testing
 
-from endpoint import Endpoint, Missed, OverflowPolicy, StatusCode, outbox as outbox_module
+from endpoint import Endpoint, Missed, OverflowPolicy, StatusCode
+from endpoint.link.limits import OWN_MARK, TRANSIT_MARK, WINDOW_SIZE, LinkLimits, Mark
 from endpoint.pubsub.messages import MISSED_TOPIC
+from endpoint.pubsub.queueing import Queueing
 from peermesh.testing.time_limits import limit
 from wire.errors import ErrorCode, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import GROUP_SIZE, KIB, MIB
 from wire.messages import Credit
 
-STALL = int(STALL_SECONDS) + 1
+STALL = int(LinkLimits().stall_seconds) + 1
+"""After so many seconds a peer that takes nothing is stalled."""
+
+LOSSY = int(Queueing().stall_seconds or 0) + 1
+"""After so many seconds a full queue that is not read drops what is oldest."""
 
 
 def fill(endpoint: Endpoint, payload: bytes) -> int:
@@ -45,7 +50,7 @@ async def test_one_stopped_peer_of_five_delays_nobody_and_is_removed_alone(kit) 
         async with kit.raw(hub, world.ports[hub]) as raw:
             await kit.until(lambda: len(hub.peers()) == 5)
             await kit.until(lambda: len({each.loop.core.digest() for each in world.endpoints}) == 1)
-            # It reads nothing from now on. What it lacks waits in the system and in its outbox.
+            # It reads nothing from now on. What it lacks waits in the system and in its link.
             for number in range(900):
                 await hub.publish("/t", bytes(KIB) + number.to_bytes(4))
             for subscriber in subscribers:
@@ -64,9 +69,9 @@ async def test_one_stopped_peer_of_five_delays_nobody_and_is_removed_alone(kit) 
                 for subscriber in subscribers:
                     nursery.start_soon(read_all, subscriber, 20_000)
                 nursery.start_soon(publish_more)
-                outbox = hub.loop.peerings[raw.local].connection.outbox
-                await kit.until(lambda: outbox.is_full)
-                assert outbox.data_bytes <= DATA_SIZE_MAX + 2 * GROUP_SIZE
+                link = hub.loop.peerings[raw.local].connection.link
+                await kit.until(lambda: link.is_full)
+                assert link.data.own <= OWN_MARK.high + 2 * GROUP_SIZE
                 await clock.advance(STALL, raw.local)
                 await done.wait()
             events = await kit.events_until(status, StatusCode.PEER_REMOVED)
@@ -106,13 +111,16 @@ async def test_a_stopped_process_is_removed_and_comes_back_when_it_goes_on(kit) 
         line = await process.stdout.receive_some()
         await kit.until(lambda: len(hub.peers()) == 2)
         process.send_signal(signal.SIGSTOP)
-        while not any(info.outbox.data_bytes >= DATA_SIZE_MAX for info in hub.peers()):
+        while not any(info.outbox.data_bytes >= OWN_MARK.high for info in hub.peers()):
             try:
                 hub.publish_nowait("/t", bytes(8 * KIB))
             except OutboxFull:
                 break
             await subscriber.get()
-        await clock.advance(STALL, EndpointId.parse(line.decode().strip()))
+        # What its system still takes in is progress, and comes to an end.
+        stopped = EndpointId.parse(line.decode().strip())
+        while stopped in hub.loop.peerings:
+            await clock.advance(1, stopped)
         events = await kit.events_until(status, StatusCode.PEER_REMOVED)
         assert str(events[-1].endpoint) == line.decode().strip()
         await hub.publish("/t", "the rest goes on")
@@ -136,13 +144,13 @@ async def test_a_stalled_peer_with_a_drop_policy_stays_and_every_drop_is_counted
         hub = await world.add(overflow_policy=policy)
         clock = kit.clock(hub)
         async with kit.raw(hub, world.ports[hub]) as raw:
-            outbox = hub.loop.peerings[raw.local].connection.outbox
+            link = hub.loop.peerings[raw.local].connection.link
             published = fill(hub, bytes(4 * KIB))
             await clock.advance(STALL, raw.local)
             for _ in range(2_000):
                 await hub.publish("/t", bytes(4 * KIB))
             published += 2_000
-            assert outbox.data_bytes <= DATA_SIZE_MAX + 2 * GROUP_SIZE
+            assert link.data.own <= OWN_MARK.high + 2 * GROUP_SIZE
             await hub.publish("/t", b"the last")
             hub.loop.publication.cut()
             (info,) = hub.peers()
@@ -160,15 +168,15 @@ async def test_a_stalled_peer_with_a_drop_policy_stays_and_every_drop_is_counted
             gaps = [place for place, count in enumerate(missing) if count]
             kept_after = len(missing) - gaps[0] if gaps else 0
             assert (kept_after > 5) == (policy is OverflowPolicy.DROP_OLDEST), "the wrong end went"
-            await kit.until(lambda: not outbox.has_backlog)
+            await kit.until(lambda: not link.has_backlog)
             await clock.advance(1, raw.local)
-            assert not outbox.is_lossy
+            assert not link.is_lossy
 
 
 async def test_publish_nowait_without_room_sends_nothing_to_anybody(kit) -> None:
     async with kit.world() as world:
         hub, other = await world.grow(2, [(1, 0)])
-        subscriber = other.subscribe("/t", queue_size=10**6)
+        subscriber = other.subscribe("/t", queue_size=10**6, queue_bytes=2**30)
         kit.clock(hub)
         async with kit.raw(hub, world.ports[hub]):
             await kit.until(lambda: len({each.loop.core.digest() for each in world.endpoints}) == 1)
@@ -206,25 +214,23 @@ async def test_a_slow_reader_slows_its_publisher_and_loses_nothing_while_command
                     sent += 1
 
             nursery.start_soon(publish)
-            outbox = publisher.loop.peerings[reader.node_id()].connection.outbox
-            await kit.until(lambda: outbox.sent >= outbox.credit)
+            await kit.until(lambda: kit.is_held(publisher))
+            await trio.testing.wait_all_tasks_blocked()
             assert sent < 3_000, "the reader has not read anything"
-            held = subscriber.available()
-            assert held * 8 * KIB <= WINDOW_SIZE + 2 * GROUP_SIZE
+            under_way = WINDOW_SIZE + OWN_MARK.high + 2 * GROUP_SIZE
+            assert subscriber.available() * 8 * KIB <= 64 * 8 * KIB + under_way
             for number in range(100):
                 await clone.put(number, "written while data waits")
             assert await clone.await_idle(timeout=limit())
             assert await master.get(99) == "written while data waits"
-            # It reads now and then for much longer than any patience; nobody gives up.
-            grants = outbox.grants
-            for number in range(2 * int(STARVATION_SECONDS)):
+            # It reads now and then for longer than any clock runs; nobody gives up.
+            seconds = 2 * max(LOSSY, int(LinkLimits().stand_seconds_max))
+            for number in range(seconds):
                 assert (await subscriber.get())[1][:4] == number.to_bytes(4)
                 await clocks[1].advance(1)
-                await kit.until(lambda: outbox.grants > grants)  # noqa: B023 - asked at once
-                grants = outbox.grants
                 await clocks[0].advance(1)
             assert len(publisher.peers()) == 1
-            for number in range(2 * int(STARVATION_SECONDS), 3_000):
+            for number in range(seconds, 3_000):
                 assert (await subscriber.get())[1][:4] == number.to_bytes(4)
         assert publisher.statistics().messages_dropped == 0
         assert reader.statistics().messages_dropped == 0
@@ -249,15 +255,14 @@ async def test_an_unread_subscriber_holds_up_others_once_and_finds_what_it_misse
 
         nursery.start_soon(read_along)
         nursery.start_soon(publish)
-        outbox = publisher.loop.peerings[reader.node_id()].connection.outbox
-        await kit.until(lambda: outbox.sent >= outbox.credit)
+        await kit.until(lambda: kit.is_held(publisher))
         assert len(got) < count
-        await clock.advance(STALL)
+        await clock.advance(LOSSY)
         await kit.until(lambda: len(got) == count)
         assert got == [number.to_bytes(4) for number in range(count)]
         assert unread.available() <= 50 + 256
         # Nobody has read it since, so that it holds up nobody again, however much time passes.
-        await clock.advance(2 * STALL)
+        await clock.advance(2 * LOSSY)
         got.clear()
         nursery.start_soon(publish)
         nursery.start_soon(read_along)
@@ -297,12 +302,14 @@ async def test_a_relay_holds_bounded_data_for_a_stopped_peer_and_then_gives_it_u
 
             nursery.start_soon(read_all, subscriber, 900)
             nursery.start_soon(publish)
-            outbox = relay.loop.peerings[raw.local].connection.outbox
-            upstream = first.loop.peerings[relay.node_id()].connection.outbox
-            await kit.until(lambda: upstream.sent >= upstream.credit)
-            assert outbox.data_bytes <= TRANSIT_SIZE_MAX + WINDOW_SIZE + 3 * GROUP_SIZE
+            link = relay.loop.peerings[raw.local].connection.link
+            await kit.until(lambda: kit.is_held(first))
+            await trio.testing.wait_all_tasks_blocked()
+            under_way = WINDOW_SIZE + OWN_MARK.high + 3 * GROUP_SIZE
+            assert link.data.transit <= TRANSIT_MARK.high + under_way
             assert count < 900
-            await clock.advance(STALL, raw.local)
+            while raw.local in relay.loop.peerings:
+                await clock.advance(1, raw.local)
             await kit.until(lambda: count == 900)
         assert raw.local not in relay.loop.peerings
 
@@ -314,15 +321,15 @@ async def test_what_a_relay_holds_keeps_nothing_else_in_memory(kit) -> None:
         async with kit.raw(relay, world.ports[relay], subscriptions=("/rare",)) as raw:
             busy = relay.subscribe("/busy", queue_size=10**6)
             await world.known()
-            outbox = relay.loop.peerings[raw.local].connection.outbox
-            outbox.credit = 0  # It waits.
+            link = relay.loop.peerings[raw.local].connection.link
+            link.credit = 0  # It waits.
             for _ in range(10):
                 await first.publish("/busy", bytes(20 * KIB))
                 await first.publish("/rare", b"a little")
                 first.loop.publication.cut()
             await first.publish("/rare/large", bytes(100 * KIB))
-            await kit.until(lambda: busy.available() == 10 and len(outbox._data) == 11)
-            *small, _ = [frame.pieces for frame in outbox._data]
+            await kit.until(lambda: busy.available() == 10 and len(link.data.frames) == 11)
+            *small, _ = [frame.pieces for frame in link.data.frames]
             assert all(type(piece) is bytes for pieces in small for piece in pieces)
 
 
@@ -347,15 +354,17 @@ async def let_time_pass(endpoints: list[Endpoint], clocks: list) -> None:
                 await clock.advance(1)
 
 
-@pytest.mark.parametrize("transit", [8, 1], ids=["as it is", "by escapes alone"])
-async def test_a_ring_in_which_everybody_publishes_flat_out_keeps_moving(
-    kit, monkeypatch, transit: int
-) -> None:
-    # A ring of small pipes jams as a ring of large ones would, but sooner.
-    monkeypatch.setattr(outbox_module, "WINDOW_SIZE", 64 * KIB)
-    monkeypatch.setattr(outbox_module, "DATA_SIZE_MAX", 16 * KIB)
-    monkeypatch.setattr(outbox_module, "LOCAL_SIZE_MIN", 2 * KIB if transit > 1 else 16 * KIB)
-    monkeypatch.setattr(outbox_module, "TRANSIT_SIZE_MAX", transit * 16 * KIB)
+async def test_a_ring_in_which_everybody_publishes_flat_out_keeps_moving(kit, monkeypatch) -> None:
+    # A ring of small pipes jams as a ring of large ones would, but sooner: all is a 64th.
+    window, usual = WINDOW_SIZE // 64, LinkLimits()
+    monkeypatch.setattr("endpoint.link.link.WINDOW_SIZE", window)
+    small = LinkLimits(
+        own=Mark(*(size // 64 for size in OWN_MARK)),
+        transit=Mark(*(size // 64 for size in TRANSIT_MARK)),
+        reserve=usual.reserve // 64,
+        window=window,
+    )
+    monkeypatch.setattr("endpoint.loop.LinkLimits", lambda **_: small)
     size, count = 8, 150
     async with kit.world() as world:
         ring = [(number, (number + 1) % size) for number in range(size)]
@@ -397,10 +406,10 @@ async def test_a_cancelled_publisher_leaves_everything_in_order(kit) -> None:
                 while True:
                     await hub.publish("/t", bytes(4 * KIB))
             assert scope.cancelled_caught
-            outbox = hub.loop.peerings[raw.local].connection.outbox
+            link = hub.loop.peerings[raw.local].connection.link
             await raw.send(Credit(2**40))
             sequences = []
-            while outbox.has_backlog:
+            while link.has_backlog:
                 frame = await raw.receive()
                 if kit.is_node(frame):
                     sequences += range(frame.first, frame.first + frame.count)

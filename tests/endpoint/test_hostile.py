@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import tracemalloc
 from contextlib import AsyncExitStack, asynccontextmanager
 
 import cbor2
 import pytest
 import trio
 import trio.testing
-from endpoint.outbox import WINDOW_SIZE
-from endpoint.vigil import STARVATION_SECONDS
 
 from endpoint import StatusCode
+from endpoint.link.limits import PASSED_ON_SIZE_MAX, WINDOW_SIZE, LinkLimits
+from endpoint.pubsub.queueing import Queueing
 from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, OUR_VERSIONS
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import ControlKind, encode_control
@@ -42,6 +43,7 @@ from wire.messages import (
     Pong,
     Preamble,
     ResponderSynAck,
+    Withheld,
 )
 
 STRANGER = EndpointId(b"\x77" * 16)
@@ -394,23 +396,29 @@ async def test_endpoints_that_do_not_exist_are_bounded_and_forgotten(kit) -> Non
         await siege.check()
 
 
-async def test_a_peer_that_asks_without_reading_the_answers_is_dropped(kit) -> None:
+async def test_a_peer_that_asks_without_reading_takes_bounded_memory_and_is_dropped(kit) -> None:
     async with kit.besieged() as siege:
         for number in range(6):
             siege.hub.subscribe(f"/{number}" + "x" * 60_000)
+        clock = kit.clock(siege.hub)
         async with kit.raw(siege.hub, siege.port) as raw:
+            link = siege.hub.loop.peerings[raw.local].connection.link
             question = kit.encoded(Knowledge(VectorTime()))
-            with trio.move_on_after(10):
-                for _ in range(500):
-                    if raw.local not in siege.hub.loop.peerings:
-                        break
-                    try:
-                        await raw.send(question)
-                    except trio.BrokenResourceError:
-                        break
+            tracemalloc.start()
+            before = tracemalloc.get_traced_memory()[0]
+            for number in range(500):
+                pings = (kit.encoded(Ping(200 * number + at, 0)) for at in range(200))
+                await raw.send(question, *pings)
+            await kit.until(lambda: link.dropped_words)
+            # Each answer is hundreds of kilobytes: the latest of each kind waits, and no other.
+            grown = tracemalloc.get_traced_memory()[0] - before
+            tracemalloc.stop()
+            assert grown < 4 * PASSED_ON_SIZE_MAX
+            while raw.local in siege.hub.loop.peerings:
+                await clock.advance(1, raw.local)
             events = await kit.events_until(siege.status, StatusCode.PEER_REMOVED)
-            assert events[-1].code is ErrorCode.LIMIT_EXCEEDED
-            assert "without reading" in events[-1].reason
+            assert events[-1].code is ErrorCode.OUTBOX_OVERFLOW
+            assert "has taken nothing" in events[-1].reason
         await siege.check()
 
 
@@ -428,12 +436,21 @@ async def test_data_beyond_the_credit_is_refused_before_it_fills_the_memory(kit)
                 frames += 1
             events = await kit.events_until(siege.status, StatusCode.PEER_REMOVED)
             assert events[-1].code is ErrorCode.LIMIT_EXCEEDED
-        waiting = subscriber.poll()
-        assert 0 < len(waiting) * 60_000 <= WINDOW_SIZE + 60_000
+        waiting, usual = subscriber.poll(), Queueing()
+        assert usual.reserve < len(waiting) * 60_000
+        assert len(waiting) * 60_000 <= usual.queue_bytes + usual.reserve + WINDOW_SIZE + 60_000
         await siege.check()
 
 
-async def test_a_peer_that_never_grants_credit_is_given_up(kit) -> None:
+LIMITS = LinkLimits()
+
+
+@pytest.mark.parametrize(
+    ("excuses", "seconds"),
+    [((), LIMITS.stall_seconds), ((Withheld(),), LIMITS.stand_seconds_max + LIMITS.stall_seconds)],
+    ids=["without a word", "with a reason every second"],
+)
+async def test_a_peer_that_never_grants_credit_is_given_up(kit, excuses, seconds) -> None:
     async with kit.besieged() as siege:
         clock = kit.clock(siege.hub)
         async with kit.raw(siege.hub, siege.port, subscriptions=("/t",)) as raw:
@@ -444,19 +461,19 @@ async def test_a_peer_that_never_grants_credit_is_given_up(kit) -> None:
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(read)
-                outbox = siege.hub.loop.peerings[raw.local].connection.outbox
-                while not outbox.is_full:
+                link = siege.hub.loop.peerings[raw.local].connection.link
+                while not link.is_full:
                     siege.hub.publish_nowait("/t", bytes(60_000))
                     await trio.lowlevel.checkpoint()
-                for second in range(int(STARVATION_SECONDS) + 1):
+                for second in range(100):
                     if raw.local not in siege.hub.loop.peerings:
                         break
-                    await raw.send(Ping(second, 0))
+                    await raw.send(*excuses, Ping(second, 0))
                     await trio.testing.wait_all_tasks_blocked()
                     await clock.advance(1, raw.local)
                 events = await kit.events_until(siege.status, StatusCode.PEER_REMOVED)
                 assert events[-1].code is ErrorCode.OUTBOX_OVERFLOW
-                assert second >= STARVATION_SECONDS - 2
+                assert seconds - 1 <= second <= seconds + 3
                 nursery.cancel_scope.cancel()
         await siege.check()
 

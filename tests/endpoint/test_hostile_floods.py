@@ -13,12 +13,12 @@ from itertools import count
 import pytest
 import trio
 import trio.testing
-from endpoint.gauge import PAUSE_SECONDS_MAX
-from endpoint.outbox import WINDOW_SIZE
 
 from endpoint import StatusCode
 from endpoint.link import greeting as greeting_module
 from endpoint.link.connection import FRAMES_AT_ONCE, Connection
+from endpoint.link.limits import WINDOW_SIZE
+from endpoint.link.rates import PAUSE_SECONDS_MAX
 from endpoint.loop import EndpointLoop
 from endpoint.mesh.duplicates import PAGE_SIZE, PAGES
 from handshake.machine import OUR_VERSIONS
@@ -414,7 +414,7 @@ async def test_a_peer_beyond_its_rate_waits_for_credit_and_loses_nothing(kit) ->
             began = trio.current_time()
             for number in range(count):
                 assert await ear.get() == ("/t", number.to_bytes(size))
-                was_held = was_held or peering.connection.inflow.is_blocked
+                was_held = was_held or peering.connection.link.is_withheld
         assert was_held
         assert peering.connection.peer is not None
         # Without more credit there come a second's worth, the window, and what is read with them.
@@ -450,7 +450,7 @@ async def test_many_questions_count_as_news_and_what_follows_them_is_read_later(
             connection = siege.hub.loop.peerings[raw.local].connection
             began = trio.current_time()
             await raw.send(*[Knowledge(VectorTime())] * 50)
-            await kit.until(lambda: connection.gauge._news.late_seconds(trio.current_time()) > 1)
+            await kit.until(lambda: connection.rates._news.late_seconds(trio.current_time()) > 1)
             await answered(raw)
             assert trio.current_time() - began >= PAUSE_SECONDS_MAX
         await siege.check()

@@ -80,7 +80,7 @@ async def test_the_json_form_is_flat_and_has_a_version_and_ids_as_text() -> None
         assert {"messages_received", "bytes_sent", "credit_bytes", "is_outbound"} <= peer.keys()
         (reader,) = found["readers"]
         assert reader["topics"] == ["/news"]
-        assert {"put", "waiting", "capacity", "dropped", "is_stalled"} <= reader.keys()
+        assert {"put", "waiting", "capacity", "dropped", "is_lossy"} <= reader.keys()
         (store,) = found["stores"]
         assert (store["name"], store["role"]) == ("cities", "proxy")
         assert {"pid", "host", "version", "cpu_seconds", "rss_bytes"} <= found.keys()

@@ -451,7 +451,7 @@ async def test_frames_stay_within_their_size_whatever_the_lengths_in_a_batch(kit
             for _ in range(5):
                 await publisher.publish_batch(batch)
             left.loop.publication.cut()
-            frames = list(peering.connection.outbox._data)
+            frames = list(peering.connection.link.data.frames)
             assert frames
             assert all(frame.size <= GROUP_SIZE for frame in frames)
             assert await kit.gather(subscriber, 500) == [("/t", each) for each in batch] * 5
@@ -493,11 +493,10 @@ async def test_a_list_may_change_while_its_messages_wait_for_room(kit) -> None:
         left, right = await world.grow(2, [(0, 1)])
         with right.subscribe("/", queue_size=10) as slow:
             await world.known()
-            (peering,) = left.loop.peerings.values()
             batch = [number.to_bytes(size) for number in range(count)]
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(left.publisher("/t").publish_batch, batch)
-                await kit.until(lambda: peering.connection.outbox.is_full)
+                await kit.until(lambda: kit.is_held(left))
                 batch[:] = [b"changed"] * 3
                 read = [await slow.get() for _ in range(count)]
             assert read == [("/t", number.to_bytes(size)) for number in range(count)]
@@ -510,7 +509,6 @@ async def test_who_changes_the_topic_with_each_message_waits_for_room_too(kit, i
         left, right = await world.grow(2, [(0, 1)])
         with right.subscribe("/", queue_size=10) as slow:
             await world.known()
-            (peering,) = left.loop.peerings.values()
             async with trio.open_nursery() as nursery:
 
                 async def publish() -> None:
@@ -523,7 +521,7 @@ async def test_who_changes_the_topic_with_each_message_waits_for_room_too(kit, i
                             await left.publish(topic, data)
 
                 nursery.start_soon(publish)
-                await kit.until(lambda: peering.connection.outbox.is_full)
+                await kit.until(lambda: kit.is_held(left, "/0") and kit.is_held(left, "/1"))
                 assert published < count - 1
                 for number in range(count):
                     assert await slow.get() == (f"/{number % 2}", number.to_bytes(1_000))

@@ -458,8 +458,7 @@ async def test_messages_of_others_are_not_taken_from_a_peer_that_becomes_a_leaf(
         def forge() -> None:
             number = second.loop.publication._journal.sequence + 100
             frame = encode_single(second.node_id(), header, 16, number, b"fire")
-            connection.outbox.put_urgent(frame)
-            connection.wake()
+            connection.send_first(frame)
 
         forge()
         assert await heard.get() == ("/orders", b"fire")

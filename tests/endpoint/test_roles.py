@@ -127,7 +127,7 @@ async def test_a_leaf_is_heard_about_itself_alone(kit) -> None:
         peering = sensor.loop.peerings[first.node_id()]
         made_up = Announcement(kit.great_id, LamportTime(1), (sensor.node_id(),), ("",), (), True)
         ours = Announcement(first.node_id(), LamportTime(2**61), (), (), (), True)
-        peering.connection.send_control(Announcements((ours, made_up)))
+        peering.connection.say(Announcements((ours, made_up)))
         heard = first.subscribe("/sensors/")
         await world.known()
         await sensor.publish("/sensors/heat", 1)
@@ -147,8 +147,7 @@ async def test_messages_of_others_are_not_taken_from_a_leaf(kit) -> None:
         await world.known()
         header = encode_header(NodeHeader(PackedType.BYTES, second.node_id(), None, "/orders"))
         connection = sensor.loop.peerings[first.node_id()].connection
-        connection.outbox.put_urgent(encode_single(second.node_id(), header, 16, 0, b"fire"))
-        connection.wake()
+        connection.send_first(encode_single(second.node_id(), header, 16, 0, b"fire"))
         await refused_until(kit, status, f"sent messages of {second.node_id()}")
         await sensor.publish("/sensors/heat", 1)
         assert (await heard.get())[0] == "/sensors/heat"
@@ -162,7 +161,7 @@ async def test_a_peer_that_becomes_another_by_what_it_announces_is_dropped(kit) 
         await world.peer(sensor, first)
         own = sensor.loop.core.topology.announcements[sensor.node_id()]
         lie = replace(own, time=LamportTime(own.time + 9), name="core-9")
-        sensor.loop.peerings[first.node_id()].connection.send_control(Announcements((lie,)))
+        sensor.loop.peerings[first.node_id()].connection.say(Announcements((lie,)), lie.origin)
         *_, event = await kit.events_until(status, StatusCode.PEER_REMOVED)
         assert event.code is ErrorCode.NOT_AUTHORIZED
         assert "an id belongs to one name" in event.reason

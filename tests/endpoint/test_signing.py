@@ -189,7 +189,7 @@ async def test_nobody_announces_a_false_key_or_anything_else_for_who_signs(kit, 
         await world.known()
         status, true = right.subscribe_status(), news_of(left)
         lie = change(replace(true, time=LamportTime(true.time + 1_000)))
-        relay.loop.peerings[right.node_id()].connection.send_control(Announcements((lie,)))
+        relay.loop.peerings[right.node_id()].connection.say(Announcements((lie,)), lie.origin)
         *_, event = await kit.events_until(status, StatusCode.FORGERY_DROPPED)
         assert event.endpoint == left.node_id()
         assert known_at(right, left) == true
@@ -204,7 +204,7 @@ async def test_a_lie_about_ourselves_does_not_move_our_clock(kit) -> None:
         left, relay, _ = await line(kit, world)
         await world.known()
         lie = replace(news_of(left), time=LamportTime(2**61))
-        relay.loop.peerings[left.node_id()].connection.send_control(Announcements((lie,)))
+        relay.loop.peerings[left.node_id()].connection.say(Announcements((lie,)), lie.origin)
         left.subscribe("/more")
         await kit.until(lambda: known_at(relay, left).subscriptions == ("/more",))
         assert news_of(left).time < 2**61
@@ -260,7 +260,7 @@ async def test_who_signs_is_known_by_its_certificate_over_any_relay(kit) -> None
         made_up = EndpointId(b"u" * 16)
         news = Announcement(made_up, LamportTime(1), (relay.node_id(),), (), (), True, "core-9")
         connection = relay.loop.peerings[hub.node_id()].connection
-        connection.send_control(Announcements((news,)))
+        connection.say(Announcements((news,)), news.origin)
         header = NodeHeader(PackedType.BYTES, made_up, None, "/orders")
         relay.say(hub.node_id(), Passing(header, 9, 1, [b"fire"]))
         *_, event = await kit.events_until(status, StatusCode.NOT_ALLOWED)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 
-_NAMES = ("tests/endpoint/test_names_and_leaders.py",)
+_NAMES = ("tests/endpoint/mesh/test_names_and_leaders.py",)
 _SEALS = ("tests/handshake/test_signing.py",)
-_KINDS = ("tests/endpoint/test_unknown_kinds.py",)
+_KINDS = ("tests/endpoint/mesh/test_unknown_kinds.py",)
 _ADMIN = ("tests/endpoint/admin/test_asking.py",)
 _DESK = ("tests/endpoint/admin/test_desk.py",)
 _QUESTIONS = ("tests/endpoint/admin/test_questions.py",)

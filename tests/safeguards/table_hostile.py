@@ -152,7 +152,7 @@ HOSTILE = [
         "endpoint/mesh/duplicates.py",
         "        if block >= oldest:\n",
         "        if True:\n",
-        ("tests/endpoint/test_duplicates.py",),
+        ("tests/endpoint/mesh/test_duplicates.py",),
     ),
     Safeguard(
         "bytes of routes",
@@ -161,7 +161,7 @@ HOSTILE = [
         " or self._size + len(encoded) > ROUTES_SIZE_MAX:\n",
         ":\n",
         (
-            "tests/endpoint/test_core_property.py::test_routes_of_giant_headers_are_bounded_by_their_bytes",
+            "tests/endpoint/mesh/test_core_property.py::test_routes_of_giant_headers_are_bounded_by_their_bytes",
         ),
     ),
     Safeguard(
@@ -175,18 +175,26 @@ HOSTILE = [
     Safeguard(
         "credit is withheld beyond a rate",
         "one peer sends as much as it likes",
-        "endpoint/throttle.py",
-        "            self._holding.hold(connection, gauge)\n",
+        "endpoint/link/rates.py",
+        "            link.withhold(self)\n",
         "            pass\n",
         (FLOODS + "::test_a_peer_beyond_its_rate_waits_for_credit_and_loses_nothing",),
     ),
     Safeguard(
         "what has no credit is read later",
         "a flood of commands or announcements takes all of an endpoint's time",
-        "endpoint/gauge.py",
-        "        return min(PAUSE_SECONDS_MAX, max(0.0, late))\n",
+        "endpoint/link/rates.py",
+        "        return min(PAUSE_SECONDS_MAX, max(0.0, pause))\n",
         "        return 0.0\n",
-        ("tests/endpoint/test_gauge.py",),
+        ("tests/endpoint/link/test_rates.py",),
+    ),
+    Safeguard(
+        "commands among data are a protocol error",
+        "numbers of commands count as those of data, and later messages as duplicates",
+        "endpoint/mesh/routing.py",
+        '                raise DecodeError("a frame has commands and other messages")\n',
+        "                pass\n",
+        ("tests/endpoint/mesh/test_core.py",),
     ),
     Safeguard(
         "connections leave files to others",

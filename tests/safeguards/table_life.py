@@ -79,7 +79,7 @@ LIFE = [
         "endpoint/link/connection.py",
         "            self._host.rest()\n            chunk = await",
         "            chunk = await",
-        ("tests/endpoint/test_readers.py",),
+        ("tests/endpoint/pubsub/test_readers.py",),
     ),
     Safeguard(
         "a closed clone is not read",
@@ -149,8 +149,8 @@ LIFE = [
         "one connection at a time keeps an endpoint awake",
         "with a hundred peers each look takes as long as looking at all of them",
         "endpoint/link/connection.py",
-        "        if not patience.begin(perf_counter()) or host.is_polling:\n",
-        "        if not patience.begin(perf_counter()):\n",
+        "        if not busy_poll.begin(perf_counter()) or host.is_polling:\n",
+        "        if not busy_poll.begin(perf_counter()):\n",
         ("tests/endpoint/link/test_busy_poll.py",),
     ),
     Safeguard(
@@ -287,7 +287,7 @@ LIFE = [
         "endpoint/mesh/core.py",
         "        effects.append(RoutesChanged())\n        for endpoint in after:\n",
         "        for endpoint in after:\n",
-        ("tests/endpoint/test_core.py",),
+        ("tests/endpoint/mesh/test_core.py",),
     ),
     Safeguard(
         "a file that was removed takes no more",

@@ -10,6 +10,7 @@ _LIVENESS = ("tests/endpoint/link/test_liveness.py",)
 _MAILBOX = ("tests/endpoint/pubsub/test_mailbox.py",)
 _HOLDS = ("tests/endpoint/link/test_holds.py",)
 _PARKING = ("tests/endpoint/pubsub/test_parking.py",)
+_BACKPRESSURE = ("tests/endpoint/link/test_backpressure.py",)
 _RATES = ("tests/endpoint/link/test_rates.py",)
 
 LINK = [
@@ -19,6 +20,22 @@ LINK = [
         "endpoint/link/link.py",
         "        if size > PASSED_ON_SIZE_MAX:\n",
         "        if False:\n",
+        _LINK,
+    ),
+    Safeguard(
+        "link: small words of others take room, too",
+        "a peer that asks without reading the answers fills the memory with the smallest of them",
+        "endpoint/link/link.py",
+        "        size = self._passed_on_bytes + len(word) + MESSAGE_CHARGE - known\n",
+        "        size = self._passed_on_bytes + len(word) - known\n",
+        _LINK,
+    ),
+    Safeguard(
+        "link: last words are said",
+        "a peer that is removed does not learn why",
+        "endpoint/link/link.py",
+        "        self._commands.clear()\n        self.command_bytes = 0\n",
+        "        self._commands.clear()\n        self._slots.clear()\n        self.command_bytes = 0\n",
         _LINK,
     ),
     Safeguard(
@@ -452,5 +469,37 @@ LINK = [
         "        is_sending = bool(self._commands or self._rest) or self.is_writing\n",
         "        is_sending = bool(self._commands or self._rest or self._slots) or self.is_writing\n",
         _LINK,
+    ),
+    Safeguard(
+        "backpressure: a full place has its link withheld",
+        "a place grows with what its peers send, whatever its reserve",
+        "endpoint/link/backpressure.py",
+        "        if place.is_exhausted:\n            self._withheld",
+        "        if False:\n            self._withheld",
+        _BACKPRESSURE,
+    ),
+    Safeguard(
+        "backpressure: a link goes on when its last place is gone",
+        "a link is withheld for ever by a subscription that ended",
+        "endpoint/link/backpressure.py",
+        "            self._restore(place)\n\n    def forget(",
+        "            pass\n\n    def forget(",
+        _BACKPRESSURE,
+    ),
+    Safeguard(
+        "backpressure: words are said again each second",
+        "a slow reader loses messages, because one word was lost",
+        "endpoint/link/backpressure.py",
+        "        self._say(list(self.holds.words()))\n",
+        "",
+        _BACKPRESSURE,
+    ),
+    Safeguard(
+        "backpressure: a relay passes words on",
+        "a slow reader behind a relay loses messages, as its publisher does not wait",
+        "endpoint/link/backpressure.py",
+        "                onward.answer(message, message.sender, message.holder, message.place)\n",
+        "                pass\n",
+        _BACKPRESSURE,
     ),
 ]

@@ -9,7 +9,7 @@ _STORES = ("tests/endpoint/replicas/test_store_roles.py", "tests/stores/test_gat
 _SIGNING = ("tests/endpoint/test_signing.py",)
 _SEALS = ("tests/handshake/test_signing.py",)
 
-_NAMES = ("tests/endpoint/test_naming.py",)
+_NAMES = ("tests/endpoint/mesh/test_naming.py",)
 _ACCESS = ("tests/handshake/test_access.py",)
 _GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
 _QOS2 = ("tests/peermesh/brokers/qos2/test_rights.py",)

@@ -4,7 +4,7 @@ from tests.safeguards.safeguard import Safeguard
 
 _FRAMING = ("tests/wire/test_framing.py",)
 _CODEC = ("tests/wire/test_codec.py",)
-_WINDOWS = ("tests/endpoint/test_duplicates.py",)
+_WINDOWS = ("tests/endpoint/mesh/test_duplicates.py",)
 _EDGE = ("tests/peermesh/brokers/edge/test_hostile.py",)
 
 FRAMES = [

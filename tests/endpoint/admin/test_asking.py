@@ -14,9 +14,9 @@ from endpoint.admin.protocol import Answer, Request, encode_answer, encode_reque
 from endpoint.link.data_queue import Outgoing
 from peermesh.testing.relay import Passing, TwistingRelay
 from peermesh.testing.time_limits import limit
+from tests.endpoint.mesh.test_unknown_kinds import HERE, LEFT, RIGHT, in_the_middle
 from tests.endpoint.rows import line, star
 from tests.endpoint.test_roles import called, refused_until, unknowing
-from tests.endpoint.test_unknown_kinds import HERE, LEFT, RIGHT, in_the_middle
 from wire.codec import encode_header
 from wire.encoding import encode
 from wire.errors import (
@@ -340,7 +340,8 @@ async def test_a_limited_peer_asks_in_its_own_name_alone(kit) -> None:
         payload = encode_request(Request(1, "describe", ()))
         frame = encode_single(second.node_id(), encode_header(named), 16, 2**62, payload)
         status = first.subscribe_status()
-        app.loop.peerings[first.node_id()].connection.send_command(Outgoing([frame], len(frame), 1))
+        outgoing = Outgoing([frame], len(frame), 1, len(frame), own=True)
+        app.loop.peerings[first.node_id()].connection.send_command(outgoing)
         event = await refused_until(kit, status, "sent messages of")
         assert event.endpoint == second.node_id()
 

@@ -7,6 +7,7 @@ from hypothesis import given, strategies as st
 
 from endpoint.link.limits import (
     COMMANDS_SIZE_MAX,
+    MESSAGE_CHARGE,
     PASSED_ON_SIZE_MAX,
     WINDOW_SIZE,
     WRITE_SIZE,
@@ -82,7 +83,7 @@ def test_two_thousand_changes_of_one_state_take_the_room_of_one() -> None:
 
 
 def test_words_of_others_have_a_bound_in_bytes_and_the_latest_wins_in_it() -> None:
-    link, large = Link(), bytes(PASSED_ON_SIZE_MAX // 2)
+    link, large = Link(), bytes(PASSED_ON_SIZE_MAX // 2 - MESSAGE_CHARGE)
     assert link.pass_on(("hold", 1), large)
     assert link.pass_on(("hold", 1), large)
     assert link.pass_on(("hold", 2), large)
@@ -92,6 +93,8 @@ def test_words_of_others_have_a_bound_in_bytes_and_the_latest_wins_in_it() -> No
     assert link.pass_on(("hold", 3), b"x")
     assert link.take() == [large, b"smaller", b"x"]
     assert link.pass_on(("hold", 3), large), "what was taken waits no more"
+    taken = sum(link.pass_on(("pong", number), b"x") for number in range(PASSED_ON_SIZE_MAX // 100))
+    assert taken == PASSED_ON_SIZE_MAX // 2 // (MESSAGE_CHARGE + 1), "small ones take room, too"
 
 
 def test_a_write_has_the_rest_of_the_last_then_words_then_commands_then_data() -> None:
@@ -157,6 +160,18 @@ def test_commands_beyond_their_bound_are_dropped_and_counted() -> None:
         link.command(data(1))
     assert link.statistics().dropped_commands == 3
     assert link.command_bytes == COMMANDS_SIZE_MAX + 1
+
+
+def test_a_frame_that_links_share_is_counted_in_each_of_them() -> None:
+    first, second, shared = Link(), Link(), data()
+    first.put(shared)
+    second.put(shared)
+    assert first.take() == shared.pieces
+    assert (first.data.own, second.data.own) == (0, shared.charge)
+    assert (first.sent, second.sent) == (shared.size, 0)
+    assert second.take() == shared.pieces
+    first.check()
+    second.check()
 
 
 # Credit.
@@ -469,15 +484,16 @@ def test_a_dead_peer_is_silent_whatever_its_policy() -> None:
     assert seen[15] == [PeerSilent(15.0)]
 
 
-def test_what_a_lost_peer_did_not_get_is_counted() -> None:
+def test_what_a_lost_peer_did_not_get_is_counted_and_last_words_are_said() -> None:
     link = Link()
     link.put(data())
     link.command(data())
-    link.say("ping", b"ping")
     link.put_rest(b"rest")
+    link.say("drop_conn", b"why")
     link.discard()
     statistics = link.statistics()
     assert (statistics.dropped_messages, statistics.dropped_commands) == (1, 1)
     assert (statistics.data_frames, statistics.data_bytes, statistics.command_bytes) == (0, 0, 0)
+    assert link.take() == [b"rest", b"why"]
     assert not link.has_backlog
     link.check()

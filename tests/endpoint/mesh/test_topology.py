@@ -132,7 +132,7 @@ def test_an_own_link_counts_before_its_other_end_has_announced_it() -> None:
     assert topology.tree(b).parents == {a: b}
 
 
-def test_nobody_routes_through_a_leaf_but_its_own_messages_leave() -> None:
+def test_no_route_leads_through_a_leaf_but_its_own_messages_leave() -> None:
     a, b, c = IDS[:3]
     topology = view(a, {(a, b), (b, c)}, leaves=(b,))
     assert list(topology.reachable()) == [b]

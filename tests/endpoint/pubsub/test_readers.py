@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import trio
-from endpoint.gauge import Gauge, Rates
 
+from endpoint.link.rates import PeerRates, Rates
 from endpoint.pubsub.mailbox import Mailbox
 from endpoint.pubsub.readers import FULL_READS_MAX, Readers
 from net.transport import RECEIVE_SIZE
@@ -35,7 +35,8 @@ class Listener:
 
 
 def put(readers: Readers, mailbox: Mailbox) -> None:
-    readers.put(mailbox, ("t",), b"\1", b"", [b"x"], 1)
+    readers.note(mailbox)
+    mailbox.put(("t",), b"\1", b"", [b"x"], 1, False)
 
 
 def test_a_reader_is_told_once_of_all_that_came_with_one_read():
@@ -104,11 +105,11 @@ async def test_a_reader_waits_for_nothing_that_is_not_read_on():
             put(readers, mailbox)
             assert not left.loop.settle(connection)
             assert reader.told == [True]
-            connection.gauge = Gauge(Rates(0, 0, 1))
-            connection.gauge.hear_news(trio.current_time(), 1_000)
+            connection.rates = PeerRates(Rates(announcements_per_second=1))
+            connection.rates.hear_news(trio.current_time(), 1_000)
             assert left.loop.settle(connection) > 0
             assert reader.told == [True, False]
-            connection.gauge, connection.is_open = None, False
+            connection.rates, connection.is_open = None, False
             put(readers, mailbox)
             assert not left.loop.settle(connection)
             assert reader.told == [True, False, False]
