@@ -246,10 +246,10 @@ class EndpointLoop:
         if connection.peer is None:
             return
         peering.status, peering.code, peering.reason = status, code, reason
-        if status is StatusCode.PEER_REMOVED:
-            connection.say(DropConn(code, reason))
         connection.end()
         self._bury(connection)
+        if status is StatusCode.PEER_REMOVED:  # After that, which drops what waits.
+            connection.say(DropConn(code, reason))
 
     def _bury(self, connection: Connection) -> None:
         """Take leave of a connection that ended, once."""
@@ -528,8 +528,10 @@ class EndpointLoop:
         self.publication.make_room()
 
     def relieve(self, connection: Connection) -> None:
-        """What passes through to this peer has room again."""
-        data = connection.link.data
+        """A link was written to: what waits for it may have room again."""
+        data, publication = connection.link.data, self.publication
+        if publication.on_room is not None and data.has_room:
+            publication.on_room()
         self.backpressure.relieve(data, has_room=data.is_passable)
 
     # Control messages.

@@ -251,12 +251,14 @@ class Link:
         return size
 
     def discard(self) -> None:
-        """Drop everything, and count it: the peer is gone."""
+        """Drop everything, and count it: the peer is gone, but for the last words to it.
+
+        The rest of a frame stays: what is said afterwards must not be taken for the end of it.
+        """
         self.data.discard()
         self.dropped_commands += len(self._commands)
         self._commands.clear()
         self._slots.clear()
-        self._rest.clear()
         self.command_bytes = self._passed_on_bytes = 0
 
     # Credit.

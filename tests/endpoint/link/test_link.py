@@ -479,5 +479,7 @@ def test_what_a_lost_peer_did_not_get_is_counted() -> None:
     statistics = link.statistics()
     assert (statistics.dropped_messages, statistics.dropped_commands) == (1, 1)
     assert (statistics.data_frames, statistics.data_bytes, statistics.command_bytes) == (0, 0, 0)
+    # Or else what is said last would be taken for the end of a frame.
+    assert link.take() == [b"rest"]
     assert not link.has_backlog
     link.check()
