@@ -21,6 +21,7 @@ class Mesh:
     """A publisher, a reader of ``slow`` that does not read, and one of ``quick``."""
 
     def __init__(self, stack: ExitStack) -> None:
+        self.filled = 0
         self.publisher, self.other = (stack.enter_context(blocking.Endpoint()) for _ in range(2))
         self.slow = self.other.subscribe("slow", queue_size=64, stall_seconds=None, name="sleeper")
         self.quick = self.other.subscribe("quick")
@@ -37,7 +38,6 @@ class Mesh:
         return thread
 
     def _fill(self, payload: bytes) -> None:
-        self.filled = 0
         try:
             while True:
                 self.publisher.publish("slow", payload)
@@ -126,6 +126,23 @@ def test_what_is_parked_leaves_with_the_endpoint(mesh: Mesh) -> None:
     while 999 not in got:
         got.append(mesh.slow.get(limit()).data)
     assert got[-1_000:] == list(range(1_000))
+
+
+def test_a_thread_that_waits_at_its_topic_is_told_of_the_end() -> None:
+    ended = threading.Event()
+    with blocking.Endpoint() as endpoint:
+        endpoint.publish("slow", b"x")
+        endpoint._outbound._bytes_ways["slow"].obstacle = "a link that takes nothing"
+
+        def publish() -> None:
+            with pytest.raises(EndpointClosed):
+                endpoint.publish("slow", b"x")
+            ended.set()
+
+        threading.Thread(target=publish, daemon=True).start()
+        while not endpoint._outbound._free.waiting:
+            threading.Event().wait(0.001)
+    assert ended.wait(limit())
 
 
 def test_a_topic_without_its_reader_goes_on(mesh: Mesh) -> None:
