@@ -393,8 +393,8 @@ LINK = [
         "parking: each way has room of its own",
         "a held topic stops the other topics of a thread",
         "endpoint/pubsub/parking.py",
-        "            found.count * parts >= self.room\n",
-        "            len(self) * parts >= self.room\n",
+        "        return self._is_over(lane, 1)\n",
+        "        return len(self) >= self.room\n",
         _PARKING,
     ),
     Safeguard(
