@@ -22,7 +22,6 @@ from handshake.keepalive import KeepAlive
 from tests.endpoint.link.product import Product
 from wire.limits import KIB
 
-
 UNIT = 256 * KIB
 """Bytes of a frame on the wire: a whole write, so that ``take`` gives one at a time."""
 
