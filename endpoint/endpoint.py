@@ -646,7 +646,7 @@ class Endpoint(Bound):
         says: ``"wait"`` has publishers of these topics wait, and nothing is lost while it is read
         at least once in ``stall_seconds`` (``None``: however long that takes); ``"drop_oldest"``
         and ``"drop_newest"`` drop, and ``Missed`` stands in the gap; ``"error"`` ends the
-        subscription, and the next read raises ``SubscriberOverflow``.
+        subscription, and each read from then on raises ``SubscriberOverflow``.
         """
         wanted = arguments.topics("topics", topics)
         mailbox = make_mailbox(

@@ -528,8 +528,10 @@ class EndpointLoop:
         self.publication.make_room()
 
     def relieve(self, connection: Connection) -> None:
-        """What passes through to this peer has room again."""
-        data = connection.link.data
+        """A link was written to: what waits for it may have room again."""
+        data, publication = connection.link.data, self.publication
+        if publication.on_room is not None and data.has_room:
+            publication.on_room()
         self.backpressure.relieve(data, has_room=data.is_passable)
 
     # Control messages.

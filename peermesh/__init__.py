@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from endpoint.outcome import Outcome as Outcome
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.pubsub.publisher import Publisher as Publisher
+    from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.pubsub.stream import StatusSubscriber as StatusSubscriber
     from endpoint.pubsub.subscriber import Subscriber as Subscriber
     from endpoint.replicas.attaching import Backend as Backend

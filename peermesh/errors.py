@@ -46,6 +46,7 @@ from wire.errors import (
     StaleData,
     StoreClosed,
     StoreError,
+    SubscriberOverflow,
     TypeClash,
 )
 
@@ -90,5 +91,6 @@ __all__ = [
     "StaleData",
     "StoreClosed",
     "StoreError",
+    "SubscriberOverflow",
     "TypeClash",
 ]

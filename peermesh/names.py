@@ -36,6 +36,7 @@ SHARED: Final = {
     "Missed": "endpoint.pubsub.messages",
     "OutboxStatistics": "endpoint.link.link",
     "Outcome": "endpoint.outcome",
+    "Overflow": "endpoint.pubsub.queueing",
     "OverflowPolicy": "endpoint.link.data_queue",
     "Page": "endpoint.replicas.stores.reading",
     "PeerInfo": "endpoint.statistics",

@@ -203,6 +203,11 @@ class SubscriberOverflow(MeshError):
             "subscription ended: subscribe again, and read faster or with another overflow"
         )
         self.count = count
+        self.queue_size = queue_size
+
+    def __reduce__(self) -> tuple[type[SubscriberOverflow], tuple[int, int]]:
+        """Pickle the numbers, from which the text is made."""
+        return type(self), (self.count, self.queue_size)
 
 
 @public

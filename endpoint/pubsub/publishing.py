@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, compress, islice
+from itertools import accumulate, islice
 from typing import Final, Protocol, TypeVar, cast
 
 import trio
@@ -28,7 +28,7 @@ from net import forking
 from net.wakeup import Wakeup
 from wire.codec import encode_header
 from wire.encoding import encode
-from wire.errors import EncodeError, EndpointClosed, NotAllowed, OutboxFull
+from wire.errors import EncodeError, EndpointClosed, OutboxFull
 from wire.framing import UNLIKE, Sign, encode_node, encode_single
 from wire.identifiers import EndpointId
 from wire.limits import GROUP_SIZE, PAYLOAD_SIZE_MAX
@@ -121,6 +121,8 @@ class Publication:
         """Those that a topic alone leads to, by the type of what is published."""
         self._lanes: dict[tuple[Connection, ...], tuple[Connection, ...]] = {}
         self._counted = 0
+        self.on_room: Callable[[], object] | None = None
+        """Hears that what waited may go now: for a publisher that does not wait itself."""
         self.is_open = False
         """Set by the endpoint while it is open."""
         self.is_forked = False
@@ -141,6 +143,8 @@ class Publication:
         self.cut()
         for ways in (self._ways, self._bytes_ways, self._data_ways, self._lanes):
             ways.clear()
+        if self.on_room is not None:
+            self.on_room()
 
     async def publish(  # noqa: C901 - the way of each message, a million times a second
         self, topic: str, data: Value, *, to: NodeId | None = None
@@ -206,7 +210,7 @@ class Publication:
         """
         held_since: float | None = None
         while True:
-            way = self._way(topic, kind, to)
+            way = self.way(topic, kind, to)
             full = self._find_full(way)
             if full is not None:
                 await full.park()
@@ -239,6 +243,7 @@ class Publication:
             if way.is_straight and holds.verdict(way.header, 0.0) is Verdict.GO:
                 self._remember(way)
         self._gate.unpark_all()
+        self.make_room()
 
     def _remember(self, way: Way) -> None:
         """Have a topic alone lead to its way from now on."""
@@ -252,27 +257,44 @@ class Publication:
         self.cut(forced=True)
 
     def make_room(self) -> None:
-        """Have publishers that wait for a subscriber of this endpoint look again."""
+        """Have publishers that wait for more than a link look again."""
         if self._room_here:
             self._room_here.unpark_all()
+        if self.on_room is not None:
+            self.on_room()
 
     def publish_nowait(self, topic: str, data: Value, to: object) -> None:
         """Publish without waiting; raises ``OutboxFull`` where ``publish`` would wait."""
         kind = _BYTES if type(data) is bytes else _DATA
         payload = data if type(data) is bytes else encode(data)
-        way = self._way(topic, kind, to)
+        way = self.way(topic, kind, to)
+        obstacle = self.obstacle(way)
+        if obstacle is not None:
+            raise OutboxFull(_FULL.format(obstacle))
+        self._put(way, payload)
+
+    def obstacle(self, way: Way) -> str | None:
+        """Say what a message of a way would wait for; ``None`` if it may go at once."""
         full = self._find_full(way)
         if full is self._room_here:
-            raise OutboxFull(_FULL.format("a subscriber of this endpoint is full"))
+            return "a subscriber of this endpoint is full"
         if full is not None:
             hops = cast("tuple[Connection, ...]", way.hops)
             names = ", ".join(str(each.peer) for each in hops if each.link.is_full)
-            raise OutboxFull(_FULL.format(f"the outbox to {names} is full"))
-        if self._host.holds.verdict(way.header, 0.0) is Verdict.WAIT:
-            holder = self._host.holds.holders(way.header)[0]
-            where = f"{holder.label} at {holder.endpoint}"
-            raise OutboxFull(_FULL.format(f"{where} has no room for messages on {topic}"))
-        self._put(way, payload)
+            return f"the outbox to {names} is full"
+        if self._host.holds.verdict(way.header, 0.0) is not Verdict.WAIT:
+            return None
+        holder = self._host.holds.holders(way.header)[0]
+        return f"{holder.label} at {holder.endpoint} has no room for messages on {way.topic}"
+
+    def verdict(self, way: Way, waited: float, *, is_leaving: bool = False) -> Verdict:
+        """Say what becomes of a message that has waited for so many seconds.
+
+        With ``is_leaving``, holds do not count: nothing comes after it, as if it was under way.
+        """
+        if self._find_full(way) is not None:
+            return Verdict.WAIT
+        return Verdict.GO if is_leaving else self._host.holds.verdict(way.header, waited)
 
     async def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order, waiting for room between them.
@@ -302,48 +324,47 @@ class Publication:
             [(*each, None) for each in zip(topics, kinds, strict=True)], payloads
         )
 
-    async def publish_all(
-        self,
-        keys: Sequence[Key],
-        payloads: Sequence[bytes],
-        on_refused: Callable[[NotAllowed, int], None] | None = None,
-    ) -> None:
-        """Publish encoded payloads, each by its key, in order, waiting for room between them.
-
-        ``on_refused`` hears how many messages of a key may not be published, which raises else.
-        """
+    async def publish_all(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
+        """Publish encoded payloads, each by its key, in order, waiting for room between them."""
         ends = list(accumulate([PAYLOAD_CHARGE + len(payload) for payload in payloads]))
         at = charged = 0
         while at < len(payloads):
             end = max(at + 1, bisect_right(ends, charged + GROUP_SIZE))
             await self._pause(end - at)
-            portion = keys[at:end], payloads[at:end]
-            for key in _distinct(portion[0]):
-                try:
-                    await self._wait_for_room(*key)
-                except NotAllowed as error:
-                    if on_refused is None:
-                        raise
-                    on_refused(error, portion[0].count(key))
-                    portion = _without(key, *portion)
-            if portion[0]:
-                self._put_all(*portion)
+            for key in _distinct(keys[at:end]):
+                await self._wait_for_room(*key)
+            found = {key: self.way(*key) for key in dict.fromkeys(keys[at:end])}
+            self.put_all([found[key] for key in keys[at:end]], payloads[at:end])
             at, charged = end, ends[end - 1]
 
-    def _put_all(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
-        """Add messages that fit into one cut; never waits."""
-        found = {key: self._way(*key) for key in dict.fromkeys(keys)}
-        if len(keys) == 1 or any(way.here for way in found.values()):
-            for key, payload in zip(keys, payloads, strict=True):
-                self._put(found[key], payload)
-            return
+    def put_all(
+        self, ways: Sequence[Way], payloads: Sequence[bytes], *, is_forced: bool = False
+    ) -> None:
+        """Add messages, each with its way, in order; ``is_forced`` past a hold. Never waits."""
+        if is_forced:
+            self.cut()
+        if len(ways) == 1 or any(way.here for way in set(ways)):
+            for way, payload in zip(ways, payloads, strict=True):
+                self._put(way, payload)
+        else:
+            self._add_all(ways, payloads)
+        if is_forced:
+            self.cut(forced=True)
+
+    def _add_all(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
+        """Add messages that nothing here hears, with a cut wherever one is full."""
         journal = self._journal
         charge = PAYLOAD_CHARGE * len(payloads) + sum(map(len, payloads))
         if journal.payloads and journal.room <= charge:
             self.cut()
+        if charge > GROUP_SIZE and len(payloads) > 1:
+            half = len(payloads) // 2
+            self._add_all(ways[:half], payloads[:half])
+            self._add_all(ways[half:], payloads[half:])
+            return
         if not journal.payloads:
             self._work.wake()
-        journal.add_all(list(map(found.__getitem__, keys)), payloads, charge)
+        journal.add_all(ways, payloads, charge)
 
     def _put(self, way: Way, payload: bytes) -> None:
         """Add one message, or send it alone; never waits."""
@@ -410,7 +431,7 @@ class Publication:
 
         The channel above it finds and repeats what is lost.
         """
-        way = self._way(topic, _COMMAND, to)
+        way = self.way(topic, _COMMAND, to)
         sequence = self._command_sequence
         self._command_sequence = sequence + 1
         if way.hops:
@@ -419,7 +440,8 @@ class Publication:
             for connection in cast("tuple[Connection, ...]", way.hops):
                 connection.send_command(frame)
 
-    def _way(self, topic: str, kind: PackedType, to: object) -> Way:
+    def way(self, topic: str, kind: PackedType, to: object) -> Way:
+        """Find where messages of a topic, type and receiver go; raises as ``publish`` does."""
         try:
             way = self._ways.get((topic, kind, to))
         except TypeError:  # It has no hash: a mistake that is told below.
@@ -466,13 +488,6 @@ def _distinct(keys: Sequence[Key]) -> Iterable[Key]:
         return dict.fromkeys(keys)
     except TypeError:  # A topic has no hash: a mistake that is told where its way is looked up.
         return keys
-
-
-def _without(
-    key: Key, keys: Sequence[Key], payloads: Sequence[bytes]
-) -> tuple[Sequence[Key], Sequence[bytes]]:
-    goes = [each != key for each in keys]
-    return list(compress(keys, goes)), list(compress(payloads, goes))
 
 
 def _portions(batch: Iterable[_Item]) -> Iterator[list[_Item]]:

@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from wire.limits import MIB
+from wire.public import public
 
 
+@public
 class Overflow(StrEnum):
     """What a full queue means."""
 

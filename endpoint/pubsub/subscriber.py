@@ -94,8 +94,12 @@ class Subscriber(EitherClosing):
         """Take all messages that are there, as pairs of topic and data, without waiting."""
         mailbox, batch = self._mailbox, list(self._ready)
         self._ready.clear()
-        while not mailbox.is_empty():
-            self._take(batch)
+        try:
+            while not mailbox.is_empty():
+                self._take(batch)
+        except SubscriberOverflow:
+            if not batch:  # Else the next read raises it.
+                raise
         self._make_room()
         return batch
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from endpoint.mesh.status import StatusCode as StatusCode, StatusEvent as StatusEvent
     from endpoint.outcome import Outcome as Outcome
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
+    from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion

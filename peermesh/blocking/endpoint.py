@@ -42,6 +42,7 @@ from peermesh.blocking.living import Life, Passage
 from peermesh.blocking.log import Log
 from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.publisher import Publisher
+from peermesh.blocking.pump import Pump
 from peermesh.blocking.status import StatusSubscriber
 from peermesh.blocking.store import Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
@@ -82,17 +83,18 @@ class Endpoint(Bound):
         self._life = life = Life(self._core)
         self._passage = Passage(life)
         allow = loop.core.authorisation.check_publish
-        self._outbound = Outbound(self._passage, loop.publication, allow)
+        self._outbound = Outbound(self._passage, allow)
+        self._pump = Pump(self._outbound, loop.publication)
         self.publish: Final = self._outbound.publish
-        life.open(self._leave, self._outbound.pump)
+        life.open(self._leave, self._pump.run)
 
     async def _leave(self) -> None:
         """Have what was published leave, and then the endpoint."""
         grace = self._life.grace
         with trio.move_on_after(grace):
-            await self._outbound.flush()
+            await self._pump.flush()
         # What is left has had its time: a core that shuts down takes nothing any more.
-        self._outbound.close()
+        self._pump.close()
         await self._core.shutdown(grace)
 
     def __repr__(self) -> str:

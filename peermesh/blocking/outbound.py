@@ -1,22 +1,26 @@
-"""The way from threads into the mesh: a queue that crosses threads in batches."""
+"""The way from threads into the mesh: a queue that crosses threads in batches.
+
+Threads append messages to it, and wait only while it is full, or while too much is parked for their
+own topic. The pump takes them into the journal, and waits for no link and no reader.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Final, cast
-
-import trio
 
 from endpoint import arguments
 from endpoint.arguments import NodeId
-from endpoint.pubsub.publishing import Publication, no_pair
+from endpoint.pubsub.publishing import no_pair
+from peermesh.blocking.gate import Gate
 from peermesh.blocking.living import Passage
 from wire.encoding import encode
-from wire.errors import EncodeError, NotAllowed, OutboxFull
+from wire.errors import EncodeError, OutboxFull
 from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
-from wire.logs import logger_of
 from wire.messages import PackedType
 from wire.topics import check_topic
 from wire.values import Value
@@ -33,48 +37,55 @@ LARGE_BYTES_MAX: Final = 8 * 1024 * 1024
 WAYS_MAX: Final = 4_096
 """Topics remembered as checked; they begin anew beyond."""
 
-TAKE_COUNT: Final = 4_096
-"""Messages that the loop takes before it looks after anything else."""
+TAKE_COUNT: Final = 1_024
+"""Messages that the pump takes in one step: about as much as a link writes in its next one."""
 
-Way = tuple[str, PackedType, "EndpointId | None"]
+TAKE_SIZE: Final = 256 * 1024
+"""Bytes after which it takes no more of them in one step, for large messages."""
 
-_NOWHERE: Final[Way] = ("<$>", PackedType.BYTES, None)
-"""The way of nothing: no message goes to a reserved topic."""
+_FULL: Final = "{}: publish() waits for room, or publish less"
 
-logger = logger_of("peermesh")
+
+class Way:
+    """Where messages of one topic, type and receiver go, once that was checked."""
+
+    __slots__ = ("kind", "lane", "obstacle", "receiver", "topic")
+
+    def __init__(self, topic: str, kind: PackedType, receiver: EndpointId | None) -> None:
+        self.topic, self.kind, self.receiver = topic, kind, receiver
+        self.lane = topic, receiver
+        """Values and bytes on one topic keep their order."""
+        self.obstacle: str | None = None
+        """What its publishers have to wait for: so much is parked in its lane."""
 
 
 class Outbound:
     """What threads have published and the loop has not taken yet."""
 
-    def __init__(
-        self, passage: Passage, publication: Publication, allow: Callable[[str], object]
-    ) -> None:
-        """Feed a publication that lives in the portal's thread.
+    def __init__(self, passage: Passage, allow: Callable[[str], object]) -> None:
+        """Have a ``Pump`` take what is published.
 
         ``allow`` raises ``NotAllowed`` for a topic that this endpoint may not publish on.
         """
         self._passage = passage
         self._soon = passage.soon
-        self._wake_up = passage.guarded(self._wake)
-        self._publication = publication
+        self._wake_up = passage.guarded(lambda: self.wake())
         self._allow = allow
         self._pending: list[Way | bytes] = []
         """Ways and payloads in turn. Threads extend it and the loop cuts off its front, each in one
         step of the interpreter: so that neither needs a lock, and nothing is done per message."""
-        self._ways: dict[Way, Way] = {}
+        self._ways: dict[tuple[str, PackedType, EndpointId | None], Way] = {}
+        self._bytes_ways: dict[str, Way] = {}
+        """Those to which the topic of bytes leads."""
         self._is_armed = False
-        self._room = threading.Condition()
-        self._waiters = 0
-        self._work = trio.lowlevel.ParkingLot()
-        self._last_way = _NOWHERE
-        """Where bytes went last: a message that is alike needs no look-up."""
+        self._room, self._free = Gate(), Gate()
+        """For the whole queue, and for ways of which too much is parked."""
         self._counting = threading.Lock()
         self._large_bytes = 0
         """What waits of large messages; changed under the lock, with the next."""
         self._is_crowded = False
-        self._is_idle = True
-        self._pumping = trio.CancelScope()
+        self.wake: Callable[[], object] = bool
+        """Set by the pump: there is something to take."""
         self.is_closed = False
         passage.hold(self)
 
@@ -82,28 +93,31 @@ class Outbound:
 
     def publish(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
         """Publish, waiting for room while too much waits already; see ``peermesh.Endpoint``."""
-        way = self._last_way
-        if type(data) is bytes and topic == way[0] and to is None:
-            # The straight way for one more message like the last one.
-            if len(data) >= SMALL_SIZE:
-                self._count(len(data))
-            pending = self._pending
-            pending.extend((way, data))
-            if not self._is_armed:
-                self._is_armed = True
-                self._soon(self._wake_up)
-            if len(pending) > PENDING_MAX * 2 or self._is_crowded:
-                self._wait_for_room()
-            return
-        self._put(topic, data, to)
-        if self._is_full():
-            self._wait_for_room()
+        way, payload = None, b""
+        if type(data) is bytes and to is None:
+            payload = data
+            try:
+                way = self._bytes_ways.get(topic)
+            except TypeError:  # It has no hash: a mistake that is told below.
+                way = None
+        if way is None:
+            way, payload = self._way(topic, data, to)
+        pending = self._pending
+        if len(pending) >= PENDING_MAX * 2 or way.obstacle is not None or self._is_crowded:
+            self._wait_for_room(way)
+        if len(payload) >= SMALL_SIZE:
+            self._count(len(payload))
+        pending.extend((way, payload))
+        if not self._is_armed:
+            self._is_armed = True
+            self._soon(self._wake_up)
 
     def publish_nowait(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
         """Publish without waiting, or raise ``OutboxFull``; then nothing was sent."""
-        if self._is_full():
-            raise OutboxFull("too much waits to be sent: publish() waits for room, or publish less")
-        self._put(topic, data, to)
+        way, payload = self._way(topic, data, to)
+        if way.obstacle is not None or self._is_full():
+            raise OutboxFull(_FULL.format(way.obstacle or "too much waits to be sent"))
+        self._put(way, payload)
 
     def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
         """Publish many messages, in order."""
@@ -114,16 +128,9 @@ class Outbound:
                 raise no_pair(pair) from None
             if isinstance(pair, str):  # Two characters are a pair, too.
                 raise no_pair(pair)
-            self._put(topic, data, None)
-            if self._is_full():
-                self._wait_for_room()
+            self.publish(topic, data)
 
-    def _put(self, topic: str, data: Value, to: NodeId | None) -> None:
-        way = self._last_way
-        if type(data) is bytes and topic == way[0] and to is None:
-            payload = data
-        else:
-            way, payload = self._way(topic, data, to)
+    def _put(self, way: Way, payload: bytes) -> None:
         if len(payload) >= SMALL_SIZE:
             self._count(len(payload))
         self._pending.extend((way, payload))
@@ -150,101 +157,81 @@ class Outbound:
             payload, kind = encode(data), PackedType.DATA
         if type(topic) is not str:
             check_topic(topic)  # Before it is looked up: it may have no hash.
-        way = self._ways.get((topic, kind, receiver)) or self._check((topic, kind, receiver))
-        if kind is PackedType.BYTES and receiver is None:
-            self._last_way = way
+        way = self._ways.get((topic, kind, receiver)) or self._check(topic, kind, receiver)
         return way, payload
 
-    def _check(self, way: Way) -> Way:
+    def _check(self, topic: str, kind: PackedType, receiver: EndpointId | None) -> Way:
         if self.is_closed:
             raise self._passage.error()
-        self._allow(check_topic(way[0]))
+        self._allow(check_topic(topic))
         if len(self._ways) >= WAYS_MAX:
-            self._ways.clear()
-        self._ways[way] = way
+            self.forget_ways()
+        way = self._ways[topic, kind, receiver] = Way(topic, kind, receiver)
+        if kind is PackedType.BYTES and receiver is None:
+            self._bytes_ways[topic] = way
         return way
 
     def _is_full(self) -> bool:
-        return len(self._pending) > PENDING_MAX * 2 or self._is_crowded
+        return len(self._pending) >= PENDING_MAX * 2 or self._is_crowded
 
-    def _wait_for_room(self) -> None:
-        with self._room:
-            self._waiters += 1
-            try:
-                while self._is_full() and not self.is_closed:
-                    self._room.wait()
-            finally:
-                self._waiters -= 1
-        if self.is_closed:
-            raise self._passage.error()
+    def _wait_for_room(self, way: Way) -> None:
+        """Wait until a message of a way may be put in: nothing of it is published before."""
+        while not self.is_closed:
+            if way.obstacle is not None:
+                self._free.wait_while(lambda: way.obstacle is not None and not self.is_closed)
+            elif self._is_full():
+                self._room.wait_while(lambda: self._is_full() and not self.is_closed)
+            else:
+                return
+        raise self._passage.error()
 
-    # In the portal's thread.
+    # For the pump, in the portal's thread.
 
-    def _wake(self) -> None:
-        self._work.unpark_all()
+    def is_empty(self) -> bool:
+        """Tell whether nothing waits; then the next message wakes the pump."""
+        if self._pending:
+            return False
+        # The order matters: a thread looks at the flag after it has put a message in.
+        self._is_armed = False
+        return not self._pending
 
-    async def pump(self) -> None:
-        """Take what the threads publish, until it is closed."""
-        with self._pumping:
-            while True:
-                await self._wait_for_work()
-                self._is_idle = False
-                await self._take()
-                self._make_room()
-
-    async def _wait_for_work(self) -> None:
-        pending = self._pending
-        while not pending:
-            # The order matters: a thread looks at the flag after it has put a message in.
-            self._is_armed = False
-            if pending:
-                break
-            self._is_idle = True
-            await self._work.park()
-
-    async def _take(self) -> None:
-        """Hand over a batch."""
-        taken = self._pending[: TAKE_COUNT * 2]
-        del self._pending[: len(taken)]
-        self._make_room()
-        await self._hand_over(cast("list[Way]", taken[::2]), cast("list[bytes]", taken[1::2]))
-
-    def _make_room(self) -> None:
-        """Wake what waits, once it is worth it: it fills up what is being handed over."""
-        if self._waiters and len(self._pending) < PENDING_MAX and not self._is_crowded:
-            with self._room:
-                self._room.notify_all()
-
-    async def _hand_over(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
-        await self._publication.publish_all(ways, payloads, self._refuse)
+    def take(self) -> tuple[list[Way], list[bytes]]:
+        """Take what was published first, as much as one step may."""
+        pending, end = self._pending, TAKE_COUNT * 2
+        payloads = cast("list[bytes]", pending[1:end:2])
         if self._large_bytes:  # Else there is no need to look at each of them.
+            sizes = list(accumulate(map(len, payloads)))
+            del payloads[bisect_right(sizes, TAKE_SIZE) + 1 :]
             large = sum([size for size in map(len, payloads) if size >= SMALL_SIZE])
             with self._counting:
                 self._large_bytes -= large
                 self._is_crowded = self._large_bytes > LARGE_BYTES_MAX
+        end = len(payloads) * 2
+        ways = cast("list[Way]", pending[:end:2])
+        del pending[:end]
+        return ways, payloads
 
-    def _refuse(self, error: NotAllowed, count: int) -> None:
-        """Say that messages were not published: it was allowed when they came."""
-        logger.warning("%d messages were not published: %s", count, error)
-        self._forget_ways()
+    def make_room(self) -> None:
+        """Wake what waits, once it is worth it: it fills up what is being written."""
+        if len(self._pending) < PENDING_MAX and not self._is_crowded:
+            self._room.open()
 
-    async def flush(self) -> None:
-        """Wait until everything that was published has left for the peers' outboxes."""
-        while self._pending or not self._is_idle:
-            self._wake()
-            await trio.lowlevel.checkpoint()
+    def let_go(self, ways: Iterable[Way]) -> None:
+        """Have threads publish on ways again that had an obstacle."""
+        for way in ways:
+            way.obstacle = None
+        self._free.open()
 
     def close(self) -> None:
         """Take nothing more, and wake what waits."""
         self.is_closed = True
-        self._forget_ways()
-        self._pumping.cancel()
-        with self._room:
-            self._room.notify_all()
+        self.forget_ways()
+        self._room.open()
+        self._free.open()
 
-    def _forget_ways(self) -> None:
+    def forget_ways(self) -> None:
         """Have the next message of each way checked again."""
-        self._last_way = _NOWHERE
+        self._bytes_ways.clear()
         self._ways.clear()
 
     # For the endpoint's life.
@@ -256,5 +243,5 @@ class Outbound:
     def forked(self) -> None:
         """Take nothing in a child process: what waits is sent by the parent."""
         self.is_closed, self._is_crowded = True, False
-        self._forget_ways()
+        self.forget_ways()
         self._pending = []

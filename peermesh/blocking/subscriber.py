@@ -110,8 +110,12 @@ class Subscriber(Closing):
             is_signalled = self._descriptor is not None
             self._ready = _Signalled(self._settle) if is_signalled else deque()
             batch = list(ready)
-            while not self._mailbox.is_empty():
-                self._take(batch)
+            try:
+                while not self._mailbox.is_empty():
+                    self._take(batch)
+            except SubscriberOverflow:
+                if not batch:  # Else the next read raises it.
+                    raise
             self._make_room()
             self._settle()
         return batch

@@ -46,6 +46,7 @@ from wire.errors import (
     SettingsError,
     StaleData,
     StoreClosed,
+    SubscriberOverflow,
     TypeClash,
 )
 
@@ -116,6 +117,7 @@ HINTS: Final[Mapping[type[MeshError], str]] = {
     SettingsError: "peermesh help connection lists where settings come from",
     StaleData: "check that the master's endpoint is reachable",
     StoreClosed: "run the command again",
+    SubscriberOverflow: "read faster, or publish less at once",
     TypeClash: "peermesh store get NAME KEY shows what is stored",
 }
 """What to do next where an error does not say it itself. The nearest class of an error counts."""

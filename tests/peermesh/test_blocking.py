@@ -87,12 +87,12 @@ def test_threads_that_publish_at_once_on_many_topics_keep_their_own_order(pair) 
     threads = [threading.Thread(target=publish, args=(thread,)) for thread in range(4)]
     for thread in threads:
         thread.start()
-    seen: dict[int, int] = dict.fromkeys(range(4), 0)
-    while sum(seen.values()) < 4 * count:
-        for topic, data in subscriber.get_batch(limit()):
-            number = int.from_bytes(data[1:5])
-            assert (number, topic) == (seen[data[0]], f"/t/{number % 3}")
-            seen[data[0]] += 1
+    last: dict[tuple[int, str], int] = {}
+    for _ in range(4 * count):
+        topic, data = subscriber.get(limit())
+        before = last.get((data[0], topic), int(topic[-1]) - 3)
+        last[data[0], topic] = int.from_bytes(data[1:5])
+        assert last[data[0], topic] == before + 3
     for thread in threads:
         thread.join(limit())
     assert subscriber.available() == 0

@@ -156,10 +156,10 @@ def test_an_error_between_the_threads_ends_its_endpoint_alone(
 ) -> None:
     endpoint = blocking.Endpoint()
 
-    def boom() -> None:
+    def boom(*_: object) -> None:
         raise Boom
 
-    monkeypatch.setattr(endpoint._core.loop.publication, "publish_all", boom)
+    monkeypatch.setattr(endpoint._core.loop.publication, "put_all", boom)
     with suppress(EndpointFailed):
         while True:
             endpoint.publish("/t", b"x")

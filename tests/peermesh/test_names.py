@@ -142,6 +142,7 @@ SAMPLES = [
     peermesh.JoinTicket("localhost", 9999, peermesh.ClusterSecret(b"s" * 20)),
     peermesh.Missed(2),
     peermesh.Outcome(False, "no such peer"),
+    peermesh.Overflow.DROP_NEWEST,
     peermesh.OverflowPolicy.DROP_OLDEST,
     OUTBOX,
     peermesh.Page((peermesh.Entry("key", 1, 2, None),), 3, None),
@@ -172,7 +173,8 @@ def test_a_value_is_pickled_by_its_public_name(sample, protocol):
 @pytest.mark.parametrize("name", errors.__all__)
 def test_an_error_is_pickled_by_its_public_name(name):
     kind = getattr(errors, name)
-    arguments = (1, 2, 3) if kind is errors.OffsetOutOfRange else ("what happened",)
+    numbers = {errors.OffsetOutOfRange: (1, 2, 3), errors.SubscriberOverflow: (1, 2)}
+    arguments = numbers.get(kind, ("what happened",))
     if not issubclass(kind, Exception):
         return  # the codes
     error = kind(*arguments)

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
+from math import nan
 from typing import Any, NamedTuple
 
 from tests.endpoint.link.product import Product, load
@@ -75,15 +76,15 @@ def _publish_from_thread(
         after = world.copy()
         after.set("pending", (*world.pending, flow))
         yield True, after
-    if not is_blocked and flow in world.copy().parking(source).ways():
+    if not is_blocked and flow in world.copy().parking(source).lanes():
         after = world.copy()
-        after.parking(source).release(flow, 1)
+        after.parking(source).release(flow)
         after.send(flow, forced=False)
         yield True, after
     if world.pending[:1] == (flow,):
         after = world.copy()
         after.set("pending", world.pending[1:])
-        passed, _ = after.parking(source).pass_by([flow], [b""], lambda way: is_blocked)
+        passed, _ = after.parking(source).pass_by([flow], [b""], lambda way: is_blocked, nan)
         if passed:
             after.send(flow, forced=False)
         yield True, after

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import nan
 from typing import Any
 
 from handshake.keepalive import KeepAlive
@@ -29,6 +30,11 @@ SLOW, FORCE = 2, 2
 LINK_STALL = 2
 PARKED, PENDING = 1, 2
 Key = tuple[Any, ...]
+
+
+def _itself(way: int) -> int:
+    """Give the lane of a way: each has one of its own."""
+    return way
 
 
 class Bad(Exception):
@@ -551,7 +557,7 @@ class Plan:
                 may_hold = scenario.paths[name[1]][-1] not in scenario.no_hold
                 return product.Mailbox(self.queueings[name[1]], may_hold=may_hold)
             case _:
-                return product.Parking(PARKED)
+                return product.Parking(_itself, PARKED)
 
     def freeze(self, index: int, core: Any) -> Key:
         return getattr(self, f"_freeze_{self.names[index][0]}")(core)
@@ -665,8 +671,9 @@ class Plan:
         box._monitor._now = 0.0
 
     def _freeze_parking(self, parking: Any) -> Key:
-        return tuple(sorted((way, len(parked)) for way, parked in parking._parked.items()))
+        return tuple(sorted((way, lane.count) for way, lane in parking._lanes.items()))
 
     def _thaw_parking(self, parking: Any, state: Key) -> None:
         for way, count in state:
-            parking.pass_by([way] * count, [b""] * count, lambda _: True)
+            for _ in range(count):  # With a time that is never the same: each for itself.
+                parking.pass_by([way], [b""], lambda _: True, nan)

@@ -1,70 +1,150 @@
-"""Parked messages: a way that is blocked holds up no other, and keeps its order."""
+"""Parked messages: a lane that is blocked holds up no other, and keeps its order."""
 
 from __future__ import annotations
 
+from itertools import groupby
+
 from hypothesis import given, strategies as st
 
-from endpoint.pubsub.parking import PARKED_MAX, Parking
+from endpoint.pubsub.parking import (
+    MESSAGE_CHARGE,
+    PARKED_BYTES_MAX,
+    PARKED_MAX,
+    PARKED_TOTAL_MAX,
+    Parcel,
+    Parking,
+)
+
+
+def make(**limits: int) -> Parking[str]:
+    """Make one in which ``a`` and ``A`` share a lane."""
+    return Parking(str.lower, **limits)
+
+
+def park(parking: Parking[str], ways: str, payload: bytes = b"x", now: float = 0) -> None:
+    passed, _ = parking.pass_by(ways, [payload] * len(ways), lambda _: True, now)
+    assert not passed
 
 
 def test_what_is_free_passes_as_it_is() -> None:
-    parking: Parking[str] = Parking()
+    parking = make()
     ways, payloads = ["a", "b"], [b"1", b"2"]
-    assert parking.pass_by(ways, payloads, lambda way: False) == (ways, payloads)
+    assert parking.pass_by(ways, payloads, lambda _: False, 0) == (ways, payloads)
+    assert not parking
     assert len(parking) == 0
+    assert parking.first("a") is None
 
 
-def test_a_blocked_way_holds_up_no_other() -> None:
-    parking: Parking[str] = Parking()
-    passed = parking.pass_by(["a", "b", "a", "c"], [b"1", b"2", b"3", b"4"], lambda way: way == "a")
+def test_a_blocked_lane_holds_up_no_other() -> None:
+    parking = make()
+    passed = parking.pass_by("abac", [b"1", b"2", b"3", b"4"], lambda way: way == "a", 5)
     assert passed == (["b", "c"], [b"2", b"4"])
-    assert parking.ways() == ["a"]
-    assert parking.release("a", 1) == [b"1"]
-    assert parking.release("a") == [b"3"]
-    assert parking.release("a") == []
-    assert parking.ways() == []
+    assert parking
+    assert len(parking) == 2
+    assert parking.lanes() == ["a"]
+    assert parking.first("a") == parking.release("a") == Parcel("a", 5, [b"1", b"3"])
+    assert not parking
 
 
-def test_what_comes_behind_a_parked_message_is_parked_though_the_way_is_free_again() -> None:
-    parking: Parking[str] = Parking()
-    parking.pass_by(["a"], [b"1"], lambda way: True)
-    assert parking.pass_by(["a", "b"], [b"2", b"3"], lambda way: False) == (["b"], [b"3"])
-    assert parking.release("a") == [b"1", b"2"]
+def test_what_comes_behind_a_parked_message_is_parked_though_it_is_free_again() -> None:
+    parking = make()
+    park(parking, "a", b"1")
+    passed = parking.pass_by("abA", [b"2", b"3", b"4"], lambda _: False, 1)
+    assert passed == (["b"], [b"3"])
+    released = [parking.release("a") for _ in range(3)]
+    assert released == [("a", 0, [b"1"]), ("a", 1, [b"2"]), ("A", 1, [b"4"])]
 
 
-def test_ways_are_released_in_any_order() -> None:
-    parking: Parking[str] = Parking()
-    parking.pass_by(["a", "b", "c"], [b"1", b"2", b"3"], lambda way: True)
-    assert parking.ways() == ["a", "b", "c"]
-    assert parking.release("b") == [b"2"]
-    assert parking.ways() == ["a", "c"]
+def test_the_time_of_each_is_known() -> None:
+    parking = make()
+    for now in (1, 1, 2):
+        park(parking, "a", now=now)
+    released = [(each.since, len(each.payloads)) for each in map(parking.release, "aa")]
+    assert released == [(1, 2), (2, 1)]
 
 
-def test_each_way_has_room_of_its_own() -> None:
-    parking: Parking[str] = Parking(2)
-    parking.pass_by(["a", "a", "b"], [b"1", b"2", b"3"], lambda way: True)
-    assert parking.is_full("a")
-    assert not parking.is_full("b")
-    assert not parking.is_full("c")
-    parking.release("a", 1)
+def test_lanes_are_released_in_turn() -> None:
+    parking = make()
+    for now in (1, 2):
+        park(parking, "abc", now=now)
+    assert parking.lanes() == ["a", "b", "c"]
+    parking.release("a")
+    assert parking.lanes() == ["b", "c", "a"]
+    parking.release("b")
+    parking.release("b")
+    assert parking.lanes() == ["c", "a"]
+
+
+def test_each_lane_has_room_of_its_own() -> None:
+    parking = make(room=4)
+    for now in range(4):
+        park(parking, "ab"[: 1 + (now == 3)], now=now)
+    assert [parking.is_full(lane) for lane in "abc"] == [True, False, False]
+    parking.release("a")
     assert not parking.is_full("a")
-    assert Parking().room == PARKED_MAX == 8_192
+    assert not parking.has_room("a")
+    parking.release("a")
+    parking.release("a")
+    assert parking.has_room("a")
 
 
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["put", "block", "free"]))))
-def test_nothing_is_lost_and_each_way_keeps_its_order(steps) -> None:
-    parking, blocked, came = Parking[str](), set(), {way: [] for way in "abc"}
+def test_large_messages_are_counted_by_size() -> None:
+    parking = make(bytes_max=100)
+    park(parking, "a", bytes(60))
+    assert not parking.is_full("a")
+    assert not parking.has_room("a")
+    park(parking, "a", bytes(40), 1)
+    assert parking.is_full("a")
+    parking.release("a")
+    assert parking.has_room("a")
+
+
+def test_all_lanes_together_have_an_end_which_only_those_with_something_parked_feel() -> None:
+    parking = make(total_max=4 * (MESSAGE_CHARGE + 1))
+    park(parking, "abc")
+    assert not any(map(parking.is_full, "abcd"))
+    park(parking, "c", now=1)
+    assert [parking.is_full(lane) for lane in "abcd"] == [True, True, True, False]
+    assert parking.has_room("d")
+    for lane in "cc":
+        parking.release(lane)
+    assert not parking.has_room("a")
+    assert parking.has_room("c")
+    parking.release("b")
+    assert parking.has_room("a")
+
+
+def test_the_limits_are_those_of_the_documents() -> None:
+    parking = make()
+    assert parking.room == PARKED_MAX == 8_192
+    assert parking.bytes_max == PARKED_BYTES_MAX == 8 * 2**20
+    assert parking.total_max == PARKED_TOTAL_MAX == 64 * 2**20
+
+
+@given(st.lists(st.tuples(st.sampled_from("aAbBcC"), st.sampled_from(["put", "block", "free"]))))
+def test_nothing_is_lost_and_each_lane_keeps_its_order(steps) -> None:
+    parking, blocked, came = make(), set(), {lane: [] for lane in "abc"}
+
+    def take(lane: str) -> None:
+        way, _, payloads = parking.release(lane)
+        came[lane] += [(way, payload) for payload in payloads]
+
     for number, (way, step) in enumerate(steps):
         if step == "put":
-            passed = parking.pass_by([way], [number.to_bytes(2)], blocked.__contains__)
+            passed = parking.pass_by([way], [number.to_bytes(2)], blocked.__contains__, number // 4)
             for each, payload in zip(*passed, strict=True):
-                came[each].append(payload)
+                came[each.lower()].append((each, payload))
         elif step == "block":
             blocked.add(way)
         else:
             blocked.discard(way)
-            came[way] += parking.release(way)
-    for way in "abc":
-        came[way] += parking.release(way)
-        assert came[way] == [n.to_bytes(2) for n, step in enumerate(steps) if step == (way, "put")]
+            if parking.first(way.lower()) is not None:
+                take(way.lower())
+    while parking:
+        take(parking.lanes()[0])
+    for lane, got in came.items():
+        sent = [(way, n.to_bytes(2)) for n, (way, step) in enumerate(steps) if step == "put"]
+        assert got == [each for each in sent if each[0].lower() == lane]
+        assert len(list(groupby(got))) == len(got)
     assert len(parking) == 0
+    assert not any(map(parking.is_full, "abc"))
