@@ -12,7 +12,6 @@ import pytest
 from peermesh import blocking as broker
 from peermesh.testing.time_limits import limit
 from wire.errors import EndpointClosed, OutboxFull
-from wire.messages import PackedType
 
 LARGE = bytes(1024 * 1024)
 TOO_MANY = 64  # of them: several times what may wait anywhere on the way
@@ -65,10 +64,10 @@ def test_who_waits_is_woken_for_much_or_for_the_last(size: int, *, more_follows:
         while not subscriber._is_waiting:
             threading.Event().wait(0.001)
         mailbox = subscriber._mailbox
-        mailbox.put("/t", PackedType.BYTES, [b"x"], 1)
+        mailbox.put(("/t",), b"\1", b"", [b"x"], 1)
         subscriber.wake(more_follows=True)
         assert subscriber._is_waiting
-        mailbox.put("/t", PackedType.BYTES, [b"y"], size)
+        mailbox.put(("/t",), b"\1", b"", [b"y"], size)
         subscriber.wake(more_follows=more_follows)
         assert got.get(timeout=limit()) == ("/t", b"x")
 
@@ -94,7 +93,7 @@ def test_what_is_there_when_the_time_is_over_is_read() -> None:
         threading.Thread(target=lambda: got.put(subscriber.get(0.5)), daemon=True).start()
         while not subscriber._is_waiting:
             threading.Event().wait(0.001)
-        subscriber._mailbox.put("/t", PackedType.BYTES, [b"x"], 1)
+        subscriber._mailbox.put(("/t",), b"\1", b"", [b"x"], 1)
         subscriber.wake(more_follows=True)
         assert got.get(timeout=limit()) == ("/t", b"x")
 
