@@ -83,7 +83,7 @@ LIFE = [
     ),
     Safeguard(
         "a closed clone is not read",
-        "a clone that nobody keeps up to date is read as if it were",
+        "reads of a closed clone return old values as if they were current",
         "endpoint/replicas/stores/store_runner.py",
         "        self.is_in_touch = self.is_master = False\n",
         "        self.is_master = False\n",
