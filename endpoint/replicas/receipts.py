@@ -1,4 +1,4 @@
-"""Receipts: what became of a mutation, for whoever wants to know (design section 10)."""
+"""Receipts: the outcome of a mutation, awaited or told to a callback (design section 10)."""
 
 from __future__ import annotations
 

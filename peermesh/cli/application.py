@@ -50,18 +50,19 @@ MODULES: Final = {
 GROUP_HELP = f"""\
 A brokerless mesh: publish and subscribe, and keep replicated stores.
 
-Start with "peermesh demo", or with three terminals:
+Start with three terminals, or, where Java and Spark are installed, with "peermesh demo":
 
 \b
   peermesh node --listen 127.0.0.1:9999 --master table
   peermesh sub news/ --peer 127.0.0.1:9999
   peermesh pub news/today hello --peer 127.0.0.1:9999
 
-Where the mesh is, --peer says, else PEERMESH_PEER, else a context (peermesh context --help).
+Commands find the mesh at --peer, else PEERMESH_PEER, else by a context (peermesh context --help).
 
-Keys and values are JSON if they can be read as JSON, and text if not. What JSON has no type for is
-an object of two members, such as {{"@data-type": "count", "data": 7}}; the types are count, port,
-address, subnet, bytes, timestamp, timespan, enum-value, set, and table for keys that are not text.
+Keys and values are JSON if they can be read as JSON, and text if not. A value of a type
+that JSON lacks is an object of two members, such as {{"@data-type": "count", "data": 7}}; the types
+are count, port, address, subnet, bytes, timestamp, timespan, enum-value, set, and table for keys
+that are not text.
 
 {EXIT_CODES_HELP}"""
 

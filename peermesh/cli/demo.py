@@ -59,7 +59,7 @@ NONE: Final = "none"
 Result = TypeVar("Result")
 
 HELP = f"""\
-Count a file of events across a mesh, exactly, while what counts them is killed.
+Count a file of events exactly, while the processes that count them are killed.
 
 A sensor appends the events to a replicated log. A stateful query of Spark's Structured Streaming
 counts them by a field and a window of time, with its checkpoint behind a WebHDFS gateway in a
@@ -90,8 +90,8 @@ class _Wishes:
 @command(help=HELP)
 @click.option(
     "--input", "source", metavar="FILE", type=click.Path(path_type=Path),
-    help="The events: a JSON object on each line, plain or gzip; - reads stdin. Lines that are"
-    " none are reported.",
+    help="The events: a JSON object on each line, plain or gzip; - reads stdin. Other lines are"
+    " counted under a key of their own, and the first of them are written at the end.",
 )  # fmt: skip
 @click.option(
     "--key", metavar="FIELD",
@@ -113,22 +113,23 @@ class _Wishes:
 )  # fmt: skip
 @click.option(
     "--pace", "pace_seconds", metavar="SECONDS", type=Seconds(),
-    default=PACE_SECONDS, show_default=True, help="How long the sensor takes for all of it.",
+    default=PACE_SECONDS, show_default=True,
+    help="The least time in which the sensor appends all events.",
 )  # fmt: skip
 @click.option(
     "--kill", type=click.Choice([NONE, *(victim.value for victim in Victim), ALL]), default=ALL,
-    show_default=True, help="Whom to kill, in the middle of a batch.",
+    show_default=True, help="The process to kill in the middle of a batch.",
 )  # fmt: skip
 @click.option(
     "--picture", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the picture of the run goes, as SVG: otherwise into the directory for temporary"
-    " files.",
+    help="Write the picture of the run to FILE, as SVG; without, into --path, or else the directory"
+    " for temporary files.",
 )  # fmt: skip
 @click.option(
     "--path", "directory", cls=Option, old=["--directory"], metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Where logs and stores go, and stay: new, or empty. Otherwise a temporary directory is"
-    " used, and kept only if something fails.",
+    help="Keep logs and stores in DIR, which is new or empty. Without, they are in a temporary"
+    " directory, which is removed at the end unless the demo fails.",
 )  # fmt: skip
 def demo(  # noqa: PLR0913 - one for each option
     source: Path | None,
@@ -346,9 +347,9 @@ class _Teller:
         _say_total("clone", clone)
         _say_differences(verdict)
         killed = ", ".join(f"{each.victim} ({each.seconds:.1f} s)" for each in verdict.outages)
-        say(f"killed, and until the next batch: {killed or 'nothing'}")
-        say(f"dropped by the watermark: {verdict.late:,}")
-        say(f"picture: {picture}")
+        say(f"time from each kill to the next batch: {killed or 'nothing was killed'}")
+        say(f"late events that Spark's watermark dropped: {verdict.late:,}")
+        say(f"picture of the run: {picture}")
         difference = verdict.difference
         say(f"{difference.lost:,} lost, {difference.double:,} double, {verdict.seconds:.1f} s")
 

@@ -55,6 +55,8 @@ class Actor:
         self.pid: int | None = None
         """The process, while there is one."""
         self.lives = 0
+        self.log = Path()
+        """What it writes to stderr, and to stdout unless that goes elsewhere, in all its lives."""
         self._assign = assign
         self._hear = hear
         self._output = output
@@ -63,7 +65,6 @@ class Actor:
         self._standing: list[Message] = []
         self._pending: deque[Message] = deque()
         self._ordered = trio.Event()
-        self._log = Path()
 
     def order(self, order: str, *, stands: bool = False, **details: object) -> None:
         """Give an order; one that stands is given to every later life too."""
@@ -84,7 +85,8 @@ class Actor:
             code = await self._live()
             if code == 0:
                 return
-            self._hear({"event": "died", "code": code})
+            reason = {"reason": _last_line(self.log)} if code > 0 else {}
+            self._hear({"event": "died", "code": code, **reason})
             self._judge(code)
             self._pending.extendleft(reversed(self._standing))
             await trio.sleep(RESTART_SECONDS)
@@ -95,16 +97,16 @@ class Actor:
         if self._kills < KILLS_MAX and self._failures < FAILURES_MAX:
             return
         raise DemoError(
-            f"the {self.name} does not stay alive ({_last_line(self._log)}): see {self._log}"
+            f"the {self.name} does not stay alive ({_last_line(self.log)}): see {self.log}"
         )
 
     async def _live(self) -> int:
         reading, writing = os.pipe()
         assignment = self._assign(writing)
-        self._log = assignment.path(f"{self.name}.log")
+        self.log = assignment.path(f"{self.name}.log")
         stream = trio.lowlevel.FdStream(reading)
         try:
-            with open_private(self._log, "ab") as log:
+            with open_private(self.log, "ab") as log:
                 process = await self._start(assignment, log)
         finally:
             os.close(writing)

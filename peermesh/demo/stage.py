@@ -239,9 +239,10 @@ class Stage:
             case {"event": "started", "pid": pid}:
                 again = "" if actor.lives == 1 else ", again"
                 self._mark(f"{actor.name} is started{again}: process {pid}")
+            case {"event": "died", "code": code, "reason": reason}:
+                self._mark(f"{actor.name} failed with code {code} ({reason}): see {actor.log}")
             case {"event": "died", "code": code}:
-                how = f"was killed by signal {-code}" if code < 0 else f"failed with code {code}"
-                self._mark(f"{actor.name} {how}")
+                self._mark(f"{actor.name} was killed by signal {-code}")
             case {"event": "failing", "reason": reason}:
                 self._mark(f"the query failed, and is started again: {reason}")
             case {"event": "failed", "reason": reason}:

@@ -16,6 +16,14 @@ BROKERS = [
         (f"{EDGE_BROKER}::test_what_is_sent_after_a_stop_is_new_to_a_broker_that_knows_the_topic",),
     ),
     Safeguard(
+        "edge: the stopped topics of a publisher are limited",
+        "a program that stops topic after topic has its publisher fill the memory",
+        "peermesh/brokers/edge/publisher.py",
+        "        if len(self._stopped) >= STOPPED_MAX:\n",
+        "        if False:\n",
+        (f"{EDGE_BROKER}::test_there_is_an_end_to_stopped_topics",),
+    ),
+    Safeguard(
         "edge: the registry answers many requests at once",
         "on a busy machine a thousand topics wait for their own channel for minutes",
         "peermesh/brokers/edge/request_queue.py",

@@ -303,7 +303,7 @@ RIGHTS = [
     ),
     Safeguard(
         "stores look at the rights of a sender",
-        "a reader writes, and whoever has no right at all reads",
+        "a principal with the right to read writes, and one without any right reads",
         "endpoint/replicas/stores/store_runner.py",
         "                if guard is not None and self._is_refused(sender, guard, payload):\n",
         "                if False:\n",
@@ -311,7 +311,7 @@ RIGHTS = [
     ),
     Safeguard(
         "a master is deposed by a leader alone",
-        "any clone ends a master's reign, and what it acknowledged is lost",
+        "any clone fences the master, and mutations that it acknowledged are lost",
         "stores/gatekeeping.py",
         " or _is_fencing(post, command):\n",
         ":\n",

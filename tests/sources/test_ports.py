@@ -31,7 +31,7 @@ MAY_OPEN = {
     "endpoint/endpoint.py",  # hands it to its network
     "net/network.py",  # asks the one rule, and opens
     "peermesh/testing/links/link.py",  # asks the rule for what has no TLS of its own
-    "peermesh/demo/stage.py",  # looks for free ports on loopback, and accepts nobody
+    "peermesh/demo/stage.py",  # looks for free ports on loopback, and accepts no connections
 }
 
 ACCEPTS = re.compile(r"serve_listeners|serve_tcp|serve_ssl|\.accept\(\)")

@@ -212,7 +212,10 @@ class Publisher(_Living[publisher.Publisher]):
         return self._call(self._inner.flush, timeout)
 
     def stop(self, topic: str) -> None:
-        """Stop a topic's sender, after the broker has accepted what was sent."""
+        """Stop a topic's sender, after the broker has accepted what was sent.
+
+        Raises ``EdgeError`` after ``STOPPED_MAX`` topics, ``NotAllowed`` and ``EdgeClosed``.
+        """
         self._call(self._inner.stop, topic)
 
     def statistics(self) -> list[RouteStatistics]:

@@ -126,7 +126,7 @@ async def test_nobody_becomes_master_by_force_without_the_right_to_lead(kit) -> 
             assert await (await master.put("a", 2)).applied() == 2
 
 
-async def test_a_master_is_not_deposed_by_whoever_may_not_lead(kit) -> None:
+async def test_a_clone_without_the_right_to_lead_fences_no_master(kit) -> None:
     async with kit.world() as world:
         first, end = await limited(world, "both")
         async with first.attach_master("s") as master, end.attach_clone("s") as clone:

@@ -44,6 +44,8 @@ def test_a_driver_that_does_not_stay_alive_ends_the_demo_with_its_last_words(tmp
     assert failed.stderr.endswith(f": see {work}/driver.log\n")
     assert failed.stderr.count("\n") == 1
     assert failed.stdout.count("driver is started") == actor.FAILURES_MAX
+    reason = failed.stderr.partition("alive (")[2]
+    assert f"driver failed with code 1 ({reason}" in failed.stdout
 
 
 def assign(directory: Path, reports: int) -> Assignment:

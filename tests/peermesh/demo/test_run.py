@@ -100,8 +100,10 @@ def test_counts_are_exact_and_no_secret_told_whoever_is_killed(demo, events, tmp
         assert f"{role} is started, again" in output
     for victim in ("keeper", "driver", "master"):
         assert f"SIGKILL for the {victim} (" in output
-    assert re.search(r"killed, .*: keeper \([\d.]+ s\), driver \([\d.]+ s\), master \(", output)
-    assert "dropped by the watermark: 0" in output
+    assert re.search(
+        r"from each kill .*: keeper \([\d.]+ s\), driver \([\d.]+ s\), master \(", output
+    )
+    assert "watermark dropped: 0" in output
     assert f"line {len(GOOD) * 500 + 4}: not JSON" in output
     assert errors == ""
     ElementTree.parse(tmp_path / "run.svg")

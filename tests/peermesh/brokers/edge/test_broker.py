@@ -10,6 +10,7 @@ import trio
 from endpoint.pubsub.messages import MISSED_TOPIC, Missed
 from peermesh.brokers.edge import (
     EdgeClosed,
+    EdgeError,
     Publisher,
     RegistryError,
     RemoteRegistry,
@@ -288,10 +289,27 @@ async def test_what_is_sent_after_a_stop_is_new_to_a_broker_that_knows_the_topic
                     await publisher.stop("a")
 
 
+async def test_there_is_an_end_to_stopped_topics(kit, monkeypatch):
+    monkeypatch.setattr("peermesh.brokers.edge.publisher.STOPPED_MAX", 2)
+    async with kit.world() as world, world.publisher() as publisher:
+        for topic in "abab":  # A topic that is stopped again is no further one.
+            await publisher.send(topic, 1)
+            await publisher.stop(topic)
+        async with world.subscriber() as reader:
+            await reader.subscribe("c")
+            await publisher.send("c", 1)
+            with pytest.raises(EdgeError, match=r"'c' is not stopped.* 2 stopped.* new publisher"):
+                await publisher.stop("c")
+            await publisher.send("c", 2)
+            assert [await reader.get(limit()) for _ in range(2)] == [("c", 1), ("c", 2)]
+
+
 async def test_bad_calls_are_refused_and_cost_nothing(kit):
     async with kit.world() as world, world.publisher() as publisher, world.subscriber() as reader:
         with pytest.raises(InvalidTopic, match="reserved"):
             await publisher.send("a/<$>/b", 1)
+        with pytest.raises(InvalidTopic, match="a topic is text, not list"):
+            await publisher.send(["a"], 1)
         with pytest.raises(RegistryError, match="1 to 1024 bytes"):
             await reader.subscribe("")
         with pytest.raises(RegistryError, match="does not know how to"):
