@@ -97,6 +97,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "admin-limits": lambda: limits_table("endpoint.admin.desk", "endpoint.admin.protocol"),
     "endpoint-limits": lambda: limits_table(
         "endpoint.mesh.core",
+        "endpoint.mesh.memory",
         "endpoint.mesh.routing",
         "endpoint.mesh.duplicates",
         "endpoint.pubsub.journal",

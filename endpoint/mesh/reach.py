@@ -25,7 +25,7 @@ class Reach:
         routing: Routing,
         names: Names,
     ) -> None:
-        """Begin alone; the others say what is known of the mesh."""
+        """Reach nothing yet; the arguments say what is known of the mesh."""
         self._local = local
         self._topology = topology
         self._wishes = wishes

@@ -285,7 +285,8 @@ class Publication:
         if self._host.holds.verdict(way.header, 0.0) is not Verdict.WAIT:
             return None
         holder = self._host.holds.holders(way.header)[0]
-        return f"{holder.label} at {holder.endpoint} has no room for messages on {way.topic}"
+        where = f"{shorten(holder.label)} at {holder.endpoint}"
+        return f"{where} has no room for messages on {way.topic}"
 
     def verdict(self, way: Way, waited: float, *, is_leaving: bool = False) -> Verdict:
         """Say what becomes of a message that has waited for so many seconds.

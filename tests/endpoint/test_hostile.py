@@ -19,7 +19,7 @@ from handshake.machine import HANDSHAKE_TIMEOUT_SECONDS, OUR_VERSIONS
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import ControlKind, encode_control
 from wire.encoding import encode
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, OutboxFull
 from wire.framing import (
     FRONT,
     NODE_KIND,
@@ -35,6 +35,7 @@ from wire.messages import (
     Credit,
     DropConn,
     Hello,
+    Hold,
     Knowledge,
     OriginatorAck,
     OriginatorSyn,
@@ -488,6 +489,34 @@ async def test_credit_without_measure_and_pongs_that_nobody_asked_for_do_no_harm
             await siege.hub.publish("/t", b"x")
             while not kit.is_node(await raw.receive()):
                 pass
+        await siege.check()
+
+
+async def test_holds_of_nonsense_hold_nothing_and_a_label_writes_no_lines(kit) -> None:
+    async with kit.besieged() as siege:
+        hub = siege.hub
+        async with kit.raw(hub, siege.port, subscriptions=("/t",)) as raw:
+            reserved, elsewhere = (
+                header(PackedType.BYTES, topic) for topic in (b"/a/<$>/b", b"/check")
+            )
+            bad = (NOISE[:40], DEEP[:1_000], header(9, b"/t"), FIRE, reserved, elsewhere)
+            await raw.send(
+                Hold(hub.node_id(), raw.local, 1, "box", bad, is_all=False),
+                Hold(hub.node_id(), STRANGER, 1, "box", (GOOD,), is_all=True),
+                Hold(STRANGER, raw.local, 1, "box", (GOOD,), is_all=True),
+                Ping(1, 0),
+            )
+            assert await raw.receive_some(Pong) is not None
+            assert not kit.is_held(hub, "/check")
+            assert not kit.is_held(hub, "/t")
+            label = "bye\n2026-01-01 ERROR all is lost\x1b[2J"
+            await raw.send(
+                Hold(hub.node_id(), raw.local, 2, label, (GOOD,), is_all=False), Ping(2, 0)
+            )
+            assert await raw.receive_some(Pong) is not None
+            with pytest.raises(OutboxFull, match="all is lost") as refused:
+                hub.publish_nowait("/t", b"x")
+            assert str(refused.value).isprintable()
         await siege.check()
 
 

@@ -50,7 +50,7 @@ def test_the_longest_name_that_fits_gives_the_role() -> None:
 
 def test_whoever_has_no_role_and_no_default_is_nobody() -> None:
     roles = Roles.parse('[names]\n"a" = "a"\n[roles.a]\n')
-    assert roles.find("a") == NOTHING
+    assert roles.find("a") == Role()
     assert roles.find("b") is None
     assert roles.find(None) is None
 
@@ -136,7 +136,7 @@ MISTAKES = {
     "an unknown key": (
         "[roles.a]\npublsih = []\nzzz = 1",
         "role 'a': unknown key 'publsih'; there are publish, subscribe, read, write, lead, relay,"
-        " observe, operate",
+        " observe, operate, hold",
     ),
     "a text for a list": ('[roles.a]\npublish = "/a"', f"role 'a': publish is '/a'; {LIST}"),
     "a number for a list": ("[roles.a]\nwrite = 3", f"role 'a': write is 3; {LIST}"),
@@ -206,15 +206,22 @@ def test_as_much_as_is_possible_is_taken(monkeypatch) -> None:
 def test_each_key_of_a_role_means_itself() -> None:
     for key in ("publish", "subscribe"):
         role = Roles.of({"roles": {"a": {key: ["/x"]}}}).roles["a"]
-        assert role == replace(NOTHING, **{key: ("/x",)})
+        assert role == replace(Role(), **{key: ("/x",)})
     for key in ("read", "write", "lead"):
         role = Roles.of({"roles": {"a": {key: ["s", "t*"]}}}).roles["a"]
         meant = (Pattern("s", is_whole=True), Pattern("t", is_whole=False))
-        assert role == replace(NOTHING, **{key: meant})
+        assert role == replace(Role(), **{key: meant})
     for key in ("relay", "observe", "operate"):
         role = Roles.of({"roles": {"a": {key: True}}}).roles["a"]
-        assert role == replace(NOTHING, **{key: True})
-        assert Roles.of({"roles": {"a": {key: False}}}).roles["a"] == NOTHING
+        assert role == replace(Role(), **{key: True})
+        assert Roles.of({"roles": {"a": {key: False}}}).roles["a"] == Role()
+    assert Roles.of({"roles": {"a": {"hold": False}}}).roles["a"] == replace(Role(), hold=False)
+
+
+def test_a_role_makes_publishers_wait_unless_it_says_otherwise_and_what_has_none_never() -> None:
+    assert Role().hold
+    assert EVERYTHING.hold
+    assert not NOTHING.hold
 
 
 def test_a_path_in_a_store_is_read_by_its_names() -> None:
@@ -234,7 +241,7 @@ def test_a_path_in_a_store_is_read_by_its_names() -> None:
 def test_roles_without_names_and_names_without_a_default() -> None:
     roles = Roles.parse("[roles.a]")
     assert (roles.default, dict(roles.names), list(roles.roles)) == (None, {}, ["a"])
-    assert Roles.parse('default = "a"\n[roles.a]').find("anybody") == NOTHING
+    assert Roles.parse('default = "a"\n[roles.a]').find("anybody") == Role()
     assert Roles.of({}).roles == {}
 
 

@@ -491,7 +491,7 @@ ENDPOINT = [
     Safeguard(
         "size of an announcement",
         "a peer fills our memory with what it claims to want",
-        "endpoint/mesh/core.py",
+        "endpoint/mesh/memory.py",
         "        if size > ANNOUNCEMENT_SIZE_MAX:\n",
         "        if False:\n",
         ("tests/endpoint/mesh/test_news.py",),
@@ -604,7 +604,7 @@ FACE = [
         ("tests/peermesh/test_blocking_flow.py",),
     ),
     Safeguard(
-        "blocking: nobody waits at a closed endpoint",
+        "blocking: no thread waits at a closed endpoint",
         "a thread hangs in publish() for ever",
         "peermesh/blocking/outbound.py",
         "lambda: way.obstacle is not None and not self.is_closed)",

@@ -296,8 +296,8 @@ LIFE = [
         "routes are renewed before losses are told",
         "what a store sends for a lost endpoint goes by connections that are gone",
         "endpoint/mesh/core.py",
-        "        effects.append(RoutesChanged())\n        for endpoint in after:\n",
-        "        for endpoint in after:\n",
+        "        effects.append(RoutesChanged())\n        for endpoint in found:\n",
+        "        for endpoint in found:\n",
         ("tests/endpoint/mesh/test_core.py",),
     ),
     Safeguard(

@@ -344,8 +344,8 @@ RIGHTS = [
     Safeguard(
         "announcements of who signs are looked at",
         "a relay announces another key, or that nobody wants anything",
-        "endpoint/mesh/core.py",
-        "        if self.forgeries.is_forged(peer, announcement):\n",
+        "endpoint/mesh/memory.py",
+        "        if self._forgeries.is_forged(peer, announcement):\n",
         "        if False:\n",
         _SIGNING,
     ),

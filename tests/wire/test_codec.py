@@ -123,7 +123,7 @@ def test_every_control_message_but_the_preamble_has_a_kind():
         encode_control(Preamble(1, 1))
 
 
-@pytest.mark.parametrize("kind", [0, 11, 255, -1])
+@pytest.mark.parametrize("kind", [0, 13, 255, -1])
 def test_an_unknown_kind_is_refused(kind):
     with pytest.raises(DecodeError, match=f"kind {kind}"):
         decode_control(kind, b"\x80")
@@ -138,7 +138,7 @@ def test_too_few_or_too_many_fields_or_no_list_of_them_are_refused(kind):
     for parts in ((None,) * 9, {"a": 1}, "text", None, Count(1)):
         with pytest.raises(DecodeError):
             decode_control(kind, encode(parts))
-    if kind is not ControlKind.ORIGINATOR_ACK:
+    if kind not in (ControlKind.ORIGINATOR_ACK, ControlKind.WITHHELD):
         with pytest.raises(DecodeError, match="fields"):
             control(kind)
 
@@ -244,6 +244,20 @@ def test_a_bad_vector_is_refused(vector):
         (ControlKind.PONG, (1, 0)),
         (ControlKind.CREDIT, (-1,)),
         (ControlKind.CREDIT, (1.0,)),
+        (ControlKind.HOLD, (b"short", ANN, 1, "box", (b"h",), False)),
+        (ControlKind.HOLD, (ANN, b"short", 1, "box", (b"h",), False)),
+        (ControlKind.HOLD, (ANN, ANN, -1, "box", (b"h",), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, b"box", (b"h",), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "x" * (limits.HOLD_LABEL_SIZE_MAX + 1), (b"h",), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", (b"",), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", ("h",), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", b"h", False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", (b"h",) * (limits.HEADERS_MAX + 1), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", (bytes(limits.HEADER_SIZE_MAX + 1),), False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", (bytes(limits.HEADER_SIZE_MAX),) * 2, False)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", (b"h",), 1)),
+        (ControlKind.HOLD, (ANN, ANN, 1, "box", (b"h",))),
+        (ControlKind.WITHHELD, (1,)),
         (ControlKind.DROP_CONN, ("39", "reason")),
         (ControlKind.DROP_CONN, (39, b"reason")),
         (ControlKind.DROP_CONN, (39, "x" * (limits.REASON_SIZE_MAX + 1))),
