@@ -212,8 +212,8 @@ class Outbound:
         return ways, payloads
 
     def make_room(self) -> None:
-        """Wake what waits, once it is worth it: it fills up what is being written."""
-        if len(self._pending) < PENDING_MAX and not self._is_crowded:
+        """Wake what waits once all is taken: in turns, two threads hinder each other least."""
+        if not self._pending and not self._is_crowded:
             self._room.open()
 
     def let_go(self, ways: Iterable[Way]) -> None:
