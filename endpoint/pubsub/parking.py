@@ -9,8 +9,9 @@ topic, and for no other.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
-from itertools import compress
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import compress, groupby
+from operator import itemgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from wire.limits import MIB
@@ -49,14 +50,10 @@ class _Lane(Generic[Way]):
         self.parcels: deque[Parcel[Way]] = deque()
         self.count = self.size = 0
 
-    def add(self, way: Way, payload: bytes, now: float) -> None:
-        last = self.parcels[-1] if self.parcels else None
-        if last is None or last.since != now or last.way != way:
-            self.parcels.append(Parcel(way, now, [payload]))
-        else:
-            last.payloads.append(payload)
-        self.count += 1
-        self.size += len(payload)
+    def add(self, parcel: Parcel[Way]) -> None:
+        self.parcels.append(parcel)
+        self.count += len(parcel.payloads)
+        self.size += sum(map(len, parcel.payloads))
 
     @property
     def charge(self) -> int:
@@ -99,9 +96,17 @@ class Parking(Generic[Way]):
         for lane in blocked:
             self._charge -= lanes.setdefault(lane, _Lane()).charge
         stays = {way: lanes[lane] for way, lane in distinct.items() if lane in blocked}
-        for way, payload in zip(ways, payloads, strict=True):
+        gathered: dict[Way, list[bytes]] = {way: [] for way in stays}
+        runs: Iterable[tuple[Way, list[bytes]]] = gathered.items()
+        if len(stays) == len(blocked):
+            for way, payload in zip(ways, payloads, strict=True):
+                if way in gathered:
+                    gathered[way].append(payload)
+        else:  # Several ways share a lane, and have to keep the order among them.
+            runs = _runs(ways, payloads)
+        for way, some in runs:
             if way in stays:
-                stays[way].add(way, payload, now)
+                stays[way].add(Parcel(way, now, some))
         self._charge += sum(lanes[lane].charge for lane in blocked)
         goes = [way not in stays for way in ways]
         return list(compress(ways, goes)), list(compress(payloads, goes))
@@ -151,3 +156,9 @@ class Parking(Generic[Way]):
     def __bool__(self) -> bool:
         """Tell whether anything is parked."""
         return bool(self._lanes)
+
+
+def _runs(ways: Sequence[Way], payloads: Sequence[bytes]) -> Iterator[tuple[Way, list[bytes]]]:
+    """Gather what goes the same way without another between."""
+    for way, run in groupby(zip(ways, payloads, strict=True), itemgetter(0)):
+        yield way, [payload for _, payload in run]

@@ -92,7 +92,12 @@ class Outbound:
     # In any thread.
 
     def publish(self, topic: str, data: Value, *, to: NodeId | None = None) -> None:
-        """Publish, waiting for room while too much waits already; see ``peermesh.Endpoint``."""
+        """Publish, waiting for room while too much waits already; see ``peermesh.Endpoint``.
+
+        A slow reader makes only those wait that publish on its topics. Order is kept over each
+        topic, and over several unless a reader of one of them is slow. Interrupted while it waits,
+        it has published nothing.
+        """
         way, payload = None, b""
         if type(data) is bytes and to is None:
             payload = data
@@ -120,7 +125,7 @@ class Outbound:
         self._put(way, payload)
 
     def publish_batch(self, batch: Iterable[tuple[str, Value]]) -> None:
-        """Publish many messages, in order."""
+        """Publish many messages, in the order that ``publish`` keeps."""
         for pair in batch:
             try:
                 topic, data = pair
@@ -212,8 +217,8 @@ class Outbound:
         return ways, payloads
 
     def make_room(self) -> None:
-        """Wake what waits, once it is worth it: it fills up what is being written."""
-        if len(self._pending) < PENDING_MAX and not self._is_crowded:
+        """Wake what waits once all is taken: in turns, two threads hinder each other least."""
+        if not self._pending and not self._is_crowded:
             self._room.open()
 
     def let_go(self, ways: Iterable[Way]) -> None:

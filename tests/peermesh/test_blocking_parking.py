@@ -189,3 +189,15 @@ def test_a_role_that_changes_drops_what_is_parked_and_tells_its_publisher(
     with pytest.raises(NotAllowed):
         mesh.publisher.publish("slow", b"x")
     assert "messages were not published: not on slow" in caplog.text
+
+
+def test_what_waits_longer_than_it_may_goes_out_past_the_hold() -> None:
+    with (
+        blocking.Endpoint(hold_seconds_max=0.01) as publisher,
+        blocking.Endpoint() as other,
+        other.subscribe("slow", queue_size=64, stall_seconds=None) as slow,
+    ):
+        assert other.peer("127.0.0.1", publisher.listen(), retry=0)
+        assert publisher.await_subscribed("slow", timeout=limit())
+        while not slow.dropped:
+            publisher.publish("slow", b"x")

@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Iterator
 from itertools import pairwise
-from math import nan
 from typing import Any, NamedTuple
 
 from tests.endpoint.link.product import Product, load
@@ -84,7 +83,7 @@ def _publish_from_thread(
     if world.pending[:1] == (flow,):
         after = world.copy()
         after.set("pending", world.pending[1:])
-        passed, _ = after.parking(source).pass_by([flow], [b""], lambda way: is_blocked, nan)
+        passed, _ = after.parking(source).pass_by([flow], [b""], lambda way: is_blocked, 0)
         if passed:
             after.send(flow, forced=False)
         yield True, after

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
-from math import nan
 from typing import Any
 
 from handshake.keepalive import KeepAlive
@@ -675,5 +674,5 @@ class Plan:
 
     def _thaw_parking(self, parking: Any, state: Key) -> None:
         for way, count in state:
-            for _ in range(count):  # With a time that is never the same: each for itself.
-                parking.pass_by([way], [b""], lambda _: True, nan)
+            for _ in range(count):
+                parking.pass_by([way], [b""], lambda _: True, 0)

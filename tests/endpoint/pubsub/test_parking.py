@@ -57,8 +57,8 @@ def test_what_comes_behind_a_parked_message_is_parked_though_it_is_free_again() 
 
 def test_the_time_of_each_is_known() -> None:
     parking = make()
-    for now in (1, 1, 2):
-        park(parking, "a", now=now)
+    park(parking, "aa", now=1)
+    park(parking, "a", now=2)
     released = [(each.since, len(each.payloads)) for each in map(parking.release, "aa")]
     assert released == [(1, 2), (2, 1)]
 
