@@ -217,7 +217,6 @@ class EndpointLoop:
         connection.owner = self.peerings[peer] = Peering(peer, greeting)
         if self._rates.are_limited:
             connection.rates = PeerRates(self._rates)
-        connection.link.data.may_hold = self.core.may_hold(peer)
         self.backpressure.add(connection.link.data, "messages that pass a relay")
         knowledge = established.knowledge
         for announcement in established.sent:
@@ -230,6 +229,8 @@ class EndpointLoop:
             connection.address,
             connection.certificate_name,
         )
+        # Only now its role is known, for what comes with the next frame.
+        connection.link.data.may_hold = self.core.may_hold_for(peer)
         self.apply(effects)
 
     def _fail(self, greeting: Greeting, failed: Failed) -> None:
@@ -544,7 +545,7 @@ class EndpointLoop:
                 connection.link.grant(total)
                 connection.wake()
             case Withheld():
-                connection.link.hear_withheld()
+                self.backpressure.hear_withheld(peering.peer, connection)
             case Hold():
                 self.backpressure.hear(message)
             case Announcements(items):
@@ -679,6 +680,7 @@ class EndpointLoop:
 
     def _watch_peer(self, peering: Peering, now: float) -> None:
         connection = peering.connection
+        connection.link.data.may_hold = self.core.may_hold_for(peering.peer)
         for each in connection.link.tick(
             now,
             heard=connection.bytes_received,

@@ -129,6 +129,11 @@ class Backpressure:
         if self.holds.hear(message.holder, word):
             self._on_change()
 
+    def hear_withheld(self, peer: EndpointId, connection: Connection) -> None:
+        """Take in that a peer has a reason to grant nothing; one that may not hold has none."""
+        if self._core.may_hold(peer):
+            connection.link.hear_withheld()
+
     def forget_endpoint(self, endpoint: EndpointId) -> None:
         """Forget an endpoint that is unreachable."""
         if self.holds.forget(endpoint):

@@ -363,6 +363,14 @@ class EndpointCore:
         """Tell whether own messages wait for a full place of this endpoint."""
         return self.role(origin).hold
 
+    def may_hold_for(self, peer: EndpointId) -> bool:
+        """Tell whether others' messages wait here for room in the link to a peer.
+
+        They wait neither for a peer that may not hold, nor at an endpoint whose word about it is
+        not believed.
+        """
+        return self.may_hold(peer) and self.may_hold(self.local)
+
     @property
     def forwarding(self) -> bool:
         """Whether messages of others are passed on."""

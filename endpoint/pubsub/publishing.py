@@ -251,10 +251,13 @@ class Publication:
             (self._bytes_ways if way.kind is _BYTES else self._data_ways)[way.topic] = way
 
     def _force(self, way: Way, payload: bytes) -> None:
-        """Send a message that has waited for a full place for as long as it may."""
+        """Send a message that has waited for a full place for as long as it may; never alone."""
+        _check_size(payload)
         self.cut()
         self._journal.add(way, payload)
         self.cut(forced=True)
+        if way.here:
+            self._host.deliver_here(way, payload)
 
     def make_room(self) -> None:
         """Have publishers that wait for more than a link look again."""
@@ -332,25 +335,30 @@ class Publication:
         while at < len(payloads):
             end = max(at + 1, bisect_right(ends, charged + GROUP_SIZE))
             await self._pause(end - at)
+            forced = set()
             for key in _distinct(keys[at:end]):
-                await self._wait_for_room(*key)
+                _, verdict = await self._wait_for_room(*key)
+                if verdict is Verdict.FORCED:
+                    forced.add(key)
             found = {key: self.way(*key) for key in dict.fromkeys(keys[at:end])}
-            self.put_all([found[key] for key in keys[at:end]], payloads[at:end])
+            ways = [found[key] for key in keys[at:end]]
+            if forced:
+                for key, way, payload in zip(keys[at:end], ways, payloads[at:end], strict=True):
+                    (self._force if key in forced else self._put)(way, payload)
+            else:
+                self.put_all(ways, payloads[at:end])
             at, charged = end, ends[end - 1]
 
     def put_all(
         self, ways: Sequence[Way], payloads: Sequence[bytes], *, is_forced: bool = False
     ) -> None:
         """Add messages, each with its way, in order; ``is_forced`` past a hold. Never waits."""
-        if is_forced:
-            self.cut()
-        if len(ways) == 1 or any(way.here for way in set(ways)):
+        if is_forced or len(ways) == 1 or any(way.here for way in set(ways)):
+            put = self._force if is_forced else self._put
             for way, payload in zip(ways, payloads, strict=True):
-                self._put(way, payload)
+                put(way, payload)
         else:
             self._add_all(ways, payloads)
-        if is_forced:
-            self.cut(forced=True)
 
     def _add_all(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
         """Add messages that nothing here hears, with a cut wherever one is full."""
@@ -369,11 +377,7 @@ class Publication:
 
     def _put(self, way: Way, payload: bytes) -> None:
         """Add one message, or send it alone; never waits."""
-        size, journal = len(payload), self._journal
-        if size > PAYLOAD_SIZE_MAX:
-            raise EncodeError(
-                f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
-            )
+        size, journal = _check_size(payload), self._journal
         if journal.payloads and journal.room <= PAYLOAD_CHARGE + size:
             self.cut()
         if journal.payloads or not self._send_alone(way, payload):
@@ -473,6 +477,16 @@ class Publication:
         if way.is_straight and self._host.holds.verdict(header, 0.0) is Verdict.GO:
             self._remember(way)
         return way
+
+
+def _check_size(payload: bytes) -> int:
+    """Give the size of a message; raises ``EncodeError`` for one that no frame holds."""
+    size = len(payload)
+    if size > PAYLOAD_SIZE_MAX:
+        raise EncodeError(
+            f"{size} bytes in one message; {PAYLOAD_SIZE_MAX} are allowed: publish it in parts"
+        )
+    return size
 
 
 def no_pair(wrong: object) -> TypeError:

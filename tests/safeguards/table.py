@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_control import CONTROL
 from tests.safeguards.table_doors import DOORS
+from tests.safeguards.table_flow import FLOW
 from tests.safeguards.table_foreign import FOREIGN
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
@@ -752,4 +753,5 @@ SAFEGUARDS = [
     *FOREIGN,
     *QUOTAS,
     *LINK,
+    *FLOW,
 ]
