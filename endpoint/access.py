@@ -20,6 +20,7 @@ PORT: Final = Port(
         "write a store or log": Right.WRITE,
         "lead a store or log": Right.LEAD,
         "pass on": Right.RELAY,
+        "have publishers wait": Right.HOLD,
     },
     "Asked of frames by `endpoint.mesh.authorisation`, of commands by `stores.gatekeeping`.",
 )

@@ -28,6 +28,7 @@ class Right(StrEnum):
     WRITE = "write"
     LEAD = "lead"
     RELAY = "relay"
+    HOLD = "hold"
     OBSERVE = "observe"
 
 
@@ -81,7 +82,7 @@ def permits(role: Role, right: Right, thing: Thing) -> bool:
     match right, thing:
         case Right.ENTER, _:
             return True
-        case ((Right.RELAY | Right.OBSERVE), _):
+        case ((Right.RELAY | Right.HOLD | Right.OBSERVE), _):
             return bool(getattr(role, right.value))
         case Right.PUBLISH, str(topic):
             return role.may_publish(topic)

@@ -14,7 +14,7 @@ PORT = Port(
     "a port", "port.py", (Proof.CERTIFICATE,), "plain",
     {"ASK": Right.ENTER, "PUB": Right.PUBLISH, "SUB": Right.SUBSCRIBE,
      "GET": Right.READ, "PUT": Right.WRITE, "LEAD": Right.LEAD,
-     "PASS": Right.RELAY, "LOOK": Right.OBSERVE},
+     "PASS": Right.RELAY, "WAIT": Right.HOLD, "LOOK": Right.OBSERVE},
 )  # fmt: skip
 NAMES = st.lists(st.sampled_from("ab"), max_size=3).map(tuple)
 TOPICS = st.text("ab/", max_size=4)
@@ -96,7 +96,9 @@ def test_a_store_as_a_whole_has_each_right_by_itself(verb, key) -> None:
         assert guard.may(ANN, other, StoreOf("files")) == (key == "lead")
 
 
-@pytest.mark.parametrize(("verb", "key"), [("PASS", "relay"), ("LOOK", "observe")])
+@pytest.mark.parametrize(
+    ("verb", "key"), [("PASS", "relay"), ("WAIT", "hold"), ("LOOK", "observe")]
+)
 def test_what_needs_no_object_is_permitted_by_its_own_right_alone(verb, key) -> None:
     assert access(roles_of(**{key: True})).may(ANN, verb, "")
     others = {"relay": True, "observe": True, "operate": True, key: False}
