@@ -26,6 +26,10 @@ PERIOD: Final = 4_096
 of payloads, so that each topic meets all of them."""
 
 PREFIX: Final = "benchmark/"
+SLOW: Final = "slow"
+FILL_SECONDS: Final = 0.5
+"""Until the queue of a slow reader is full, and its publisher waits."""
+
 HALVES: Final = (f"{PREFIX}even/", f"{PREFIX}odd/")
 
 
@@ -82,6 +86,25 @@ async def publish(task: Task) -> None:
         task.report(began_ns=began)
 
 
+async def publish_beside(task: Task) -> None:
+    """Await one call for each message, while another task publishes for a slow reader."""
+    source = mixed(task.options["mix"], task.count, task.size)
+    payload = payloads(task.size)[0]
+    async with publishing(task) as endpoint, trio.open_nursery() as nursery:
+
+        async def publish_slow() -> None:
+            while True:
+                await endpoint.publish(SLOW, payload)
+
+        nursery.start_soon(publish_slow)
+        await trio.sleep(FILL_SECONDS)
+        began = time.monotonic_ns()
+        for topic, text in source:
+            await endpoint.publish(topic, text)
+        task.report(began_ns=began)
+        nursery.cancel_scope.cancel()
+
+
 def publish_blocking(task: Task) -> None:
     """Call once for each message, in plain Python."""
     source = mixed(task.options["mix"], task.count, task.size)
@@ -93,16 +116,23 @@ def publish_blocking(task: Task) -> None:
 
 
 async def subscribe(task: Task) -> None:
-    """Read message by message: all with one subscriber, or each half with its own."""
+    """Read message by message: all with one subscriber, or each half with its own.
+
+    With ``slow``, another subscriber reads a message a second of a topic of its own.
+    """
     prefixes = task.options.get("prefixes", [PREFIX])
     readers = [Reader(task, prefix) for prefix in prefixes]
     async with peermesh.Endpoint() as endpoint:
         subscribers = [endpoint.subscribe(prefix) for prefix in prefixes]
         port = await endpoint.listen()
         task.introduce(port=port, node_id=str(endpoint.node_id()))
-        async with trio.open_nursery() as nursery:
-            for subscriber, reader in zip(subscribers, readers, strict=True):
-                nursery.start_soon(_read, subscriber, reader)
+        async with trio.open_nursery() as beside:
+            if task.options.get("slow"):
+                beside.start_soon(_read_slowly, endpoint.subscribe(SLOW))
+            async with trio.open_nursery() as nursery:
+                for subscriber, reader in zip(subscribers, readers, strict=True):
+                    nursery.start_soon(_read, subscriber, reader)
+            beside.cancel_scope.cancel()
         ended = time.monotonic_ns()
         task.report(ended_ns=ended, taken=sum(reader.taken for reader in readers))
         await task.dismissed_async()
@@ -114,7 +144,14 @@ async def _read(subscriber: peermesh.Subscriber, reader: Reader) -> None:
             break
 
 
+async def _read_slowly(subscriber: peermesh.Subscriber) -> None:
+    while True:
+        await subscriber.get()
+        await trio.sleep(1)
+
+
 MESH: Final = ("benchmarks.mixes:subscribe", "benchmarks.mixes:publish")
+BESIDE: Final = ("benchmarks.mixes:subscribe", "benchmarks.mixes:publish_beside")
 BLOCKING: Final = ("benchmarks.mixes:subscribe", "benchmarks.mixes:publish_blocking")
 RELAYED: Final = (MESH[0], "benchmarks.relay:relay", MESH[1])
 ZMQ: Final = ("benchmarks.mixed_peers:subscribe_zmq", "benchmarks.mixed_peers:publish_zmq")
@@ -155,6 +192,7 @@ def _variants() -> Iterator[Variant]:
     yield _variant("64 at random", "random 64")
     yield _variant("Zipf of 1,000", "zipf 1000")
     yield _variant("two subscribers, 64 topics", "turn 64", prefixes=HALVES)
+    yield _variant("64 topics beside a slow reader", "turn 64", BESIDE, slow=True)
     yield _variant("blocking, 64 topics", "turn 64", BLOCKING)
     yield _variant("relayed, 64 topics", "turn 64", RELAYED)
     yield _variant("TLS, 64 topics", "turn 64", **PROTECTED)
@@ -184,6 +222,7 @@ BENCHMARK: Final = Benchmark(
         Goal("64 at random 100 B", "1 topic 100 B"),
         Goal("Zipf of 1,000 100 B", "1 topic 100 B"),
         Goal("two subscribers, 64 topics 100 B", "64 topics 100 B"),
+        Goal("64 topics beside a slow reader 100 B", "64 topics 100 B", at_least=0.9),
         Goal("blocking, 64 topics 100 B", "64 topics 100 B", at_least=0.8),
         Goal("relayed, 64 topics 100 B", "64 topics 100 B", at_least=0.8),
         Goal("TLS, 64 topics 100 B", "64 topics 100 B"),

@@ -49,6 +49,9 @@ In a conversation endpoints of the trio API stay awake for the answer where that
 (`endpoint/link/busy_poll.py`), also if nothing is set. The floors sleep; what is called **asleep**
 is an endpoint that does so, too (`busy_poll_microseconds=0`).
 
+`python -m benchmarks.against TREE NAME` runs one benchmark here and in an older checkout, round by
+round, and prints the ratios.
+
 pyzmq and Zenoh are set up to lose nothing: PUB/SUB waits at its high-water mark, Zenoh is
 reliable and blocks (`benchmarks/peers.py`).
 """
