@@ -98,7 +98,7 @@ def test_what_was_parked_comes_in_its_order_when_the_reader_goes_on(mesh: Mesh) 
 
 def test_publish_nowait_names_the_reader_that_is_full(mesh: Mesh) -> None:
     mesh.fill()
-    with pytest.raises(OutboxFull, match=rf"sleeper at {mesh.other.node_id()} .* on slow: pub"):
+    with pytest.raises(OutboxFull, match=rf"'sleeper' at {mesh.other.node_id()} .* on slow: pub"):
         mesh.publisher.publish_nowait("slow", b"x")
     mesh.publisher.publish_nowait("quick", b"x")
     assert mesh.quick.get(limit()).data == b"x"

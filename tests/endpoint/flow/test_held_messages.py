@@ -86,7 +86,7 @@ async def test_a_message_waits_for_as_long_as_is_set_and_is_marked_then(kit, cou
             await publisher.publish("/t", b"free")
             await raw.send(Hold(publisher.node_id(), raw.local, 1, "it", (header,), is_all=False))
             await kit.until(lambda: is_held(publisher, "/t"))
-            with pytest.raises(OutboxFull, match=r"it at .* has no room for messages on /t"):
+            with pytest.raises(OutboxFull, match=r"'it' at .* has no room for messages on /t"):
                 publisher.publish_nowait("/t", b"not sent")
             began = trio.current_time()
             if count:
