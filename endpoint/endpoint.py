@@ -572,7 +572,7 @@ class Endpoint(Bound):
             )
         if not self.loop.is_open:
             return Outcome(reached=False, reason="the endpoint was shut down")
-        reason = self._core.reach.explain_absence(node_id)
+        reason = self._core.names.explain_absence(node_id, self._core.reach)
         self.loop.note("barrier", f"await_peer gave up after {timeout} s: {reason}", node_id)
         return Outcome(reached=False, reason=reason)
 
@@ -658,7 +658,7 @@ class Endpoint(Bound):
             overflow=overflow,
             stall_seconds=stall_seconds,
             name=name,
-            may_hold=self._core.may_hold(self._id),
+            may_hold=self._core.permissions.may_hold(self._id),
         )
         self._check_open()
         subscriber = Subscriber(self.loop, mailbox)

@@ -230,7 +230,7 @@ class EndpointLoop:
             connection.certificate_name,
         )
         # Only now its role is known, for what comes with the next frame.
-        connection.link.data.may_hold = self.core.may_hold_for(peer)
+        connection.link.data.may_hold = self.core.permissions.may_hold_for(peer)
         self.apply(effects)
 
     def _fail(self, greeting: Greeting, failed: Failed) -> None:
@@ -621,7 +621,7 @@ class EndpointLoop:
 
     def emit(self, event: StatusEvent, level: int = logging.INFO) -> None:
         """Tell the status subscribers, the log, and the flight recorder."""
-        event = self.core.named(event)
+        event = self.core.names.add_to(event)
         logger.log(level, "%s", event)
         self.note(event.status, event.reason, event.endpoint)
         self.status.push(event)
@@ -680,7 +680,7 @@ class EndpointLoop:
 
     def _watch_peer(self, peering: Peering, now: float) -> None:
         connection = peering.connection
-        connection.link.data.may_hold = self.core.may_hold_for(peering.peer)
+        connection.link.data.may_hold = self.core.permissions.may_hold_for(peering.peer)
         for each in connection.link.tick(
             now,
             heard=connection.bytes_received,

@@ -62,7 +62,7 @@ class AdminService:
         self._loop = loop
         self._is_answering = is_answering
         self._questions = Questions(seed)
-        self._desk = Desk(loop.core)
+        self._desk = Desk(loop.core.permissions)
         self._waiting: dict[int, tuple[trio.Event, list[Value | Failed]]] = {}
         self._offers: dict[tuple[str, str], Promote] = {}
         self._work: dict[str, Work] = {
@@ -98,7 +98,8 @@ class AdminService:
             done: Value = await own if inspect.isawaitable(own) else own
             return done
         if not self._loop.core.reach.includes(wanted):
-            raise PeerUnavailable(self._loop.core.reach.explain_absence(wanted))
+            core = self._loop.core
+            raise PeerUnavailable(core.names.explain_absence(wanted, core.reach))
         request = self._questions.ask(wanted, verb, values)
         event, found = self._waiting[request.number] = trio.Event(), []
         try:

@@ -47,7 +47,7 @@ class Backpressure:
         self._core = core
         self._peerings = peerings
         self._on_change = on_change
-        self.holds = Holds(core.routing.passes, core.may_hold, hold_seconds_max)
+        self.holds = Holds(core.routing.passes, core.permissions.may_hold, hold_seconds_max)
         self._numbers: dict[Place, int] = {}
         self._withheld: dict[Place, dict[Connection, None]] = {}
 
@@ -131,7 +131,7 @@ class Backpressure:
 
     def hear_withheld(self, peer: EndpointId, connection: Connection) -> None:
         """Take in that a peer has a reason to grant nothing; one that may not hold has none."""
-        if self._core.may_hold(peer):
+        if self._core.permissions.may_hold(peer):
             connection.link.hear_withheld()
 
     def forget_endpoint(self, endpoint: EndpointId) -> None:

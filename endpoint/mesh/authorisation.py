@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from endpoint.mesh.routes import Proof
+from endpoint.mesh.status import StatusCode, StatusEvent
 from handshake.roles import EVERYTHING, NOTHING, Role, Roles
 from wire.errors import ErrorCode, NotAllowed, RemoteProtocolError
 from wire.identifiers import EndpointId
@@ -42,6 +43,14 @@ class Refusals:
         counts, self._counts = self._counts, {}
         for (sender, reason), count in counts.items():
             yield sender, reason, count
+
+    def events(self, status: StatusCode) -> Iterator[StatusEvent]:
+        """Tell what was refused since the last call, once for each endpoint and reason."""
+        is_size = status is StatusCode.MESSAGE_TOO_LARGE
+        code = ErrorCode.LIMIT_EXCEEDED if is_size else ErrorCode.NOT_AUTHORIZED
+        for sender, reason, count in self.take():
+            text = f"{reason} ({count} since the last look)"
+            yield StatusEvent(status, sender, None, code, text)
 
 
 class Forgeries(Refusals):

@@ -8,7 +8,6 @@ precede data, so that a message never overtakes the knowledge that routed it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import Final
 
 from endpoint.mesh.authorisation import Authorisation, Forgeries, Refusals
@@ -21,20 +20,20 @@ from endpoint.mesh.effects import (
 )
 from endpoint.mesh.memory import ENDPOINTS_MAX, Memory
 from endpoint.mesh.naming import Names
-from endpoint.mesh.news import in_messages
+from endpoint.mesh.news import Announcer, in_messages
 from endpoint.mesh.reach import Reach
-from endpoint.mesh.rights import rights_changed
+from endpoint.mesh.rights import Permissions, rights_changed
 from endpoint.mesh.routes import Proof
 from endpoint.mesh.routing import Plan, Routing
-from endpoint.mesh.status import StatusCode, StatusEvent
+from endpoint.mesh.status import StatusCode, StatusEvent, peer_added_event, reach_event
 from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
-from handshake.roles import Role, Roles
+from handshake.roles import Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
-from wire.limits import LAMPORT_TIME_MAX, SUBSCRIPTIONS_MAX
+from wire.limits import SUBSCRIPTIONS_MAX
 from wire.messages import (
     Announcement,
     Announcements,
@@ -70,7 +69,6 @@ class EndpointCore:
         self.forgeries = Forgeries(proof)
         self.too_large = Refusals()
         """Messages that did not fit into the frames that a peer takes."""
-        self._proof = proof
         self.authorisation = authorisation or Authorisation()
         self._is_relay_by_choice = forwarding
         self._label = label
@@ -81,14 +79,14 @@ class EndpointCore:
             self.topology, self._wishes, self.authorisation, self.forgeries, proof, endpoints_max
         )
         self.routing.forwards = forwarding and self.authorisation.own_role.relay
-        self.reach = Reach(local, self.topology, self._wishes, self.routing, self.names)
+        self.permissions = Permissions(local, self.topology, self.authorisation)
+        self.reach = Reach(local, self.topology, self._wishes, self.routing, self.permissions)
         self._memory = Memory(
             self.topology, self.authorisation, self.forgeries, proof, endpoints_max
         )
-        self._clock = _NOTHING
+        self._announcer = Announcer(local, proof)
         self._mismatches: dict[EndpointId, int] = {}
         self._knowledge: VectorTime | None = None
-        self._digest: int | None = None
         self._announce_here()
 
     # What the handshake asks for.
@@ -96,8 +94,7 @@ class EndpointCore:
     def knowledge(self) -> VectorTime:
         """Say how much is known of every endpoint."""
         if self._knowledge is None:
-            known = self.topology.announcements.items()
-            self._knowledge = VectorTime({origin: news.time for origin, news in known})
+            self._knowledge = self._memory.knowledge()
         return self._knowledge
 
     def news_for(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
@@ -105,17 +102,7 @@ class EndpointCore:
 
         No more than one message takes: a handshake is followed by the rest.
         """
-        return next(in_messages(self._lacking(knowledge)), ())
-
-    def _lacking(self, knowledge: VectorTime) -> tuple[Announcement, ...]:
-        # Who is not reachable is not passed on: the dead would wander about for ever.
-        return tuple(
-            [
-                each
-                for each in self.reach.announcements()
-                if each.time > knowledge.get(each.origin, _NOTHING)
-            ]
-        )
+        return next(in_messages(self.reach.lacking(knowledge)), ())
 
     def objection(
         self, peer: EndpointId, certificate_name: str | None, news: Sequence[Announcement]
@@ -144,23 +131,14 @@ class EndpointCore:
         fresh = self._learn(peer, self.authorisation.heard(peer, announcements))
         if self.authorisation.is_leaf(peer):
             self.routing.add_leaf(peer)
-        elif not self.local.is_signing:
-            self._outvote(knowledge.get(self.local, _NOTHING))
+        else:
+            self._announcer.outvote(knowledge.get(self.local, _NOTHING))
         mine = self._announce_here()
         news = (*self._refresh(effects, fresh), mine)
-        self._send(effects, [peer], self._lacking(knowledge))
+        self._send(effects, [peer], tuple(self.reach.lacking(knowledge)))
         self._send(effects, [hop for hop in self.topology.direct if hop != peer], news)
-        reason = "handshake successful"
-        event = StatusEvent(
-            StatusCode.PEER_ADDED,
-            peer,
-            address,
-            ErrorCode.NONE,
-            reason,
-            certificate_name=certificate_name,
-        )
-        effects += [EmitStatus(event), *self._drop_unfit((peer,))]
-        return effects
+        event = peer_added_event(peer, address, certificate_name)
+        return [*effects, EmitStatus(event), *self._drop_unfit((peer,))]
 
     def disconnect(
         self,
@@ -195,7 +173,7 @@ class EndpointCore:
         effects: list[Effect] = []
         announcements = self.authorisation.heard(peer, announcements)
         fresh = self._learn(peer, announcements)
-        mine = self._reclaim(announcements)
+        mine = (self._announce_here(),) if self._announcer.is_outvoted(announcements) else ()
         if fresh or mine:
             news = (*self._refresh(effects, fresh), *mine)
             told = {announcement.origin: announcement.time for announcement in announcements}
@@ -207,7 +185,7 @@ class EndpointCore:
     def receive_knowledge(self, peer: EndpointId, knowledge: VectorTime) -> list[Effect]:
         """Answer what a peer has heard with what it lacks."""
         effects: list[Effect] = []
-        self._send(effects, [peer], self._lacking(knowledge))
+        self._send(effects, [peer], tuple(self.reach.lacking(knowledge)))
         return effects
 
     def receive_digest(self, peer: EndpointId, digest: int) -> list[Effect]:
@@ -222,21 +200,19 @@ class EndpointCore:
         return [SendControl(peer, Knowledge(self.knowledge()))]
 
     def digest(self) -> int:
-        """Sum up in 64 bits what is known of everybody who is here.
-
-        Who is not reachable does not count: the others forget him at another moment.
-        """
-        if self._digest is None:
-            times = {each.origin: each.time for each in self.reach.announcements()}
-            self._digest = VectorTime(times).digest()
-        return self._digest
+        """Sum up in 64 bits what is known of every endpoint in reach."""
+        return self.reach.digest()
 
     def tick(self, now: float) -> list[Effect]:
         """Forget endpoints that were not reachable for the grace time, or are no longer endorsed.
 
         Tells of messages that were refused or forged since the last tick. ``now`` is in seconds.
         """
-        effects: list[Effect] = list(self._dropped_messages())
+        effects: list[Effect] = [
+            *map(EmitStatus, self.authorisation.refusals.events(StatusCode.NOT_ALLOWED)),
+            *map(EmitStatus, self.forgeries.events(StatusCode.FORGERY_DROPPED)),
+            *map(EmitStatus, self.too_large.events(StatusCode.MESSAGE_TOO_LARGE)),
+        ]
         known = self.topology.announcements
         absent = [each for each in known if each != self.local and each not in self.reach]
         is_changed, are_ended = self._memory.expire(now, absent)
@@ -245,17 +221,6 @@ class EndpointCore:
         if are_ended:
             self._refresh(effects)
         return effects
-
-    def _dropped_messages(self) -> Iterator[EmitStatus]:
-        """Tell of what was refused, forged or too large, once for each endpoint and reason."""
-        for status, code, found in (
-            (StatusCode.NOT_ALLOWED, ErrorCode.NOT_AUTHORIZED, self.authorisation.refusals),
-            (StatusCode.FORGERY_DROPPED, ErrorCode.NOT_AUTHORIZED, self.forgeries),
-            (StatusCode.MESSAGE_TOO_LARGE, ErrorCode.LIMIT_EXCEEDED, self.too_large),
-        ):
-            for endpoint, reason, count in found.take():
-                text = f"{reason} ({count} since the last look)"
-                yield EmitStatus(StatusEvent(status, endpoint, None, code, text))
 
     # Local wishes.
 
@@ -313,24 +278,21 @@ class EndpointCore:
         return self._go_by(roles, self.authorisation.name)
 
     def _go_by(self, roles: Roles | None, name: str | None) -> list[Effect]:
-        everybody = (self.local, *self.topology.announcements)
-        before = {origin: self.role(origin) for origin in everybody}
+        announced = self.topology.announcements
+        before = {origin: self.permissions.role(origin) for origin in (self.local, *announced)}
         leaves = [peer for peer in self.topology.direct if self.authorisation.is_leaf(peer)]
         self.authorisation.renew(roles, name)
         self.routing.forwards = self._is_relay_by_choice and self.authorisation.own_role.relay
         effects = self._announce_wishes(always=True)
         effects += self._part_leaves(leaves)
-        changed = {
-            origin: (role, now)
-            for origin, role in before.items()
-            if (now := self.role(origin)) != role
-        }
+        after = {origin: self.permissions.role(origin) for origin in before}
+        changed = {each: (was, after[each]) for each, was in before.items() if was != after[each]}
         # An endpoint does not refuse its own commands: others do.
-        others = {origin: roles for origin, roles in changed.items() if origin != self.local}
-        effects += rights_changed(self._wishes.stores(), others, self.topology.announcements)
+        others = {each: roles for each, roles in changed.items() if each != self.local}
+        effects += rights_changed(self._wishes.stores(), others, announced)
         for origin in changed:
             if origin == self.local or origin in self.topology.direct:
-                self.authorisation.note_wishes(self.topology.announcements[origin])
+                self.authorisation.note_wishes(announced[origin])
         return [*effects, *self._drop_unfit(self.topology.direct)]
 
     def _part_leaves(self, before: Sequence[EndpointId]) -> list[Effect]:
@@ -343,15 +305,13 @@ class EndpointCore:
         relays = [peer for peer in before if peer not in leaves]
         return [SendControl(peer, Knowledge(self.knowledge())) for peer in relays]
 
-    def _drop_unfit(self, peers: Iterable[EndpointId]) -> list[Effect]:
+    def _drop_unfit(self, peers: Iterable[EndpointId]) -> Iterator[Effect]:
         """End peerings that would not begin as things are."""
-        found: list[Effect] = []
         for peer in peers:
             known = self.topology.announcements.get(peer)
             objection = self.authorisation.objection_to_peer(peer, known)
             if objection is not None:
-                found.append(DropPeer(peer, ErrorCode.NOT_AUTHORIZED, objection))
-        return found
+                yield DropPeer(peer, ErrorCode.NOT_AUTHORIZED, objection)
 
     # Messages.
 
@@ -359,44 +319,17 @@ class EndpointCore:
         """Decide what becomes of a peer's frame; see ``Routing.plan``."""
         return self.routing.plan(peer, frame)
 
-    def may_hold(self, origin: EndpointId) -> bool:
-        """Tell whether own messages wait for a full place of this endpoint."""
-        return self.role(origin).hold
-
-    def may_hold_for(self, peer: EndpointId) -> bool:
-        """Tell whether others' messages wait here for room in the link to a peer.
-
-        They wait neither for a peer that may not hold, nor at an endpoint whose word about it is
-        not believed.
-        """
-        return self.may_hold(peer) and self.may_hold(self.local)
-
     @property
     def forwarding(self) -> bool:
         """Whether messages of others are passed on."""
         return self.routing.forwards
 
-    def role(self, origin: EndpointId) -> Role:
-        """Give the role of an endpoint, by what is known of it."""
-        return self.routing.role(origin)
-
-    def who(self, origin: EndpointId) -> str:
-        """Name an endpoint with its role, for a refusal."""
-        known = self.topology.announcements.get(origin)
-        return self.authorisation.who(None if known is None else known.name)
-
-    def named(self, event: StatusEvent) -> StatusEvent:
-        """Give an event with the name of the endpoint that it is about."""
-        name = None if event.endpoint is None else self.names.name(event.endpoint)
-        return event if name is None else replace(event, name=name)
-
     # Announcing.
 
     def _announce_here(self) -> Announcement:
-        self._clock = min(self._clock.next(), LamportTime(LAMPORT_TIME_MAX))
-        announcement = Announcement(
+        said = Announcement(
             origin=self.local,
-            time=self._clock,
+            time=_NOTHING,
             links=tuple(sorted(self.topology.direct)),
             subscriptions=self._wishes.subscriptions(),
             stores=tuple(sorted(self._wishes.stores())),
@@ -404,8 +337,7 @@ class EndpointCore:
             name=self.authorisation.name,
             label=self._label,
         )
-        if self._proof is not None:
-            announcement = self._proof.seal(announcement)
+        announcement = self._announcer.announce(said)
         self.topology.learn(announcement)
         self._forget_knowledge()
         return announcement
@@ -427,26 +359,6 @@ class EndpointCore:
             self._forget_knowledge()
         return fresh
 
-    def _reclaim(self, announcements: Sequence[Announcement]) -> tuple[Announcement, ...]:
-        """Speak up when somebody passes on newer word of us than ours: it is forged, ours must win.
-
-        Our own words come back in every cycle of the mesh, and mean nothing.
-        """
-        times = [news.time for news in announcements if news.origin == self.local]
-        # Whoever signs has no earlier life, and nobody believes what is forged.
-        if not times or max(times) <= self._clock or self.local.is_signing:
-            return ()
-        self._outvote(max(times))
-        return (self._announce_here(),)
-
-    def _outvote(self, time: LamportTime) -> None:
-        """Speak later than ``time`` from now on.
-
-        Others' clocks never move ours otherwise: one forged announcement would push the clocks of
-        the whole mesh to their limit.
-        """
-        self._clock = max(self._clock, time)
-
     def _send(
         self,
         effects: list[Effect],
@@ -458,7 +370,8 @@ class EndpointCore:
                 effects += [SendControl(peer, Announcements(items)) for peer in peers]
 
     def _forget_knowledge(self) -> None:
-        self._knowledge = self._digest = None
+        self._knowledge = None
+        self.reach.forget()
         self.names.forget()
         self.routing.forget()
 
@@ -475,20 +388,12 @@ class EndpointCore:
         """
         found, lost = self.reach.refresh()
         self._memory.keep_all(found)
-        self._digest = None
         heard = [each for each in fresh if each.origin in self.reach or each.origin in lost]
         news = {each.origin: each for each in heard}
         effects.append(RoutesChanged())
         for endpoint in found:
-            reason = "found a new endpoint in the mesh"
-            self._emit(effects, StatusCode.ENDPOINT_DISCOVERED, endpoint, reason)
+            effects.append(EmitStatus(reach_event(endpoint, is_found=True)))
             if endpoint in self.topology.announcements:
                 news[endpoint] = self.topology.announcements[endpoint]
-        for endpoint in lost:
-            self._emit(effects, StatusCode.ENDPOINT_UNREACHABLE, endpoint, "lost the last path")
+        effects += [EmitStatus(reach_event(endpoint, is_found=False)) for endpoint in lost]
         return tuple(news.values())
-
-    @staticmethod
-    def _emit(effects: list[Effect], status: StatusCode, endpoint: EndpointId, reason: str) -> None:
-        event = StatusEvent(status, endpoint, None, ErrorCode.NONE, reason)
-        effects.append(EmitStatus(event))

@@ -9,6 +9,7 @@ from endpoint.mesh.authorisation import Authorisation, Forgeries
 from endpoint.mesh.news import ANNOUNCEMENT_SIZE_MAX, ANNOUNCEMENTS_SIZE_MAX, size_of
 from endpoint.mesh.routes import Proof
 from endpoint.mesh.topology import Topology
+from wire.clocks import VectorTime
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
@@ -45,6 +46,11 @@ class Memory:
         """When what proves the name of an endpoint that signs ends; for ``Proof.has_ended``."""
         self._sizes: dict[EndpointId, int] = {}
         self._size_in_all = 0
+
+    def knowledge(self) -> VectorTime:
+        """Say how much is known of every endpoint, in reach or not."""
+        known = self._topology.announcements.items()
+        return VectorTime({origin: news.time for origin, news in known})
 
     def learn(
         self, peer: EndpointId, announcements: Sequence[Announcement]

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Final
 
 from endpoint.mesh.authorisation import Authorisation
+from endpoint.mesh.status import StatusEvent
 from endpoint.mesh.topology import Topology
 from wire.escaping import escape, is_plain
 from wire.identifiers import CERTIFIED_MARK as MARK, DIGITS_MARK, EndpointId, is_id, is_label
@@ -69,6 +72,20 @@ class Names:
         self._topology = topology
         self._authorisation = authorisation
         self._index: dict[str, list[EndpointId]] | None = None
+
+    def explain_absence(self, endpoint: EndpointId, reach: Iterable[EndpointId]) -> str:
+        """Say in a sentence why ``await_peer`` does not come true; ``reach`` are those in reach."""
+        if endpoint in self._topology.announcements:
+            return f"endpoint {self.full(endpoint)} has been heard of, but no path to it is known"
+        if not self._topology.direct:
+            return f"endpoint {endpoint} is unknown: this endpoint has no peers; call peer() first"
+        known = ", ".join(map(self.full, reach))
+        return f"endpoint {endpoint} is unknown; reachable are: {known}"
+
+    def add_to(self, event: StatusEvent) -> StatusEvent:
+        """Give an event with the name of the endpoint that it is about."""
+        name = None if event.endpoint is None else self.name(event.endpoint)
+        return event if name is None else replace(event, name=name)
 
     def forget(self) -> None:
         """Look anew who is there and what it is called: announcements, or links, have changed."""

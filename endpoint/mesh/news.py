@@ -1,12 +1,15 @@
-"""What announcements weigh, and how they are put into messages of a bearable size. Pure."""
+"""What an endpoint announces, what announcements weigh, and how they fit into messages. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from wire.identifiers import ENDPOINT_ID_SIZE
-from wire.limits import MIB
+from endpoint.mesh.routes import Proof
+from wire.clocks import LamportTime
+from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
+from wire.limits import LAMPORT_TIME_MAX, MIB
 from wire.messages import Announcement, Seal
 
 ANNOUNCEMENT_SIZE_MAX: Final = 1 * MIB
@@ -63,3 +66,41 @@ def in_messages(announcements: Iterable[Announcement]) -> Iterator[tuple[Announc
         room -= size
     if run:
         yield tuple(run)
+
+
+class Announcer:
+    """What one endpoint says of itself: each announcement is later than all before."""
+
+    def __init__(self, local: EndpointId, proof: Proof | None) -> None:
+        """Speak for ``local``, and seal what it says with a ``proof``, if it signs."""
+        self._local = local
+        self._proof = proof
+        self._clock = LamportTime(0)
+
+    def announce(self, announcement: Announcement) -> Announcement:
+        """Give an announcement its time, and its seal."""
+        self._clock = min(self._clock.next(), LamportTime(LAMPORT_TIME_MAX))
+        timed = replace(announcement, time=self._clock)
+        return timed if self._proof is None else self._proof.seal(timed)
+
+    def outvote(self, time: LamportTime) -> None:
+        """Speak later than ``time`` from now on.
+
+        Others' clocks never move ours otherwise: one forged announcement would push the clocks of
+        the whole mesh to their limit. What signs has no earlier life, and is not outvoted by what
+        is forged.
+        """
+        if not self._local.is_signing:
+            self._clock = max(self._clock, time)
+
+    def is_outvoted(self, announcements: Iterable[Announcement]) -> bool:
+        """Tell whether a newer word of us than ours is passed on: forged, so that ours must win.
+
+        The next announcement will. Our own words come back in every cycle of the mesh, and mean
+        nothing.
+        """
+        times = [each.time for each in announcements if each.origin == self._local]
+        if self._local.is_signing or not times or max(times) <= self._clock:
+            return False
+        self._clock = max(times)
+        return True

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator
 
-from endpoint.mesh.naming import Names
+from endpoint.mesh.rights import Permissions
 from endpoint.mesh.routing import Routing
 from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
-from handshake.roles import ALL_RIGHTS, Rights
+from wire.clocks import LamportTime, VectorTime
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, NodeHeader, PackedType
 from wire.topics import store_name
@@ -23,15 +23,16 @@ class Reach:
         topology: Topology,
         wishes: Wishes,
         routing: Routing,
-        names: Names,
+        permissions: Permissions,
     ) -> None:
         """Reach nothing yet; the arguments say what is known of the mesh."""
         self._local = local
         self._topology = topology
         self._wishes = wishes
         self._routing = routing
-        self._names = names
+        self._permissions = permissions
         self._endpoints: dict[EndpointId, None] = {}
+        self._digest: int | None = None
 
     def __iter__(self) -> Iterator[EndpointId]:
         """Go through the endpoints that a path leads to, the nearest first."""
@@ -48,9 +49,32 @@ class Reach:
     def refresh(self) -> tuple[list[EndpointId], list[EndpointId]]:
         """Look anew; give the endpoints that a path leads to since then, and those lost."""
         before, after = self._endpoints, dict.fromkeys(self._topology.reachable())
-        self._endpoints = after
+        self._endpoints, self._digest = after, None
         found = [each for each in after if each not in before]
         return found, [each for each in before if each not in after]
+
+    def forget(self) -> None:
+        """Sum up anew: something was announced, or forgotten."""
+        self._digest = None
+
+    def digest(self) -> int:
+        """Sum up in 64 bits what is known of each endpoint in reach.
+
+        Others do not count: each endpoint forgets them at another moment.
+        """
+        if self._digest is None:
+            times = {each.origin: each.time for each in self.announcements()}
+            self._digest = VectorTime(times).digest()
+        return self._digest
+
+    def lacking(self, knowledge: VectorTime) -> Iterator[Announcement]:
+        """Give the announcements that an endpoint with this knowledge lacks, the nearest first.
+
+        Of what is not in reach none is passed on: the dead would wander about for ever.
+        """
+        for each in self.announcements():
+            if each.time > knowledge.get(each.origin, LamportTime(0)):
+                yield each
 
     def announcements(self) -> Iterator[Announcement]:
         """Give what this endpoint, and then each in reach, has announced."""
@@ -72,10 +96,6 @@ class Reach:
             if each != self._local and self._routing.wants(each, header)
         ]
 
-    def rights(self, origin: EndpointId, store: str) -> Rights:
-        """Say what an endpoint may do with a store or log."""
-        return ALL_RIGHTS if origin == self._local else self._routing.role(origin).rights(store)
-
     def find_store(self, topic: str) -> EndpointId | None:
         """Say which endpoint hears commands on a store topic, if one is known."""
         if self._wishes.hears(topic):
@@ -85,7 +105,8 @@ class Reach:
     def find_stores(self, topics: Container[str]) -> Iterator[tuple[EndpointId, str]]:
         """Say which endpoints hear commands on these store topics, the nearest first."""
         for origin, topic in self._stores():
-            if topic in topics and self.rights(origin, store_name(topic) or "").lead:
+            name = store_name(topic) or ""
+            if topic in topics and self._permissions.rights(origin, name).lead:
                 yield origin, topic
 
     def names_of(self, lead: str, follow: str) -> tuple[str, ...]:
@@ -108,13 +129,3 @@ class Reach:
             announcement = self._topology.announcements.get(origin)
             for topic in () if announcement is None else announcement.stores:
                 yield origin, topic
-
-    def explain_absence(self, endpoint: EndpointId) -> str:
-        """Say in a sentence why ``await_peer`` does not come true."""
-        if endpoint in self._topology.announcements:
-            who = self._names.full(endpoint)
-            return f"endpoint {who} has been heard of, but no path to it is known"
-        if not self._topology.direct:
-            return f"endpoint {endpoint} is unknown: this endpoint has no peers; call peer() first"
-        known = ", ".join(map(self._names.full, self._endpoints))
-        return f"endpoint {endpoint} is unknown; reachable are: {known}"

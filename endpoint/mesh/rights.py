@@ -1,15 +1,52 @@
-"""What other roles mean for the stores and logs that are attached to an endpoint. Pure."""
+"""What roles permit each endpoint, and what other roles mean for stores and logs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
+from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.effects import RightsChanged
-from handshake.roles import Rights, Role
+from endpoint.mesh.topology import Topology
+from handshake.roles import ALL_RIGHTS, Rights, Role
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
 from wire.topics import command_name
+
+
+class Permissions:
+    """What each endpoint may do by its role, as one endpoint sees it."""
+
+    def __init__(self, local: EndpointId, topology: Topology, authorisation: Authorisation) -> None:
+        """Judge endpoints by what ``topology`` knows of them, for the endpoint ``local``."""
+        self._local = local
+        self._topology = topology
+        self._authorisation = authorisation
+
+    def role(self, origin: EndpointId) -> Role:
+        """Give the role of an endpoint, by what is known of it."""
+        return self._authorisation.role(origin, self._topology.announcements.get(origin))
+
+    def who(self, origin: EndpointId) -> str:
+        """Name an endpoint with its role, for a refusal."""
+        known = self._topology.announcements.get(origin)
+        return self._authorisation.who(None if known is None else known.name)
+
+    def rights(self, origin: EndpointId, store: str) -> Rights:
+        """Say what an endpoint may do with a store or log."""
+        return ALL_RIGHTS if origin == self._local else self.role(origin).rights(store)
+
+    def may_hold(self, origin: EndpointId) -> bool:
+        """Tell whether own messages wait for a full place of this endpoint."""
+        return self.role(origin).hold
+
+    def may_hold_for(self, peer: EndpointId) -> bool:
+        """Tell whether others' messages wait here for room in the link to a peer.
+
+        They wait neither for a peer that may not hold, nor at an endpoint whose word about it is
+        not believed.
+        """
+        return self.may_hold(peer) and self.may_hold(self._local)
 
 
 def rights_changed(

@@ -128,6 +128,29 @@ _ERRORS: Final = frozenset(
 )
 
 
+def peer_added_event(
+    peer: EndpointId, address: tuple[str, int] | None, certificate_name: str | None
+) -> StatusEvent:
+    """Tell that the handshake with a peer is complete."""
+    return StatusEvent(
+        StatusCode.PEER_ADDED,
+        peer,
+        address,
+        ErrorCode.NONE,
+        "handshake successful",
+        certificate_name=certificate_name,
+    )
+
+
+def reach_event(endpoint: EndpointId, *, is_found: bool) -> StatusEvent:
+    """Tell that a first path to an endpoint is known, or that the last one is gone."""
+    if is_found:
+        code, reason = StatusCode.ENDPOINT_DISCOVERED, "found a new endpoint in the mesh"
+    else:
+        code, reason = StatusCode.ENDPOINT_UNREACHABLE, "lost the last path"
+    return StatusEvent(code, endpoint, None, ErrorCode.NONE, reason)
+
+
 def slow_reader_event(
     here: EndpointId, label: str, topics: Sequence[str], *, is_lossy: bool
 ) -> StatusEvent:

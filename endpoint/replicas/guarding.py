@@ -22,10 +22,10 @@ class Guarding:
         """Give the guard that looks at what a sender wants; ``None`` if he may do everything."""
         if self._core.authorisation.roles is None:
             return None
-        rights = self._core.reach.rights(sender, self._store)
+        rights = self._core.permissions.rights(sender, self._store)
         if rights == ALL_RIGHTS:
             return None
-        return Guard(self._store, self._core.who(sender), rights)
+        return Guard(self._store, self._core.permissions.who(sender), rights)
 
     def dismissal(self, endpoint: EndpointId, post: Post) -> list[Effect]:
         """Give what an endpoint is told that may not read the store any more."""
@@ -40,5 +40,5 @@ class Guarding:
         """Raise ``NotAllowed`` if this endpoint itself has none of these rights."""
         own = self._core.authorisation.own_role.rights(self._store)
         if not any(getattr(own, right) for right in rights):
-            who, wanted = self._core.who(self._core.local), " or ".join(rights)
+            who, wanted = self._core.permissions.who(self._core.local), " or ".join(rights)
             raise NotAllowed(f"{who} may not {wanted} {self._store}")

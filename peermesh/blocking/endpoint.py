@@ -235,7 +235,7 @@ class Endpoint(Bound):
             overflow=overflow,
             stall_seconds=stall_seconds,
             name=name,
-            may_hold=loop.core.may_hold(loop.core.local),
+            may_hold=loop.core.permissions.may_hold(loop.core.local),
         )
         subscriber = Subscriber(passage, loop, mailbox, wanted)
         passage.call_sync(partial(loop.add_reader, mailbox, subscriber, wanted, local=local))

@@ -468,8 +468,8 @@ ENDPOINT = [
     Safeguard(
         "an endpoint speaks for itself",
         "a forged announcement silences an endpoint",
-        "endpoint/mesh/core.py",
-        "        if not times or max(times) <= self._clock or self.local.is_signing:\n",
+        "endpoint/mesh/news.py",
+        "        if self._local.is_signing or not times or max(times) <= self._clock:\n",
         "        if True:\n",
         ("tests/endpoint/test_hostile.py", "tests/endpoint/mesh/test_core_property.py"),
     ),

@@ -40,7 +40,7 @@ CONTROL = [
         "a store is found where it may be led",
         "an endpoint without the right to lead keeps the leader from leading",
         "endpoint/mesh/reach.py",
-        '            if topic in topics and self.rights(origin, store_name(topic) or "").lead:\n',
+        "            if topic in topics and self._permissions.rights(origin, name).lead:\n",
         "            if topic in topics:\n",
         _NAMES,
     ),

@@ -53,8 +53,8 @@ RELOAD = [
         "a peering does not begin by roles that changed meanwhile",
         "a name whose role is taken away within its handshake is in",
         "endpoint/mesh/core.py",
-        "        effects += [EmitStatus(event), *self._drop_unfit((peer,))]\n",
-        "        effects += [EmitStatus(event)]\n",
+        "        return [*effects, EmitStatus(event), *self._drop_unfit((peer,))]\n",
+        "        return [*effects, EmitStatus(event)]\n",
         _RELOAD,
     ),
     Safeguard(

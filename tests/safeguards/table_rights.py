@@ -352,8 +352,8 @@ RIGHTS = [
     Safeguard(
         "who signs is not moved by lies about it",
         "one forged announcement takes an endpoint's clock to its end",
-        "endpoint/mesh/core.py",
-        "        if not times or max(times) <= self._clock or self.local.is_signing:\n",
+        "endpoint/mesh/news.py",
+        "        if self._local.is_signing or not times or max(times) <= self._clock:\n",
         "        if not times or max(times) <= self._clock:\n",
         _SIGNING,
     ),

@@ -593,10 +593,10 @@ def test_a_message_that_comes_back_to_its_sender_goes_nowhere() -> None:
 
 def test_why_an_endpoint_is_not_reachable_is_said_in_words() -> None:
     core = EndpointCore(IDS[0])
-    assert "call peer() first" in core.reach.explain_absence(IDS[1])
+    assert "call peer() first" in core.names.explain_absence(IDS[1], core.reach)
     mesh = settled([(0, 1), (1, 2)])
     core = mesh.cores[IDS[0]]
-    assert str(IDS[2]) in core.reach.explain_absence(IDS[5])
+    assert str(IDS[2]) in core.names.explain_absence(IDS[5], core.reach)
     mesh.cut(IDS[1], IDS[2])
     mesh.settle()
-    assert "no path" in core.reach.explain_absence(IDS[2])
+    assert "no path" in core.names.explain_absence(IDS[2], core.reach)

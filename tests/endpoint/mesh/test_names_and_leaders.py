@@ -60,10 +60,10 @@ def behind_a_relay(*others: Announcement) -> EndpointCore:
 
 def test_a_relay_cannot_give_an_endpoint_another_name() -> None:
     here = behind_a_relay(news(FAR, "guest-1"))
-    assert not here.reach.rights(FAR, "accounts").lead
+    assert not here.permissions.rights(FAR, "accounts").lead
     here.receive_announcements(RELAY, [news(FAR, "core-9", 2)])
     assert here.topology.announcements[FAR].name == "guest-1"
-    assert not here.reach.rights(FAR, "accounts").lead, "an id belongs to one name"
+    assert not here.permissions.rights(FAR, "accounts").lead, "an id belongs to one name"
     ((sender, reason, _),) = here.authorisation.refusals.take()
     assert sender == FAR
     assert "called 'guest-1', and somebody says 'core-9'" in reason
