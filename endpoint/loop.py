@@ -652,7 +652,8 @@ class EndpointLoop:
         self.apply(self.core.tick(now))
         for peering in list(self.peerings.values()):
             self._watch_peer(peering, now)
-        for mailbox, trouble in self.readers.check(now):
+        may_hold = self.core.permissions.may_hold(self.core.local)
+        for mailbox, trouble in self.readers.check(now, may_hold=may_hold):
             self._tell_trouble(mailbox, trouble)
         for holder, word in self.backpressure.tick(1.0):
             topics = [self._topic_of(header) for header in word.headers]

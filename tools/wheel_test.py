@@ -40,7 +40,7 @@ OF_THE_CHECKOUT: Final = (
     *("tests/sources", "tests/style", "tests/tools"),
     *("tests/test_changes.py", "tests/test_docs.py", "tests/test_generated_docs.py"),
     *("tests/test_imports.py", "tests/test_shape.py", "tests/test_time_net.py"),
-    "tests/endpoint/test_shielding.py",
+    *("tests/endpoint/link/test_exploration.py", "tests/endpoint/test_shielding.py"),
     *("tests/net/test_lockout.py", "tests/net/test_proofs.py"),
     "tests/peermesh/brokers/modules/test_requirements.py",
     *("tests/peermesh/test_heard_topics.py", "tests/peermesh/test_stranger.py"),

@@ -91,7 +91,6 @@ class Mailbox:
         "is_withholding",
         "label",
         "malformed",
-        "may_hold",
         "queueing",
     )
 
@@ -109,7 +108,6 @@ class Mailbox:
         """
         self.queueing = queueing or Queueing()
         self.hold_seconds_max = self.queueing.hold_seconds_max
-        self.may_hold = may_hold
         self.label = label
         self.is_holding = False
         """True while publishers wait for this mailbox."""
@@ -121,10 +119,8 @@ class Mailbox:
         size, byte_count = self.queueing.queue_size, self.queueing.queue_bytes
         self._exhausted_at = byte_count + size * MESSAGE_CHARGE + self.queueing.reserve
         self._decode_value = decode if shape == SHAPE_DEFAULT else partial(_decode_within, shape)
-        self._may_make_wait = self.queueing.overflow is Overflow.WAIT and may_hold
-        self._is_dropping = not self._may_make_wait
-        """Whether ``put`` drops something in place of having publishers wait."""
-        self._has_overflowed = False
+        self.permit_holding(may_hold=may_hold)
+        self._has_overflowed = self._is_lossy_told = False
         self._parcels: deque[Parcel] = deque()
         self._put = self._put_bytes = 0
         self._dropped = self._dropped_bytes = 0
@@ -136,9 +132,13 @@ class Mailbox:
         self._rest_raw = self._rest_numbers = b""
         self._monitor = ReaderMonitor()
         self._hold_count = 0
-        self._is_lossy_told = False
 
     # The loop's side.
+
+    def permit_holding(self, *, may_hold: bool) -> None:
+        """Have publishers wait for it or not, as its endpoint's role permits from now on."""
+        self._may_make_wait = self.queueing.overflow is Overflow.WAIT and may_hold
+        self._is_dropping = self.is_lossy or not self._may_make_wait
 
     def put(
         self,
@@ -333,7 +333,7 @@ class Mailbox:
         is_news = False
         if self.is_withholding and not self.is_exhausted:
             self.is_withholding, is_news = False, True
-        if self.is_holding and self.has_room:
+        if self.is_holding and (self.has_room or self._is_dropping):
             self.is_holding, is_news = False, True
         return is_news
 

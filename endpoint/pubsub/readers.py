@@ -53,9 +53,13 @@ class Readers:
                 if reader is not None:
                     reader.wake(more_follows=more_follows)
 
-    def check(self, now: float) -> Iterator[tuple[Mailbox, Trouble | None]]:
-        """Give each mailbox, and what has become of its reader in the last second."""
+    def check(self, now: float, *, may_hold: bool) -> Iterator[tuple[Mailbox, Trouble | None]]:
+        """Give each mailbox, and what has become of its reader in the last second.
+
+        Publishers wait for one of them only if the endpoint's role says now that it ``may_hold``.
+        """
         for mailbox, reader in list(self._readers.items()):
+            mailbox.permit_holding(may_hold=may_hold)
             yield mailbox, mailbox.check(now, reader.ready_count())
 
     def end(self) -> None:

@@ -21,7 +21,7 @@ from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
-from wire.errors import ErrorCode, MeshError, NotAllowed, StaleData
+from wire.errors import ErrorCode, MeshError, NotAllowed, OutboxFull, StaleData
 from wire.framing import encode_single
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, Knowledge, NodeHeader, PackedType
@@ -101,6 +101,22 @@ async def told(kit, status, words: str) -> None:
         *_, event = await kit.events_until(status, StatusCode.NOT_ALLOWED)
         if words in event.reason:
             return
+
+
+async def test_publishers_no_longer_wait_for_what_may_hold_no_more(kit, tmp_path) -> None:
+    async with kit.world() as world:
+        role = {"publish": ["/a"], "subscribe": ["/a"]}
+        file = File(tmp_path, world, one=role | {"hold": True})
+        one = await file.core("one")
+        with one.subscribe("/a", queue_size=4, local=True):
+            for number in range(4):
+                one.publish_nowait("/a", number)
+            with pytest.raises(OutboxFull, match="a subscriber of this endpoint is full"):
+                one.publish_nowait("/a", 4)
+            file.change(one=role | {"hold": False})
+            with trio.fail_after(limit()):
+                for number in range(9):
+                    await one.publish("/a", number)
 
 
 async def test_what_may_be_published_changes_at_once(kit, tmp_path) -> None:

@@ -132,6 +132,8 @@ class Publisher(Client):
             await self._changed.park()
             self._check_open()
         _tell_refusals(outgoing)
+        if self._topics.get(topic) is not outgoing:  # Another task has stopped it meanwhile.
+            return
         if len(self._stopped) >= STOPPED_MAX:
             raise EdgeError(
                 f"{topic!r} is not stopped: this publisher keeps the last numbers of {STOPPED_MAX}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Final, Self
 
 import trio
@@ -39,6 +40,15 @@ Parcel = tuple[Incoming | None, str, bytes, int] | NotAllowed
 """Whose message, its topic and payload; or how many were missed; or why no more come."""
 
 
+@dataclass(slots=True)
+class _Wait:
+    """What tasks wait for that subscribe to one topic."""
+
+    tasks: int = 0
+    refusal: str | None = None
+    """Why the broker refuses it."""
+
+
 class Subscriber(Client):
     """Receives messages on topics: ``async with Subscriber(registry) as subscriber``.
 
@@ -60,8 +70,8 @@ class Subscriber(Client):
         self._buffer: deque[Parcel] = deque()
         self._attached: set[str] = set()
         self._told: dict[int, set[str]] = {}
-        self._awaited: dict[str, NotAllowed | None] = {}
-        """Topics that ``subscribe`` waits for, and why one of them is refused."""
+        self._awaited: dict[str, _Wait] = {}
+        """What the tasks that subscribe to a topic wait for; one for all of a topic."""
         self._since_yield = 0
         self.malformed = 0
         """Payloads that could not be decoded, and were skipped."""
@@ -78,18 +88,21 @@ class Subscriber(Client):
             self._topics[check_edge_topic(topic)] = Incoming(topic)
             self._attach(topic)
             self._follow(topic)
-        self._awaited[topic] = None
+        wait = self._awaited.setdefault(topic, _Wait())
+        wait.tasks += 1
         try:
             with trio.move_on_after(limit):
                 while topic not in self._attached:
                     await self._changed.park()
                     self._check_role()
-                    if (refusal := self._awaited[topic]) is not None:
-                        raise refusal
+                    if wait.refusal is not None:
+                        raise NotAllowed(wait.refusal)
                 return True
             return False
         finally:
-            del self._awaited[topic]
+            wait.tasks -= 1
+            if not wait.tasks and self._awaited.get(topic) is wait:
+                del self._awaited[topic]
 
     def is_attached(self, topic: str) -> bool:
         """Tell whether a broker knows of the subscription now."""
@@ -212,14 +225,15 @@ class Subscriber(Client):
             self._attach(each)
 
     def _on_denied(self, denied: Denied) -> None:
-        topic, refusal = denied.topic, NotAllowed(denied.reason)
+        topic = denied.topic
         if topic not in self._topics:
             return
         self._forget(topic)
-        if topic in self._awaited:
-            self._awaited[topic] = refusal
+        wait = self._awaited.pop(topic, None)
+        if wait is not None:
+            wait.refusal = denied.reason
         else:
-            self._buffer.append(refusal)
+            self._buffer.append(NotAllowed(denied.reason))
         self._changed.unpark_all()
         assert self._nursery is not None
         self._nursery.start_soon(self._stop_following, topic)

@@ -53,7 +53,7 @@ class Core:
     local = ME
 
     def __init__(self) -> None:
-        self.routing = self
+        self.routing = self.permissions = self
 
     def next_hop(self, endpoint: EndpointId) -> EndpointId | None:
         return None if endpoint == LOST else PEER

@@ -321,6 +321,29 @@ def test_without_the_right_to_hold_the_oldest_go_beyond_the_reserve() -> None:
     assert troubles(mailbox, range(100)) == {}
 
 
+def test_the_right_to_hold_can_be_taken_and_given_back() -> None:
+    mailbox = small(queue_bytes=40)
+    for number in range(8):
+        put(mailbox, number)
+    assert mailbox.is_holding
+    assert mailbox.is_withholding
+    mailbox.permit_holding(may_hold=False)
+    assert mailbox.release(), "nothing waits for it any more"
+    assert (mailbox.is_holding, mailbox.is_withholding) == (False, False)
+    assert not put(mailbox, 8)
+    assert troubles(mailbox, range(100)) == {}
+    mailbox.permit_holding(may_hold=True)
+    assert put(mailbox, 9)
+    assert mailbox.is_holding
+
+
+def test_a_lossy_reader_holds_nothing_when_the_right_is_given_back() -> None:
+    mailbox = stalled()
+    mailbox.permit_holding(may_hold=True)
+    assert not put(mailbox, *range(100))
+    assert not mailbox.is_holding
+
+
 # Queues that drop.
 
 
@@ -424,7 +447,10 @@ def check_numbers(messages: list, published: int) -> int:
 @given(
     st.sampled_from(["wait", "drop_oldest", "drop_newest"]),
     st.booleans(),
-    st.lists(st.sampled_from(["put", "many", "forced", "take", "second", "deadline"]), max_size=99),
+    st.lists(
+        st.sampled_from(["put", "many", "forced", "take", "second", "deadline", "role"]),
+        max_size=99,
+    ),
 )
 @settings(max_examples=300)
 def test_every_message_is_read_or_missed_at_its_place(overflow, may_hold, steps) -> None:
@@ -440,6 +466,11 @@ def test_every_message_is_read_or_missed_at_its_place(overflow, may_hold, steps)
                 mailbox.become_lossy()
             case "take":
                 mailbox.take(ready)
+            case "role":
+                may_hold = not may_hold
+                mailbox.permit_holding(may_hold=may_hold)
+                mailbox.release()
+                assert not mailbox.is_holding or may_hold
             case _:
                 count = 7 if step == "many" else 2
                 put(mailbox, *range(published, published + count), forced=step == "forced")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+from functools import partial
 
 import pytest
 import trio
@@ -287,6 +288,28 @@ async def test_what_is_sent_after_a_stop_is_new_to_a_broker_that_knows_the_topic
                 assert await reader.get(limit()) == ("a", number)
                 if number % 2:
                     await publisher.stop("a")
+
+
+async def test_tasks_that_stop_one_topic_at_once_have_all_stopped_it(kit):
+    async with kit.world() as world, world.publisher() as publisher:
+        async with world.subscriber() as reader:
+            await reader.subscribe("a")
+            await publisher.send("a", 1)
+            async with trio.open_nursery() as nursery:
+                for _ in range(3):
+                    nursery.start_soon(publisher.stop, "a")
+            assert publisher.statistics() == []
+            assert await reader.get(limit()) == ("a", 1)
+
+
+async def test_tasks_that_subscribe_to_one_topic_at_once_have_all_subscribed(kit):
+    async with kit.world() as world, world.publisher() as publisher:
+        async with world.subscriber() as reader:
+            async with trio.open_nursery() as nursery:
+                for seconds in (0, None, None):
+                    nursery.start_soon(partial(reader.subscribe, "a", timeout=seconds))
+            await publisher.send("a", 1)
+            assert await reader.get(limit()) == ("a", 1)
 
 
 async def test_there_is_an_end_to_stopped_topics(kit, monkeypatch):

@@ -109,6 +109,12 @@ async def test_publishing_and_subscribing_ask_the_role_of_each_topic() -> None:
                 reason = await refusal_of(status)
                 assert reason.startswith("'guest-1' (role guest) may not publish on 'closed/a'")
 
+                reason = pytest.RaisesExc(NotAllowed, match=r"guest-1.*subscribe to 'closed/a'")
+                refused = pytest.RaisesGroup(reason, reason)
+                with refused:  # Each task that asks hears it.
+                    async with trio.open_nursery() as nursery:
+                        for _ in range(2):
+                            nursery.start_soon(subscriber.subscribe, "closed/a")
                 with pytest.raises(NotAllowed, match=r"guest-1.*subscribe to 'closed/a'"):
                     await subscriber.subscribe("closed/a")
                 await subscriber.subscribe("open/a")
