@@ -38,6 +38,7 @@ class Tasks:
         """Start tasks in this nursery."""
         self._nursery = nursery
 
+    @trio.lowlevel.enable_ki_protection  # Ctrl-C amid this would leave trio with half a task.
     def start(self, function: Callable[..., Any], *arguments: object) -> None:
         """Start a task; raises ``EndpointClosed`` before the beginning."""
         if self._nursery is None:

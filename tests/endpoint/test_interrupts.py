@@ -138,6 +138,29 @@ AT_A_TICK = """
 """
 
 
+IN_A_START = """
+    # The second Ctrl-C comes while trio makes the task that leaves.
+    from trio._core import _run
+
+    has_left = []
+
+    async def noted(self, *arguments, **options):
+        has_left.append(True)
+        await announced(self, *arguments, **options)
+
+    make = _run.coroutine_or_error
+
+    def interrupted(*arguments):
+        made = make(*arguments)
+        if has_left:
+            has_left.clear()
+            signal.raise_signal(signal.SIGINT)
+        return made
+
+    Endpoint.shutdown = noted
+    _run.coroutine_or_error = interrupted
+"""
+
 IN_A_CALLBACK = """
     def endless():
         print("stuck", flush=True)
@@ -207,6 +230,17 @@ def test_a_second_interrupt_while_the_endpoint_works_is_not_lost(tmp_path: Path)
         _, said = process.communicate()
     assert process.returncode in (1, -signal.SIGINT)
     assert "KeyboardInterrupt" in said
+
+
+@pytest.mark.parametrize("program", [IN_TRIO, IN_A_TASK], ids=["trio", "a task"])
+def test_a_second_interrupt_leaves_trio_whole(program: str, tmp_path: Path) -> None:
+    with running(tmp_path, ENDLESS, IN_A_START, program) as process:
+        interrupt(process)
+        _, said = process.communicate()
+    assert process.returncode in (1, -signal.SIGINT)
+    assert "KeyboardInterrupt" in said
+    assert "internal error" not in said
+    assert "never awaited" not in said
 
 
 @pytest.mark.parametrize(
