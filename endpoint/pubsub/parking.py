@@ -2,16 +2,19 @@
 
 The pump hands over what threads published, and never waits. A message that is blocked, since its
 topic is held or a next hop is full, is parked; so is what comes after it in the same lane, which
-keeps the order. Each lane has room of its own (``is_full``), so that a thread waits for its own
-topic, and for no other.
+keeps the order. What is let go together leaves in the order in which it came, whatever its lane.
+Each lane has room of its own (``is_full``), so that a thread waits for its own topic, and for no
+other.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from itertools import compress, groupby
-from operator import itemgetter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from heapq import merge
+from itertools import accumulate, compress, count as count_from, islice, repeat, takewhile
+from math import inf
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from wire.limits import MIB
@@ -38,6 +41,8 @@ class Parcel(NamedTuple, Generic[Way]):
 
     way: Way
     since: float
+    numbers: list[int]
+    """When each came, among all that came."""
     payloads: list[bytes]
 
 
@@ -55,6 +60,16 @@ class _Lane(Generic[Way]):
         self.count += len(parcel.payloads)
         self.size += sum(map(len, parcel.payloads))
 
+    def take(self, count: int) -> None:
+        """Let the first messages of the first parcel go."""
+        parcel = self.parcels[0]
+        self.count -= count
+        self.size -= sum(map(len, islice(parcel.payloads, count)))
+        if count == len(parcel.payloads):
+            self.parcels.popleft()
+        else:
+            del parcel.numbers[:count], parcel.payloads[:count]
+
     @property
     def charge(self) -> int:
         return self.size + self.count * MESSAGE_CHARGE
@@ -63,7 +78,7 @@ class _Lane(Generic[Way]):
 class Parking(Generic[Way]):
     """What is parked in each lane."""
 
-    __slots__ = ("_charge", "_lane_of", "_lanes", "bytes_max", "room", "total_max")
+    __slots__ = ("_charge", "_lane_of", "_lanes", "_next", "bytes_max", "room", "total_max")
 
     def __init__(
         self,
@@ -75,7 +90,7 @@ class Parking(Generic[Way]):
         """Keep the order among ways of one lane; have room for so much in each lane, and in all."""
         self._lane_of = lane_of
         self._lanes: dict[Hashable, _Lane[Way]] = {}
-        self._charge = 0
+        self._charge = self._next = 0
         self.room, self.bytes_max, self.total_max = room, bytes_max, total_max
 
     def pass_by(
@@ -93,26 +108,27 @@ class Parking(Generic[Way]):
         )
         if not blocked:
             return ways, payloads
-        for lane in blocked:
-            self._charge -= lanes.setdefault(lane, _Lane()).charge
-        stays = {way: lanes[lane] for way, lane in distinct.items() if lane in blocked}
-        gathered: dict[Way, list[bytes]] = {way: [] for way in stays}
-        runs: Iterable[tuple[Way, list[bytes]]] = gathered.items()
-        if len(stays) == len(blocked):
-            for way, payload in zip(ways, payloads, strict=True):
-                if way in gathered:
-                    gathered[way].append(payload)
-        else:  # Several ways share a lane, and have to keep the order among them.
-            runs = _runs(ways, payloads)
-        for way, some in runs:
+        stays = {way: lane for way, lane in distinct.items() if lane in blocked}
+        parked: dict[Hashable, list[Parcel[Way]]] = {lane: [] for lane in blocked}
+        for number, way, payload in zip(count_from(self._next), ways, payloads, strict=False):
             if way in stays:
-                stays[way].add(Parcel(way, now, some))
-        self._charge += sum(lanes[lane].charge for lane in blocked)
+                parcels = parked[stays[way]]
+                if not parcels or parcels[-1].way != way:
+                    parcels.append(Parcel(way, now, [], []))
+                parcels[-1].numbers.append(number)
+                parcels[-1].payloads.append(payload)
+        self._next += len(ways)
+        for name, parcels in parked.items():
+            lane = lanes.setdefault(name, _Lane())
+            self._charge -= lane.charge
+            for parcel in parcels:
+                lane.add(parcel)
+            self._charge += lane.charge
         goes = [way not in stays for way in ways]
         return list(compress(ways, goes)), list(compress(payloads, goes))
 
     def lanes(self) -> list[Hashable]:
-        """List what has something parked; what was released last comes last."""
+        """List what has something parked."""
         return list(self._lanes)
 
     def first(self, lane: Hashable) -> Parcel[Way] | None:
@@ -122,15 +138,45 @@ class Parking(Generic[Way]):
 
     def release(self, lane: Hashable) -> Parcel[Way]:
         """Take what was parked first in a lane."""
-        found = self._lanes.pop(lane)
-        parcel = found.parcels.popleft()
-        self._charge -= found.charge
-        found.count -= len(parcel.payloads)
-        found.size -= sum(map(len, parcel.payloads))
-        self._charge += found.charge
-        if found.parcels:
-            self._lanes[lane] = found
+        parcel = self._lanes[lane].parcels[0]
+        self._take(lane, len(parcel.payloads))
         return parcel
+
+    def take(
+        self, lanes: Iterable[Hashable], count: int, size: int
+    ) -> tuple[list[Way], list[bytes]]:
+        """Take what came first in these lanes, in the order in which it came.
+
+        At most ``count`` messages of ``size`` bytes, but one in any case; of each lane only what
+        ``first`` gives: another way may not go yet.
+        """
+        heads = {lane: self._lanes[lane].parcels[0] for lane in lanes}
+        # What comes behind a lane's first parcel must not be overtaken by what other lanes have.
+        behind = [self._lanes[lane].parcels[1].numbers[0] for lane in heads if self._has_two(lane)]
+        end = min(behind, default=inf)
+        found = merge(
+            *(zip(each.numbers, repeat(each.way), each.payloads) for each in heads.values())
+        )
+        some = list(islice(takewhile(lambda each: each[0] < end, found), count))
+        sizes = accumulate(len(payload) for _, _, payload in some)
+        del some[max(1, bisect_right(list(sizes), size)) :]
+        last = some[-1][0]
+        for lane, parcel in heads.items():
+            taken = bisect_right(parcel.numbers, last)
+            if taken:
+                self._take(lane, taken)
+        return [way for _, way, _ in some], [payload for _, _, payload in some]
+
+    def _has_two(self, lane: Hashable) -> bool:
+        return len(self._lanes[lane].parcels) > 1
+
+    def _take(self, name: Hashable, count: int) -> None:
+        lane = self._lanes[name]
+        self._charge -= lane.charge
+        lane.take(count)
+        self._charge += lane.charge
+        if not lane.parcels:
+            del self._lanes[name]
 
     def is_full(self, lane: Hashable) -> bool:
         """Tell whether threads that publish there have to wait."""
@@ -156,9 +202,3 @@ class Parking(Generic[Way]):
     def __bool__(self) -> bool:
         """Tell whether anything is parked."""
         return bool(self._lanes)
-
-
-def _runs(ways: Sequence[Way], payloads: Sequence[bytes]) -> Iterator[tuple[Way, list[bytes]]]:
-    """Gather what goes the same way without another between."""
-    for way, run in groupby(zip(ways, payloads, strict=True), itemgetter(0)):
-        yield way, [payload for _, payload in run]

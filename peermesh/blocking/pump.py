@@ -16,7 +16,7 @@ from endpoint.link.hold_words import Verdict
 from endpoint.pubsub.journal import Way as Route
 from endpoint.pubsub.parking import Parking
 from endpoint.pubsub.publishing import LOOK_SECONDS, Publication
-from peermesh.blocking.outbound import Outbound, Way
+from peermesh.blocking.outbound import TAKE_COUNT, TAKE_SIZE, Outbound, Way
 from wire.errors import NotAllowed
 from wire.logs import logger_of
 
@@ -104,31 +104,29 @@ class Pump:
         """Hand over what is parked and may go; have threads go on where there is room again."""
         if not self._may_release:
             return
-        self._may_release = False
-        lanes, now = self._parking.lanes(), trio.current_time()
-        while lanes:
-            lanes = [lane for lane in lanes if self._release_first(lane, now)]
+        self._may_release, now = False, trio.current_time()
+        while ready := [lane for lane in self._parking.lanes() if self._may_go(lane, now)]:
+            ways, payloads = self._parking.take(ready, TAKE_COUNT, TAKE_SIZE)
+            routes = {way: self._route(way) for way in dict.fromkeys(ways)}
+            self._publication.put_all(list(map(routes.__getitem__, ways)), payloads)
         for lane in list(filter(self._parking.has_room, self._full)):
             self._outbound.let_go(self._full.pop(lane))
 
-    def _release_first(self, lane: Hashable, now: float) -> bool:
-        """Hand over what was parked first in a lane; false if it has to wait, or nothing is."""
-        parcel = self._parking.first(lane)
-        if parcel is None:
-            return False
-        way, since, payloads = parcel
-        try:
-            route = self._route(way)
-        except NotAllowed as error:
-            self._refuse(error, len(payloads))
-        else:
-            verdict = self._verdict(route, now - since)
-            if verdict is Verdict.WAIT:
-                return False
-            is_forced = verdict is Verdict.FORCED
-            self._publication.put_all([route] * len(payloads), payloads, is_forced=is_forced)
-        self._parking.release(lane)
-        return True
+    def _may_go(self, lane: Hashable, now: float) -> bool:
+        """Tell whether what was parked first in a lane may go; what is forced goes at once."""
+        while (parcel := self._parking.first(lane)) is not None:
+            count = len(parcel.payloads)
+            try:
+                route = self._route(parcel.way)
+            except NotAllowed as error:
+                self._refuse(error, count)
+            else:
+                verdict = self._verdict(route, now - parcel.since)
+                if verdict is not Verdict.FORCED:
+                    return verdict is Verdict.GO
+                self._publication.put_all([route] * count, parcel.payloads, is_forced=True)
+            self._parking.release(lane)
+        return False
 
     def _verdict(self, route: Route, waited: float) -> Verdict:
         return self._publication.verdict(route, waited, is_leaving=self._is_leaving)

@@ -6,9 +6,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
+from endpoint.link.limits import Mark
 from endpoint.pubsub.parking import PARKED_MAX
 from peermesh import blocking
 from peermesh.testing.time_limits import limit
@@ -94,6 +96,21 @@ def test_what_was_parked_comes_in_its_order_when_the_reader_goes_on(mesh: Mesh) 
     thread.join(limit())
     assert not mesh.publisher._pump._parking
     assert not mesh.publisher._pump._full
+
+
+def test_topics_that_wait_for_one_link_keep_the_order_among_them(mesh: Mesh) -> None:
+    (peering,) = mesh.publisher._core.loop.peerings.values()
+    data = peering.connection.link.data
+    data.limits = replace(data.limits, own=Mark(2_000, 1_000))
+    messages = [(f"many/{number % 7}", number) for number in range(COUNT)]
+    with mesh.other.subscribe("many/", queue_size=2 * COUNT) as many:
+        assert mesh.publisher.await_subscribed("many/", timeout=limit())
+        thread = threading.Thread(
+            target=lambda: [mesh.publisher.publish(*each) for each in messages], daemon=True
+        )
+        thread.start()
+        assert [tuple(many.get(limit())) for _ in messages] == messages
+    assert mesh.publisher._pump._parking._next, "or the link was never full"
 
 
 def test_publish_nowait_names_the_reader_that_is_full(mesh: Mesh) -> None:

@@ -407,6 +407,14 @@ LINK = [
         _PARKING,
     ),
     Safeguard(
+        "parking: what may go leaves in the order in which it came",
+        "topics of a thread that wait for one link overtake each other",
+        "endpoint/pubsub/parking.py",
+        "        end = min(behind, default=inf)\n",
+        "        end = inf\n",
+        _PARKING,
+    ),
+    Safeguard(
         "parking: each way has room of its own",
         "a held topic stops the other topics of a thread",
         "endpoint/pubsub/parking.py",

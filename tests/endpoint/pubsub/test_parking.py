@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from operator import itemgetter
 
 from hypothesis import given, strategies as st
 
@@ -42,7 +42,7 @@ def test_a_blocked_lane_holds_up_no_other() -> None:
     assert parking
     assert len(parking) == 2
     assert parking.lanes() == ["a"]
-    assert parking.first("a") == parking.release("a") == Parcel("a", 5, [b"1", b"3"])
+    assert parking.first("a") == parking.release("a") == Parcel("a", 5, [0, 2], [b"1", b"3"])
     assert not parking
 
 
@@ -52,7 +52,7 @@ def test_what_comes_behind_a_parked_message_is_parked_though_it_is_free_again() 
     passed = parking.pass_by("abA", [b"2", b"3", b"4"], lambda _: False, 1)
     assert passed == (["b"], [b"3"])
     released = [parking.release("a") for _ in range(3)]
-    assert released == [("a", 0, [b"1"]), ("a", 1, [b"2"]), ("A", 1, [b"4"])]
+    assert released == [("a", 0, [0], [b"1"]), ("a", 1, [1], [b"2"]), ("A", 1, [3], [b"4"])]
 
 
 def test_the_time_of_each_is_known() -> None:
@@ -63,16 +63,33 @@ def test_the_time_of_each_is_known() -> None:
     assert released == [(1, 2), (2, 1)]
 
 
-def test_lanes_are_released_in_turn() -> None:
+def test_what_may_go_leaves_in_the_order_in_which_it_came() -> None:
     parking = make()
-    for now in (1, 2):
-        park(parking, "abc", now=now)
-    assert parking.lanes() == ["a", "b", "c"]
-    parking.release("a")
-    assert parking.lanes() == ["b", "c", "a"]
-    parking.release("b")
-    parking.release("b")
-    assert parking.lanes() == ["c", "a"]
+    for text in (b"1", b"2"):
+        park(parking, "abcabc", text)
+    assert parking.take("ac", 9, 99) == (["a", "c", "a", "c"], [b"1"] * 4)
+    assert parking.take("abc", 9, 99) == (list("bba"), [b"1", b"1", b"2"]), "up to b's second ones"
+    assert parking.take("abc", 9, 99) == (list("bcabc"), [b"2"] * 5)
+    assert not parking
+
+
+def test_of_each_lane_only_one_way_is_taken_at_once() -> None:
+    parking = make()
+    park(parking, "aAb")
+    assert parking.take("ab", 9, 99) == (["a"], [b"x"]), "b came after A, which may not go yet"
+    assert parking.take("ab", 9, 99) == (["A", "b"], [b"x"] * 2)
+
+
+def test_so_much_is_taken_at_once() -> None:
+    parking = make()
+    park(parking, "abab", bytes(10))
+    assert parking.take("ab", 3, 99) == (list("aba"), [bytes(10)] * 3)
+    assert len(parking) == 1
+    park(parking, "ab", bytes(10))
+    assert parking.take("ab", 9, 10) == (["b"], [bytes(10)])
+    assert parking.take("ab", 9, 9) == (["a"], [bytes(10)]), "a large one goes alone"
+    assert parking.take("b", 9, 9) == (["b"], [bytes(10)])
+    assert not parking
 
 
 def test_each_lane_has_room_of_its_own() -> None:
@@ -121,30 +138,46 @@ def test_the_limits_are_those_of_the_documents() -> None:
     assert parking.total_max == PARKED_TOTAL_MAX == 64 * 2**20
 
 
-@given(st.lists(st.tuples(st.sampled_from("aAbBcC"), st.sampled_from(["put", "block", "free"]))))
-def test_nothing_is_lost_and_each_lane_keeps_its_order(steps) -> None:
-    parking, blocked, came = make(), set(), {lane: [] for lane in "abc"}
+STEPS = st.tuples(
+    st.sampled_from(["put", "put", "block", "free", "go"]), st.text("aAbBcC", max_size=9)
+)
 
-    def take(lane: str) -> None:
-        way, _, payloads = parking.release(lane)
-        came[lane] += [(way, payload) for payload in payloads]
 
-    for number, (way, step) in enumerate(steps):
+@given(st.lists(STEPS), st.integers(1, 5))
+def test_nothing_is_lost_and_each_lane_keeps_its_order(steps, count) -> None:
+    parking, blocked, came = make(), set(), []
+    sent: list[tuple[str, bytes]] = []
+
+    def may_go(lane: str) -> bool:
+        return parking.first(lane).way not in blocked
+
+    def let_go(most: int) -> list[tuple[str, bytes]]:
+        """Let all go that may, so many at a time."""
+        went = []
+        while ready := list(filter(may_go, parking.lanes())):
+            some = list(zip(*parking.take(ready, most, 10), strict=True))
+            assert 1 <= len(some) <= most
+            went += some
+        return went
+
+    for step, ways in steps:
         if step == "put":
-            passed = parking.pass_by([way], [number.to_bytes(2)], blocked.__contains__, number // 4)
-            for each, payload in zip(*passed, strict=True):
-                came[each.lower()].append((each, payload))
+            payloads = [(len(sent) + n).to_bytes(2) for n in range(len(ways))]
+            sent += zip(ways, payloads, strict=True)
+            came += zip(*parking.pass_by(ways, payloads, blocked.__contains__, 0), strict=True)
         elif step == "block":
-            blocked.add(way)
+            blocked.update(ways)
+        elif step == "free":
+            blocked.difference_update(ways)
         else:
-            blocked.discard(way)
-            if parking.first(way.lower()) is not None:
-                take(way.lower())
-    while parking:
-        take(parking.lanes()[0])
-    for lane, got in came.items():
-        sent = [(way, n.to_bytes(2)) for n, (way, step) in enumerate(steps) if step == "put"]
-        assert got == [each for each in sent if each[0].lower() == lane]
-        assert len(list(groupby(got))) == len(got)
+            came += let_go(count)
+    blocked.clear()
+    rest = let_go(count)
+    assert [number for _, number in rest] == sorted(number for _, number in rest)
+    came += rest
+    assert sorted(came, key=itemgetter(1)) == sent
+    for lane in "abc":
+        of_lane = [each for each in sent if each[0].lower() == lane]
+        assert [each for each in came if each[0].lower() == lane] == of_lane
     assert len(parking) == 0
     assert not any(map(parking.is_full, "abc"))
