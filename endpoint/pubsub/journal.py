@@ -22,7 +22,8 @@ from wire.limits import GROUP_COUNT, GROUP_SIZE, HEADERS_MAX, JOIN_SIZE
 from wire.messages import PackedType
 
 PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
-"""What a message takes of a cut's room besides its payload: so one number bounds size and count."""
+"""What a message takes of a cut's room at least, or its size: so one number bounds size and count.
+In a link it is charged its size and this: what Python needs for it."""
 
 _TABLE_SIZE: Final = 256
 _AUDIENCE: Final = attrgetter("audience")
@@ -129,7 +130,7 @@ class Journal:
         self.length = UNLIKE
         """The length of each payload, as long as they do not differ in it."""
         self.charge = 0
-        """What each is charged, as long as that is so."""
+        """What each takes of the room, as long as that is so."""
         self.only: Way | None = None
         self.bytes_topic: str | None = None
         self.data_topic: str | None = None
@@ -137,8 +138,8 @@ class Journal:
         self.is_mixed = False
         """Whether there are several ways, each noted in ``ways``."""
         self.room = 0
-        """What more messages may be charged before the next cut: ``PAYLOAD_CHARGE`` and their size
-        each. Zero or less when nothing is open."""
+        """What more messages may take before the next cut: their size, each ``PAYLOAD_CHARGE`` at
+        least. Zero or less when nothing is open."""
 
     def __len__(self) -> int:
         """Count the messages."""
@@ -152,13 +153,13 @@ class Journal:
             self._mix()
         if len(payload) != self.length:
             self.length = UNLIKE
-        self.room -= PAYLOAD_CHARGE + len(payload)
+        self.room -= max(PAYLOAD_CHARGE, len(payload))
         if self.is_mixed:
             self.ways.append(way)
         self.payloads.append(payload)
 
     def add_all(self, ways: Sequence[Way], payloads: Sequence[bytes], charge: int) -> None:
-        """Add messages with a ``charge`` in all, each with its way: there is room for them."""
+        """Add messages that take ``charge`` at most, each with its way: there is room for them."""
         if not self.payloads:
             self._open(ways[0], UNLIKE)
         self.length = UNLIKE
@@ -171,7 +172,7 @@ class Journal:
 
     def _open(self, way: Way, length: int) -> None:
         self.room, self.only = GROUP_SIZE, way
-        self.length, self.charge = length, length + PAYLOAD_CHARGE
+        self.length, self.charge = length, max(length, PAYLOAD_CHARGE)
         if way.is_straight:
             is_raw = way.kind is PackedType.BYTES
             self.bytes_topic = way.topic if is_raw else None

@@ -164,7 +164,7 @@ class Publication:
         if only is None:
             if journal.is_mixed and to is None:
                 length = len(payload)
-                room = journal.room - length - PAYLOAD_CHARGE
+                room = journal.room - (length if length > PAYLOAD_CHARGE else PAYLOAD_CHARGE)
                 try:
                     way = (self._bytes_ways if payload is data else self._data_ways).get(topic)
                 except TypeError:  # It has no hash: a mistake that is told below.
@@ -180,8 +180,8 @@ class Publication:
             if len(payload) == journal.length:
                 room = journal.room - journal.charge
             else:
-                journal.length = UNLIKE
-                room = journal.room - len(payload) - PAYLOAD_CHARGE
+                journal.length, length = UNLIKE, len(payload)
+                room = journal.room - (length if length > PAYLOAD_CHARGE else PAYLOAD_CHARGE)
             if room > 0:
                 journal.room = room
                 journal.payloads.append(payload)
@@ -378,7 +378,7 @@ class Publication:
     def _put(self, way: Way, payload: bytes) -> None:
         """Add one message, or send it alone; never waits."""
         size, journal = _check_size(payload), self._journal
-        if journal.payloads and journal.room <= PAYLOAD_CHARGE + size:
+        if journal.payloads and journal.room <= max(PAYLOAD_CHARGE, size):
             self.cut()
         if journal.payloads or not self._send_alone(way, payload):
             if not journal.payloads:

@@ -185,11 +185,11 @@ def test_what_is_signed_goes_as_a_whole_to_whom_it_is_for() -> None:
 def test_the_room_counts_every_message_and_its_bytes() -> None:
     link, journal = Link(), new()
     first, second = way("/a", link), way("/b", link)
-    journal.add(first, b"x" * 100)
-    assert journal.room == GROUP_SIZE - PAYLOAD_CHARGE - 100
+    journal.add(first, b"x" * (PAYLOAD_CHARGE - 1))
+    assert journal.room == GROUP_SIZE - PAYLOAD_CHARGE
     assert (journal.bytes_topic, journal.data_topic, journal.is_mixed) == ("/a", None, False)
-    journal.add(second, b"y")
-    assert journal.room == GROUP_SIZE - 2 * PAYLOAD_CHARGE - 101
+    journal.add(second, b"y" * (PAYLOAD_CHARGE + 1))
+    assert journal.room == GROUP_SIZE - 2 * PAYLOAD_CHARGE - 1
     assert (journal.bytes_topic, journal.data_topic, journal.is_mixed) == (None, None, True)
     assert PAYLOAD_CHARGE * GROUP_COUNT == GROUP_SIZE
     leave(journal)
