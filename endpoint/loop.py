@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 from math import inf
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import trio
@@ -36,8 +37,7 @@ from endpoint.mesh.effects import (
     RoutesChanged,
     SendControl,
 )
-from endpoint.mesh.routes import CommandReceiver
-from endpoint.mesh.routing import Plan, Selection
+from endpoint.mesh.routes import CommandReceiver, Plan, Selection
 from endpoint.mesh.status import (
     StatusCode,
     StatusEvent,
@@ -89,6 +89,8 @@ if TYPE_CHECKING:
 logger = logger_of("peermesh.endpoint")
 
 _COMMAND: Final = PackedType.COMMAND
+_TOPICS: Final = attrgetter("topics")
+_RAW: Final = attrgetter("raw")
 
 TICK_SECONDS: Final = 0.1
 """How often stores look at their timers: Broker's own interval."""
@@ -117,6 +119,7 @@ class EndpointLoop:
     ) -> None:
         """Carry out what ``core`` decides; see ``Publication`` for the last two."""
         self.core = core
+        self._plan = core.plan
         self.turn = 0
         self.peerings: dict[EndpointId, Peering] = {}
         self.readers = Readers()
@@ -417,7 +420,7 @@ class EndpointLoop:
         else:
             connection.link.admit(frame.size)
         connection.messages_received += frame.count
-        plan = self.core.plan(connection.peer, frame)
+        plan = self._plan(connection.peer, frame)
         if plan is None:
             return
         if plan.deliveries:
@@ -430,12 +433,14 @@ class EndpointLoop:
         if len(routes) == 1:
             topics, raw = routes[0].topics, routes[0].raw
         else:
-            topics = tuple([route.header.topic for route in routes])
-            raw = b"".join([route.raw for route in routes])
+            topics = tuple(chain.from_iterable(map(_TOPICS, routes)))
+            raw = b"".join(map(_RAW, routes))
         for receiver, selection in plan.deliveries:
-            numbers, some, size = frame.numbers, payloads, frame.size
-            if selection is not None:
-                numbers, some = bytes(compress(numbers, selection)), list(compress(some, selection))
+            if selection is None:
+                numbers, some, size = frame.numbers, payloads, frame.size
+            else:
+                numbers = bytes(compress(frame.numbers, selection))
+                some = list(compress(payloads, selection))
                 size = sum(map(len, some)) + PAYLOAD_CHARGE * len(some)
             if type(receiver) is Mailbox:
                 self.readers.note(receiver)

@@ -290,7 +290,7 @@ class NodeFrame:
 
     __slots__ = (
         "_buffer", "_end", "_flags", "_lengths", "_payloads", "_rest", "_start",
-        "count", "first", "headers", "mask", "numbers", "sender", "size", "ttl",
+        "count", "first", "headers", "is_forced", "mask", "numbers", "sender", "size", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -339,6 +339,8 @@ class NodeFrame:
         if first > _FIRST_SAFE:
             self._check_numbers()
         self._flags = flags
+        self.is_forced = flags & FORCED != 0
+        """Whether the sender waits for slow readers of these messages no longer."""
         self._buffer = buffer
         self._start = start
         self._payloads = payloads
@@ -376,11 +378,6 @@ class NodeFrame:
         span = self.count if self.mask is None else self.mask.bit_length()
         if self.first + span - 1 > limits.SEQUENCE_MAX:
             raise DecodeError("a node frame with message numbers beyond 64 bits")
-
-    @property
-    def is_forced(self) -> bool:
-        """Tell whether the sender waits for slow readers of these messages no longer."""
-        return self._flags & FORCED != 0
 
     @property
     def is_signed(self) -> bool:
@@ -446,12 +443,6 @@ def _too_short() -> DecodeError:
 
 
 Frame = Preamble | ControlFrame | NodeFrame
-
-
-def _frame(buffer: bytes, start: int, end: int, front: tuple[int, ...]) -> Frame:
-    if front[1] == NODE_KIND:
-        return NodeFrame(buffer, start, end, front)
-    return ControlFrame(buffer, start, end, front)
 
 
 def _may_stay_scattered(front: tuple[int, ...], buffer: bytes, start: int) -> bool:
@@ -545,7 +536,7 @@ class FrameDecoder:
         self._offset = end
         if end == len(buffer) and not self._chunks:
             self._missing = 1  # There is no use in looking before more is fed.
-        return _frame(buffer, start, end, front)
+        return (NodeFrame if front[1] == NODE_KIND else ControlFrame)(buffer, start, end, front)
 
     def _gathered(self, front: tuple[int, ...], end: int) -> Frame:
         """Give a frame that began in the buffer and ends in a later chunk."""
@@ -553,7 +544,8 @@ class FrameDecoder:
         rest = self._gather(end - len(buffer))
         if _may_stay_scattered(front, buffer, start):
             return NodeFrame(buffer, start, end, front, rest)
-        return _frame(b"".join((memoryview(buffer)[start:], *rest)), 0, end - start, front)
+        whole, size = b"".join((memoryview(buffer)[start:], *rest)), end - start
+        return (NodeFrame if front[1] == NODE_KIND else ControlFrame)(whole, 0, size, front)
 
     def _open(self) -> Preamble | None:
         """Read the preamble; other protocols are told apart by their very first byte."""

@@ -128,6 +128,7 @@ class Connection:
         self.owner: object = None
         """The handshake or the peering that the connection serves now; set by the host."""
         self._host = host
+        self._now = trio.lowlevel.current_clock().current_time
         self._work = Wakeup()
         self._is_ending = False
         self._is_mute = False
@@ -265,7 +266,7 @@ class Connection:
                 self._host.turn += 1
             else:
                 self._said = CONVERSATION_SIZE  # Who streams does not wait for an answer.
-                self._alone_at = trio.current_time()
+                self._alone_at = self._now()
             if link.has_room:
                 self.room.unpark_all()
             self._host.relieve(self)
@@ -294,7 +295,7 @@ class Connection:
 
     def send_data(self, frame: Outgoing, *, forced: bool = False) -> None:
         """Queue a frame of messages."""
-        self._alone_at = trio.current_time()
+        self._alone_at = self._now()
         self.link.put(frame, forced=forced)
         self.wake()
 
@@ -325,7 +326,7 @@ class Connection:
             and not self.link.has_backlog
             and self.transport.sends_now
             and self.is_open
-            and trio.current_time() - self._alone_at >= LONE_SECONDS
+            and self._now() - self._alone_at >= LONE_SECONDS
         )
 
     def send_single(self, frame: bytes) -> None:
@@ -335,7 +336,13 @@ class Connection:
 
     def may_send_single(self) -> bool:
         """Tell whether a message may be sent at once: there is credit for it, too."""
-        return self.link.sent < self.link.credit and self.may_send_now()
+        return (
+            self.link.is_free
+            and self.transport.sends_now
+            and self.is_open
+            # A reply need not look at the clock, which is below zero until something was sent.
+            and (self._alone_at < 0 or self._now() - self._alone_at >= LONE_SECONDS)
+        )
 
     def _send_now(self, frame: bytes) -> None:
         self._said += len(frame)
@@ -343,7 +350,7 @@ class Connection:
             sent = self.transport.send_now(frame)
         except trio.BrokenResourceError:
             return  # The reader finds out; the message is lost with the connection.
-        self._alone_at = trio.current_time()  # To send may take longer than LONE_SECONDS.
+        self._alone_at = self._now()  # To send may take longer than LONE_SECONDS.
         if sent < len(frame):
             self.link.put_rest(frame[sent:])
             self.wake()

@@ -219,7 +219,8 @@ class Link:
     @property
     def is_free(self) -> bool:
         """Tell whether a frame may be sent past the queues, because nothing is before it."""
-        return self.sent < self.credit and not (self.is_writing or self.has_backlog)
+        is_waited_for = self.is_writing or self.data.frames or self._slots or self._commands
+        return self.sent < self.credit and not (is_waited_for or self._rest)
 
     def take(self) -> list[Piece]:
         """Take the pieces of the next write, and account for them."""

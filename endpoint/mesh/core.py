@@ -24,14 +24,13 @@ from endpoint.mesh.news import Announcer, in_messages
 from endpoint.mesh.reach import Reach
 from endpoint.mesh.rights import Permissions, rights_changed
 from endpoint.mesh.routes import Proof
-from endpoint.mesh.routing import Plan, Routing
+from endpoint.mesh.routing import Routing
 from endpoint.mesh.status import StatusCode, StatusEvent, peer_added_event, reach_event
 from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
 from handshake.roles import Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode
-from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
 from wire.limits import SUBSCRIPTIONS_MAX
 from wire.messages import (
@@ -78,6 +77,8 @@ class EndpointCore:
         self.routing = Routing(
             self.topology, self._wishes, self.authorisation, self.forgeries, proof, endpoints_max
         )
+        self.plan = self.routing.plan
+        """Decides what becomes of a peer's frame; see ``Routing.plan``."""
         self.routing.forwards = forwarding and self.authorisation.own_role.relay
         self.permissions = Permissions(local, self.topology, self.authorisation)
         self.reach = Reach(local, self.topology, self._wishes, self.routing, self.permissions)
@@ -314,10 +315,6 @@ class EndpointCore:
                 yield DropPeer(peer, ErrorCode.NOT_AUTHORIZED, objection)
 
     # Messages.
-
-    def plan(self, peer: EndpointId, frame: NodeFrame) -> Plan | None:
-        """Decide what becomes of a peer's frame; see ``Routing.plan``."""
-        return self.routing.plan(peer, frame)
 
     @property
     def forwarding(self) -> bool:

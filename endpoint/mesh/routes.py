@@ -14,6 +14,12 @@ from wire.messages import Announcement, NodeHeader, PackedType, Seal
 Verify = Callable[[NodeFrame], bool]
 """Tells whether a frame was signed by its sender."""
 
+Selection = bytes | None
+"""Which messages of a frame: a byte for each, 1 or 0; ``None`` is all of them."""
+
+Deliveries = Sequence[tuple[object, Selection]]
+Onward = Sequence[tuple[EndpointId, Selection]]
+
 
 class CommandReceiver(Protocol):
     """What hears commands: a store, a log, or a service of the endpoint."""
@@ -30,10 +36,7 @@ class CommandReceiver(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where messages with one header go from here.
-
-    Equal tuples of one routing are the same object, so that ``is`` compares them.
-    """
+    """Where messages with one header go from here."""
 
     header: NodeHeader
     window: SequenceWindow
@@ -46,15 +49,34 @@ class Route:
     """Why its messages are dropped, if the sender has no right to send them."""
     verify: Verify | None = None
     """Checks the signature of each frame, if the sender signs."""
+    course: int | None = None
+    """A number that routes have in common whose messages go the same ways, and are of one kind."""
     topics: tuple[str, ...] = field(init=False)
     """Its topic alone, as a mailbox takes it."""
     raw: bytes = field(init=False)
     """Whether its payloads are bytes as they are, likewise."""
+    plan: Plan | None = field(init=False, default=None, repr=False, compare=False)
+    """What becomes of a whole frame of it, if that is the same whatever peer has brought it."""
 
     def __post_init__(self) -> None:
-        """Derive what a mailbox takes."""
+        """Derive what a mailbox takes, and what becomes of a frame."""
         object.__setattr__(self, "topics", (self.header.topic,))
         object.__setattr__(self, "raw", bytes((self.header.type is PackedType.BYTES,)))
+        if not self.next_hops and not self.refusal and self.verify is None:
+            plan = Plan((self,), tuple((each, None) for each in self.receivers), ())
+            object.__setattr__(self, "plan", plan)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What becomes of one frame."""
+
+    routes: Sequence[Route]
+    """By the number of the header."""
+    deliveries: Deliveries
+    """Subscribers of this endpoint, or its ``CommandReceiver``, and what each of them gets."""
+    onward: Onward
+    """Next hops, and what each of them gets, with one hop less to live."""
 
 
 class Proof(Protocol):

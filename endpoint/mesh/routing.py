@@ -6,14 +6,13 @@ was not signed goes nowhere. Everything is remembered by header, since headers r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from operator import and_
+from collections.abc import Iterable, Mapping, Sequence
+from operator import and_, attrgetter
 from typing import Final, TypeVar
 
 from endpoint.mesh.authorisation import Authorisation, Forgeries
 from endpoint.mesh.duplicates import SequenceWindow, SequenceWindows
-from endpoint.mesh.routes import Proof, Route
+from endpoint.mesh.routes import Deliveries, Onward, Plan, Proof, Route, Selection
 from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
 from handshake.roles import Role
@@ -31,30 +30,14 @@ ROUTES_SIZE_MAX: Final = 8 * MIB
 """Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
 topic of 64 KiB."""
 
-Selection = bytes | None
-"""Which messages of a frame: a byte for each, 1 or 0; ``None`` is all of them."""
-
-Deliveries = Sequence[tuple[object, Selection]]
-Onward = Sequence[tuple[EndpointId, Selection]]
-
 _Routes = dict[bytes, dict[bytes, Route]]
 """Routes by sender and encoded header."""
 
 _TargetT = TypeVar("_TargetT")
+_NO_ROUTES: Final[dict[bytes, Route]] = {}
+_COURSE: Final = attrgetter("course")
 _TABLE_SIZE: Final = 256
 """Bytes of a table for ``bytes.translate``: so many headers a frame has at most."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """What becomes of one frame."""
-
-    routes: Sequence[Route]
-    """By the number of the header."""
-    deliveries: Deliveries
-    """Subscribers of this endpoint, or its ``CommandReceiver``, and what each of them gets."""
-    onward: Onward
-    """Next hops, and what each of them gets, with one hop less to live."""
 
 
 class Routing:
@@ -91,6 +74,7 @@ class Routing:
         """The routes of peers that may speak for themselves alone."""
         self._count = self._size = 0
         self._same: dict[tuple[object, ...], tuple[object, ...]] = {}
+        self._courses: dict[tuple[object, ...], int] = {}
 
     # Peers.
 
@@ -114,10 +98,21 @@ class Routing:
 
         Raises ``DecodeError`` for a frame that breaks the protocol.
         """
-        known = self._leaves.get(peer, self._routes).get(frame.sender)
+        known = self._leaves.get(peer, self._routes).get(frame.sender, _NO_ROUTES)
+        if len(frame.headers) == 1:
+            only = known.get(frame.headers[0])
+            if only is not None and only.plan is not None and frame.mask is None:
+                new = only.window.admit_range(frame.first, frame.count)
+                return only.plan if new is None else self._part(only, self._chosen(frame, new))
+        return self._judge(peer, frame, known)
+
+    def _judge(
+        self, peer: EndpointId, frame: NodeFrame, known: Mapping[bytes, Route]
+    ) -> Plan | None:
+        """Decide as ``plan`` does what becomes of any frame."""
         try:
-            routes = [known[header] for header in frame.headers]  # type: ignore[index]  # or TypeError
-        except (KeyError, TypeError):
+            routes = [known[header] for header in frame.headers]
+        except KeyError:
             routes = [self.route(frame.sender, header, peer) for header in frame.headers]
         lead = routes[0]
         is_uniform = len(routes) == 1 or self._is_uniform(routes)
@@ -146,21 +141,23 @@ class Routing:
         # Never back: views of the mesh differ for a moment.
         return Plan(routes, deliveries, [each for each in onward if each[0] != peer])
 
+    @staticmethod
+    def _part(route: Route, some: bytes) -> Plan | None:
+        """Have the local receivers get some messages of a frame, which goes no further."""
+        parts = [(receiver, some) for receiver in route.receivers]
+        return Plan((route,), parts, ()) if 1 in some else None
+
     def _is_uniform(self, routes: Sequence[Route]) -> bool:
         """Tell whether all messages of a frame go the same ways.
 
         Raises ``DecodeError`` for commands among other messages: their numbers are apart.
         """
-        lead, is_uniform = routes[0], True
-        is_command = lead.header.type is PackedType.COMMAND
-        receivers, next_hops = lead.receivers, lead.next_hops
-        for route in routes:
-            if (route.header.type is PackedType.COMMAND) != is_command:
-                raise DecodeError("a frame has commands and other messages")
-            is_alike = route.receivers is receivers and route.next_hops is next_hops
-            if not is_alike or route.refusal:
-                is_uniform = False
-        return is_uniform
+        if len(set(map(_COURSE, routes))) == 1 and routes[0].course is not None:
+            return True
+        kinds = {route.header.type is PackedType.COMMAND for route in routes}
+        if len(kinds) > 1:
+            raise DecodeError("a frame has commands and other messages")
+        return False
 
     def _allowed(self, routes: Sequence[Route], frame: NodeFrame) -> Selection:
         """Give the messages that their sender may send, and note the others."""
@@ -194,8 +191,10 @@ class Routing:
             new = window.admit_range(frame.first, frame.count)
         else:
             new = window.admit_mask(frame.first, frame.mask)
-        if new is None:
-            return None
+        return None if new is None else self._chosen(frame, new)
+
+    def _chosen(self, frame: NodeFrame, new: int) -> bytes:
+        """Give the messages of a mask, and count the others."""
         fresh = chosen(frame.mask, new, frame.count)
         self.duplicates += frame.count - fresh.count(1)
         return fresh
@@ -260,6 +259,7 @@ class Routing:
         for routes in (self._routes, *self._leaves.values()):
             routes.clear()
         self._same.clear()
+        self._courses.clear()
         self._count = self._size = 0
 
     def remembered(self) -> tuple[int, int]:
@@ -286,6 +286,7 @@ class Routing:
         verify = None
         if known.seal is not None and self._proof is not None and not is_own:
             verify = self._proof.verifier(known.seal)
+        course = (header.type is PackedType.COMMAND, receivers, hops)
         return Route(
             header,
             self._windows.of(header),
@@ -293,10 +294,11 @@ class Routing:
             self._shared(hops),
             self._shared(audience),
             verify=verify,
+            course=self._courses.setdefault(course, len(self._courses)),
         )
 
     def _shared(self, items: tuple[_TargetT, ...]) -> tuple[_TargetT, ...]:
-        """Give the one tuple that stands for all that are equal to it."""
+        """Give the one tuple that stands for all that are equal to it, to save memory."""
         return self._same.setdefault(items, items)  # type: ignore[return-value]  # equal, so of one kind
 
     def _targets(

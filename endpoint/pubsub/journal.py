@@ -35,11 +35,20 @@ class Hop(Protocol):
     frame_size_max: int
     """Bytes of the largest frame that its other end takes."""
 
+    def may_send_single(self) -> bool:
+        """Tell whether a frame of one message may be sent at once, past its queues."""
+        ...
+
+    def send_single(self, frame: bytes) -> None:
+        """Send such a frame."""
+
 
 class Way:
     """Where messages of one topic, type and receiver go from here."""
 
-    __slots__ = ("audience", "header", "here", "hops", "is_straight", "kind", "receiver", "topic")
+    __slots__ = (
+        "audience", "header", "here", "hops", "is_straight", "kind", "lone", "receiver", "topic",
+    )  # fmt: skip
 
     def __init__(self, route: Route, encoded: bytes, hops: tuple[Hop, ...]) -> None:
         """Go by the links ``hops``; ``encoded`` is the header of the route."""
@@ -48,6 +57,8 @@ class Way:
         self.receiver = route.header.receiver
         self.header = encoded
         self.hops = hops
+        self.lone = hops[0] if len(hops) == 1 else None
+        """The one link, if there is one alone."""
         self.here = route.receivers
         """Subscribers of this endpoint that hear it, too."""
         self.audience = route.audience

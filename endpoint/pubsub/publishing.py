@@ -22,7 +22,7 @@ from endpoint.link.hold_words import Verdict
 from endpoint.link.holds import Holds
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.routing import ROUTES_MAX
-from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Journal, TooLarge, Way
+from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Hop, Journal, TooLarge, Way
 from endpoint.pubsub.mailbox import Mailbox
 from net import forking
 from net.wakeup import Wakeup
@@ -108,6 +108,8 @@ class Publication:
         self._host = host
         self._ttl = ttl
         self._sign = sign
+        self._local = core.local
+        self._encode = encode_single if sign is None else self._encode_signed
         self._journal = Journal(core.local, ttl, first_sequence, sign)
         self._command_sequence = first_sequence
         self._since_yield = 0
@@ -161,22 +163,7 @@ class Publication:
             payload, only = data, journal.bytes_topic
         else:
             payload, only = encode(data), journal.data_topic
-        if only is None:
-            if journal.is_mixed and to is None:
-                length = len(payload)
-                room = journal.room - (length if length > PAYLOAD_CHARGE else PAYLOAD_CHARGE)
-                try:
-                    way = (self._bytes_ways if payload is data else self._data_ways).get(topic)
-                except TypeError:  # It has no hash: a mistake that is told below.
-                    way = None
-                if way is not None and room > 0:
-                    if length != journal.length:
-                        journal.length = UNLIKE
-                    journal.room = room
-                    journal.ways.append(way)
-                    journal.payloads.append(payload)
-                    return
-        elif topic == only and to is None:
+        if only is not None and topic == only and to is None:
             if len(payload) == journal.length:
                 room = journal.room - journal.charge
             else:
@@ -186,9 +173,39 @@ class Publication:
                 journal.room = room
                 journal.payloads.append(payload)
                 return
+        elif to is None:
+            try:
+                way = (self._bytes_ways if payload is data else self._data_ways).get(topic)
+            except TypeError:  # It has no hash: a mistake that is told below.
+                way = None
+            if way is None:
+                pass
+            elif journal.payloads:
+                length = len(payload)
+                room = journal.room - (length if length > PAYLOAD_CHARGE else PAYLOAD_CHARGE)
+                if room > 0 and journal.is_mixed:
+                    if length != journal.length:
+                        journal.length = UNLIKE
+                    journal.room = room
+                    journal.ways.append(way)
+                    journal.payloads.append(payload)
+                    return
+                if room > 0:
+                    journal.add(way, payload)
+                    return
+            elif self._since_yield < YIELD_COUNT:
+                # After a pause: nothing is before it, and no hold is on it.
+                lone = way.lone
+                if lone is not None and lone.may_send_single():
+                    self._since_yield += 1
+                    if self._send_alone(lone, way.header, payload):
+                        return
         kind = _BYTES if payload is data else _DATA
-        await self._pause(len(self._journal) or 1)
-        way, verdict = await self._wait_for_room(topic, kind, to)
+        await self._pause(len(journal) or 1)
+        way = self.way(topic, kind, to)
+        verdict = self.verdict(way, 0.0)
+        if verdict is Verdict.WAIT:
+            way, verdict = await self._wait_for_room(topic, kind, to)
         if verdict is Verdict.FORCED:
             self._force(way, payload)
         else:
@@ -380,34 +397,32 @@ class Publication:
         size, journal = _check_size(payload), self._journal
         if journal.payloads and journal.room <= max(PAYLOAD_CHARGE, size):
             self.cut()
-        if journal.payloads or not self._send_alone(way, payload):
+        lone = None if journal.payloads else way.lone
+        if lone is None or not (
+            lone.may_send_single() and self._send_alone(lone, way.header, payload)
+        ):
             if not journal.payloads:
                 self._work.wake()
             journal.add(way, payload)
         if way.here:
             self._host.deliver_here(way, payload)
 
-    def _send_alone(self, way: Way, payload: bytes) -> bool:
+    def _send_alone(self, hop: Hop, header: bytes, payload: bytes) -> bool:
         """Send the first message after a pause at once: a reply waits for no task."""
-        if len(way.hops) != 1:
-            return False
-        connection = cast("Connection", way.hops[0])
-        if not connection.may_send_single():
-            return False
-        frame = self._frame(way.header, self._journal.sequence, payload)
-        if len(frame) > connection.frame_size_max:
+        journal = self._journal
+        frame = self._encode(self._local, header, self._ttl, journal.sequence, payload)
+        if len(frame) > hop.frame_size_max or len(payload) > PAYLOAD_SIZE_MAX:
             return False  # The journal says so.
-        self._journal.sequence += 1
+        journal.sequence += 1
         self._counted += 1
-        connection.send_single(frame)
+        hop.send_single(frame)
         return True
 
-    def _frame(self, header: bytes, sequence: int, payload: bytes) -> bytes:
-        """Make a frame of one message."""
-        local, sign = self._core.local, self._sign
-        if sign is None:
-            return encode_single(local, header, self._ttl, sequence, payload)
-        pieces, _ = encode_node(local, self._ttl, sequence, (header,), b"", (payload,), sign=sign)
+    def _encode_signed(
+        self, sender: bytes, header: bytes, ttl: int, first: int, payload: bytes
+    ) -> bytes:
+        """Make a frame of one message as ``encode_single`` does, with a signature."""
+        pieces, _ = encode_node(sender, ttl, first, (header,), b"", (payload,), sign=self._sign)
         return b"".join(pieces)
 
     def cut(self, *, forced: bool = False) -> None:
@@ -440,7 +455,7 @@ class Publication:
         sequence = self._command_sequence
         self._command_sequence = sequence + 1
         if way.hops:
-            data = self._frame(way.header, sequence, payload)
+            data = self._encode(self._local, way.header, self._ttl, sequence, payload)
             frame = Outgoing([data], len(data), 1, len(data), own=True)
             for connection in cast("tuple[Connection, ...]", way.hops):
                 connection.send_command(frame)

@@ -12,7 +12,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.pubsub.mailbox import Mailbox
-from endpoint.pubsub.messages import Message, Messages, Pair
+from endpoint.pubsub.messages import Message, Pair
 from net.wakeup import Wakeup
 from wire.errors import EndpointClosed, ForkedEndpoint, LocalProtocolError, SubscriberOverflow
 from wire.public import public
@@ -96,8 +96,9 @@ class Subscriber(EitherClosing):
         self._ready.clear()
         try:
             while not mailbox.is_empty():
-                self._take(batch)
+                mailbox.take(batch)
         except SubscriberOverflow:
+            self.end()
             if not batch:  # Else the next read raises it.
                 raise
         self._make_room()
@@ -151,16 +152,13 @@ class Subscriber(EitherClosing):
             else:
                 self._host.check_process()
                 await self._wakeup.wait()
-            self._take(ready)
+            try:
+                mailbox.take(ready)
+            except SubscriberOverflow:
+                self.end()
+                raise
         if mailbox.is_holding or mailbox.is_withholding:
             self._make_room()
-
-    def _take(self, ready: Messages) -> None:
-        try:
-            self._mailbox.take(ready)
-        except SubscriberOverflow:
-            self.end()
-            raise
 
     def _make_room(self) -> None:
         if self._mailbox.release():

@@ -9,7 +9,7 @@ from typing import Any
 from endpoint import Endpoint
 from endpoint.link.connection import Connection
 from endpoint.link.data_queue import Outgoing
-from endpoint.mesh.routing import Selection
+from endpoint.mesh.routes import Selection
 from wire.codec import decode_header, encode_header
 from wire.framing import NodeFrame, encode_node
 from wire.identifiers import EndpointId

@@ -93,7 +93,8 @@ async def test_who_is_cancelled_can_still_put_things_in_order() -> None:
 async def test_an_accepted_connection_outlives_the_cancelled_block_too() -> None:
     with trio.fail_after(limit()):
         async with Endpoint() as other:
-            subscriber = other.subscribe("farewell")
+            # With less room its publisher would wait for a reader that comes when it is done.
+            subscriber = other.subscribe("farewell", queue_size=10_001)
             with trio.CancelScope() as scope:
                 async with Endpoint() as endpoint:
                     assert await other.peer("127.0.0.1", await endpoint.listen(), timeout=limit())

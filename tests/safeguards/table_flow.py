@@ -132,8 +132,8 @@ FLOW = [
         "flow: a message alone is no larger than the next hop takes",
         "one large message ends the peering with an endpoint that takes small frames",
         "endpoint/pubsub/publishing.py",
-        "        if len(frame) > connection.frame_size_max:\n",
-        "        if False:\n",
+        "        if len(frame) > hop.frame_size_max or len(payload) > PAYLOAD_SIZE_MAX:\n",
+        "        if len(payload) > PAYLOAD_SIZE_MAX:\n",
         _LEGAL,
     ),
     Safeguard(
@@ -164,8 +164,8 @@ FLOW = [
         "flow: a lone message waits for no task",
         "each message of a publisher that pauses costs a change of tasks, or every other one",
         "endpoint/link/connection.py",
-        "            and trio.current_time() - self._alone_at >= LONE_SECONDS\n",
-        "            and trio.current_time() - self._alone_at >= 1.0\n",
+        "            and (self._alone_at < 0 or self._now() - self._alone_at >= LONE_SECONDS)\n",
+        "            and (self._alone_at < 0 or self._now() - self._alone_at >= 1.0)\n",
         _LONE,
     ),
     Safeguard(

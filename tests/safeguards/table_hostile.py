@@ -192,8 +192,8 @@ HOSTILE = [
         "commands among data are a protocol error",
         "numbers of commands count as those of data, and later messages as duplicates",
         "endpoint/mesh/routing.py",
-        '                raise DecodeError("a frame has commands and other messages")\n',
-        "                pass\n",
+        '            raise DecodeError("a frame has commands and other messages")\n',
+        "            pass\n",
         ("tests/endpoint/mesh/test_core.py",),
     ),
     Safeguard(

@@ -26,6 +26,7 @@ from wire.errors import ErrorCode, RemoteProtocolError
 from wire.limits import KIB, MIB
 
 CHUNK = 60 * KIB
+SMALL = 15 * KIB
 
 
 def data(size: int = CHUNK, name: bytes = b"d", *, own: bool = True) -> Outgoing:
@@ -116,11 +117,11 @@ def test_a_write_has_the_rest_of_the_last_then_words_then_commands_then_data() -
 def test_neither_commands_nor_data_wait_behind_the_other() -> None:
     link = Link()
     for _ in range(10):
-        link.put(data())
-        link.command(data())
+        link.put(data(SMALL))
+        link.command(data(SMALL))
     before, pieces = link.command_bytes, link.take()
-    assert before - link.command_bytes == 3 * CHUNK, "half a write, and the frame that fills it"
-    assert link.sent == 3 * CHUNK
+    assert before - link.command_bytes == 3 * SMALL, "half a write, and the frame that fills it"
+    assert link.sent == 3 * SMALL
     assert len(pieces) == 6
     link.check()
 
@@ -147,9 +148,9 @@ def test_a_giant_command_leaves_data_their_half() -> None:
     link = Link()
     link.command(data(16 * MIB))
     for _ in range(10):
-        link.put(data())
+        link.put(data(SMALL))
     link.take()
-    assert link.sent == 3 * CHUNK
+    assert link.sent == 3 * SMALL
 
 
 def test_commands_beyond_their_bound_are_dropped_and_counted() -> None:
