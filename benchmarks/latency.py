@@ -73,21 +73,22 @@ async def want(task: Task) -> None:
 async def request_beside(task: Task) -> None:
     """Time each round trip beside another peer: an idle one, or a stopped one that wants 50 MB."""
     other, answering = task.met
-    async with peermesh.Endpoint() as endpoint, trio.open_nursery() as nursery:
+    async with peermesh.Endpoint() as endpoint:
         with endpoint.subscribe(REPLY) as replies:
             for each in task.met:
                 assert await endpoint.peer("127.0.0.1", each["port"])
             assert await endpoint.await_peer(EndpointId.parse(answering["node_id"]))
             assert await endpoint.await_subscribed(BULK)
             task.introduce()
-            try:
+            async with trio.open_nursery() as nursery:
                 if task.options.get("stopped"):
                     os.kill(other["pid"], signal.SIGSTOP)
                     nursery.start_soon(_publish_bulk, endpoint)
-                trips = await _ask(endpoint, replies, task)
-            finally:
-                os.kill(other["pid"], signal.SIGCONT)
-            nursery.cancel_scope.cancel()
+                try:
+                    trips = await _ask(endpoint, replies, task)
+                finally:
+                    os.kill(other["pid"], signal.SIGCONT)
+                nursery.cancel_scope.cancel()
             task.report(trips_ns=trips)
         await task.dismissed_async()
 
