@@ -8,10 +8,10 @@ together, on however many topics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import compress, groupby
 from operator import attrgetter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from endpoint.link.data_queue import Outgoing
 from endpoint.mesh.routes import Route
@@ -26,6 +26,7 @@ PAYLOAD_CHARGE: Final = GROUP_SIZE // GROUP_COUNT
 In a link it is charged its size and this: what Python needs for it."""
 
 _TABLE_SIZE: Final = 256
+_Item = TypeVar("_Item", bound=Hashable)
 _AUDIENCE: Final = attrgetter("audience")
 
 
@@ -97,6 +98,20 @@ class _Contents(NamedTuple):
         first, mask = trimmed(self.first, offsets(self.mask, selection))
         payloads = list(compress(self.payloads, selection))
         return _Contents(headers, first, numbers, payloads, self.length, mask)
+
+
+def distinct(ways: Sequence[_Item]) -> Iterable[_Item]:
+    """Give each way once, in order: most sequences are of one, which is found at half the cost."""
+    return ways[:1] if ways and ways.count(ways[0]) == len(ways) else dict.fromkeys(ways)
+
+
+def charge_of(payloads: Sequence[bytes]) -> int:
+    """Give the bytes of a frame's room that messages take at most: what is exact costs more."""
+    lengths = list(map(len, payloads))
+    if max(lengths) <= PAYLOAD_CHARGE:
+        return PAYLOAD_CHARGE * len(lengths)
+    besides = 0 if min(lengths) >= PAYLOAD_CHARGE else PAYLOAD_CHARGE * len(lengths)
+    return sum(lengths) + besides
 
 
 class Journal:

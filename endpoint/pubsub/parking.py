@@ -9,14 +9,14 @@ other.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from heapq import merge
-from itertools import accumulate, compress, count as count_from, islice, repeat, takewhile
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import accumulate, compress
 from math import inf
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from endpoint.pubsub.journal import distinct
 from wire.limits import MIB
 
 PARKED_MAX: Final = 8_192
@@ -41,9 +41,11 @@ class Parcel(NamedTuple, Generic[Way]):
 
     way: Way
     since: float
-    numbers: list[int]
+    numbers: Sequence[int]
     """When each came, among all that came."""
-    payloads: list[bytes]
+    payloads: Sequence[bytes]
+    size: int
+    """Bytes of all payloads."""
 
 
 class _Lane(Generic[Way]):
@@ -55,20 +57,15 @@ class _Lane(Generic[Way]):
         self.parcels: deque[Parcel[Way]] = deque()
         self.count = self.size = 0
 
-    def add(self, parcel: Parcel[Way]) -> None:
-        self.parcels.append(parcel)
-        self.count += len(parcel.payloads)
-        self.size += sum(map(len, parcel.payloads))
-
     def take(self, count: int) -> None:
         """Let the first messages of the first parcel go."""
-        parcel = self.parcels[0]
+        way, since, numbers, payloads, size = self.parcels.popleft()
+        left = payloads[count:]
+        size_left = sum(map(len, left))
         self.count -= count
-        self.size -= sum(map(len, islice(parcel.payloads, count)))
-        if count == len(parcel.payloads):
-            self.parcels.popleft()
-        else:
-            del parcel.numbers[:count], parcel.payloads[:count]
+        self.size -= size - size_left
+        if left:
+            self.parcels.appendleft(Parcel(way, since, numbers[count:], left, size_left))
 
     @property
     def charge(self) -> int:
@@ -102,30 +99,44 @@ class Parking(Generic[Way]):
     ) -> tuple[Sequence[Way], Sequence[bytes]]:
         """Park what cannot go, and give the rest in its order. Asks once for each way."""
         lane_of, lanes = self._lane_of, self._lanes
-        distinct = {way: lane_of(way) for way in dict.fromkeys(ways)}
+        lanes_of = {way: lane_of(way) for way in distinct(ways)}
         blocked = dict.fromkeys(
-            [lane for way, lane in distinct.items() if lane in lanes or is_blocked(way)]
+            [lane for way, lane in lanes_of.items() if lane in lanes or is_blocked(way)]
         )
         if not blocked:
             return ways, payloads
-        stays = {way: lane for way, lane in distinct.items() if lane in blocked}
-        parked: dict[Hashable, list[Parcel[Way]]] = {lane: [] for lane in blocked}
-        for number, way, payload in zip(count_from(self._next), ways, payloads, strict=False):
-            if way in stays:
-                parcels = parked[stays[way]]
-                if not parcels or parcels[-1].way != way:
-                    parcels.append(Parcel(way, now, [], []))
-                parcels[-1].numbers.append(number)
-                parcels[-1].payloads.append(payload)
-        self._next += len(ways)
-        for name, parcels in parked.items():
-            lane = lanes.setdefault(name, _Lane())
+        stays = {way: lane for way, lane in lanes_of.items() if lane in blocked}
+        for way, numbers, some in self._runs(stays, ways, payloads):
+            lane = lanes.setdefault(stays[way], _Lane())
             self._charge -= lane.charge
-            for parcel in parcels:
-                lane.add(parcel)
+            lane.parcels.append(Parcel(way, now, numbers, some, sum(map(len, some))))
+            lane.count += len(some)
+            lane.size += lane.parcels[-1].size
             self._charge += lane.charge
+        self._next += len(ways)
+        if len(stays) == len(lanes_of):
+            return [], []
         goes = [way not in stays for way in ways]
         return list(compress(ways, goes)), list(compress(payloads, goes))
+
+    def _runs(
+        self, stays: Mapping[Way, Hashable], ways: Sequence[Way], payloads: Sequence[bytes]
+    ) -> Iterable[tuple[Way, Sequence[int], Sequence[bytes]]]:
+        """Give what stays, each run of one way in its lane, with its numbers."""
+        numbers = range(self._next, self._next + len(ways))
+        if len(stays) == 1 and ways.count(ways[0]) == len(ways):
+            return [(ways[0], numbers, payloads)]
+        runs: list[tuple[Way, list[int], list[bytes]]] = []
+        latest: dict[Hashable, tuple[Way, list[int], list[bytes]]] = {}
+        for number, way, payload in zip(numbers, ways, payloads, strict=True):
+            if way in stays:
+                run = latest.get(stays[way])
+                if run is None or run[0] != way:
+                    run = latest[stays[way]] = way, [], []
+                    runs.append(run)
+                run[1].append(number)
+                run[2].append(payload)
+        return runs
 
     def lanes(self) -> list[Hashable]:
         """List what has something parked."""
@@ -154,18 +165,26 @@ class Parking(Generic[Way]):
         # What comes behind a lane's first parcel must not be overtaken by what other lanes have.
         behind = [self._lanes[lane].parcels[1].numbers[0] for lane in heads if self._has_two(lane)]
         end = min(behind, default=inf)
-        found = merge(
-            *(zip(each.numbers, repeat(each.way), each.payloads) for each in heads.values())
-        )
-        some = list(islice(takewhile(lambda each: each[0] < end, found), count))
-        sizes = accumulate(len(payload) for _, _, payload in some)
-        del some[max(1, bisect_right(list(sizes), size)) :]
-        last = some[-1][0]
+        numbers: list[int] = []
+        ways: list[Way] = []
+        payloads: list[bytes] = []
+        for parcel in heads.values():
+            some = parcel.numbers[: min(count, bisect_left(parcel.numbers, end))]
+            numbers += some
+            ways += [parcel.way] * len(some)
+            payloads += parcel.payloads[: len(some)]
+        if len(heads) > 1:  # Of one lane, they are in order.
+            order = sorted(range(len(numbers)), key=numbers.__getitem__)[:count]
+            numbers = [numbers[place] for place in order]
+            ways = [ways[place] for place in order]
+            payloads = [payloads[place] for place in order]
+        if sum(parcel.size for parcel in heads.values()) > size:
+            taken = max(1, bisect_right(list(accumulate(map(len, payloads))), size))
+            del numbers[taken:], ways[taken:], payloads[taken:]
         for lane, parcel in heads.items():
-            taken = bisect_right(parcel.numbers, last)
-            if taken:
-                self._take(lane, taken)
-        return [way for _, way, _ in some], [payload for _, _, payload in some]
+            if gone := bisect_right(parcel.numbers, numbers[-1]):
+                self._take(lane, gone)
+        return ways, payloads
 
     def _has_two(self, lane: Hashable) -> bool:
         return len(self._lanes[lane].parcels) > 1

@@ -22,7 +22,16 @@ from endpoint.link.hold_words import Verdict
 from endpoint.link.holds import Holds
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.routing import ROUTES_MAX
-from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Hop, Journal, TooLarge, Way
+from endpoint.pubsub.journal import (
+    PAYLOAD_CHARGE,
+    Departure,
+    Hop,
+    Journal,
+    TooLarge,
+    Way,
+    charge_of,
+    distinct,
+)
 from endpoint.pubsub.mailbox import Mailbox
 from net import forking
 from net.wakeup import Wakeup
@@ -347,7 +356,7 @@ class Publication:
 
     async def publish_all(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
         """Publish encoded payloads, each by its key, in order, waiting for room between them."""
-        ends = list(accumulate([PAYLOAD_CHARGE + len(payload) for payload in payloads]))
+        ends = list(accumulate([max(PAYLOAD_CHARGE, len(payload)) for payload in payloads]))
         at = charged = 0
         while at < len(payloads):
             end = max(at + 1, bisect_right(ends, charged + GROUP_SIZE))
@@ -370,7 +379,7 @@ class Publication:
         self, ways: Sequence[Way], payloads: Sequence[bytes], *, is_forced: bool = False
     ) -> None:
         """Add messages, each with its way, in order; ``is_forced`` past a hold. Never waits."""
-        if is_forced or len(ways) == 1 or any(way.here for way in set(ways)):
+        if is_forced or len(ways) == 1 or any(way.here for way in distinct(ways)):
             put = self._force if is_forced else self._put
             for way, payload in zip(ways, payloads, strict=True):
                 put(way, payload)
@@ -380,7 +389,7 @@ class Publication:
     def _add_all(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
         """Add messages that nothing here hears, with a cut wherever one is full."""
         journal = self._journal
-        charge = PAYLOAD_CHARGE * len(payloads) + sum(map(len, payloads))
+        charge = charge_of(payloads)
         if journal.payloads and journal.room <= charge:
             self.cut()
         if charge > GROUP_SIZE and len(payloads) > 1:

@@ -13,7 +13,7 @@ from operator import attrgetter
 import trio
 
 from endpoint.link.hold_words import Verdict
-from endpoint.pubsub.journal import Way as Route
+from endpoint.pubsub.journal import Way as Route, distinct
 from endpoint.pubsub.parking import Parking
 from endpoint.pubsub.publishing import LOOK_SECONDS, Publication
 from peermesh.blocking.outbound import TAKE_COUNT, TAKE_SIZE, Outbound, Way
@@ -73,7 +73,7 @@ class Pump:
     def _hand_over(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
         """Have messages leave; park those that have to wait, with what comes behind them."""
         routes: dict[Way, Route] = {}
-        for way in dict.fromkeys(ways):
+        for way in distinct(ways):
             try:
                 routes[way] = self._route(way)
             except NotAllowed as error:
@@ -88,9 +88,17 @@ class Pump:
 
         ways, payloads = self._parking.pass_by(ways, payloads, is_blocked, trio.current_time())
         if payloads:
-            self._publication.put_all(list(map(routes.__getitem__, ways)), payloads)
+            self._put_all(routes, ways, payloads)
         if self._parking:
             self._hold_up(routes)
+
+    def _put_all(
+        self, routes: Mapping[Way, Route], ways: Sequence[Way], payloads: Sequence[bytes]
+    ) -> None:
+        if len(routes) == 1:
+            self._publication.put_all([routes[ways[0]]] * len(payloads), payloads)
+        else:
+            self._publication.put_all(list(map(routes.__getitem__, ways)), payloads)
 
     def _hold_up(self, routes: Mapping[Way, Route]) -> None:
         """Have threads wait at those of these ways in whose lanes too much is parked."""
@@ -107,8 +115,8 @@ class Pump:
         self._may_release, now = False, trio.current_time()
         while ready := [lane for lane in self._parking.lanes() if self._may_go(lane, now)]:
             ways, payloads = self._parking.take(ready, TAKE_COUNT, TAKE_SIZE)
-            routes = {way: self._route(way) for way in dict.fromkeys(ways)}
-            self._publication.put_all(list(map(routes.__getitem__, ways)), payloads)
+            routes = {way: self._route(way) for way in distinct(ways)}
+            self._put_all(routes, ways, payloads)
         for lane in list(filter(self._parking.has_room, self._full)):
             self._outbound.let_go(self._full.pop(lane))
 

@@ -532,9 +532,9 @@ ENDPOINT = [
     Safeguard(
         "a batch counts all of its bytes",
         "a batch of large and small messages makes frames of any size",
-        "endpoint/pubsub/publishing.py",
-        "        charge = PAYLOAD_CHARGE * len(payloads) + sum(map(len, payloads))\n",
-        "        charge = PAYLOAD_CHARGE * len(payloads)\n",
+        "endpoint/pubsub/journal.py",
+        "    return sum(lengths) + besides\n",
+        "    return besides or PAYLOAD_CHARGE * len(lengths)\n",
         ("tests/endpoint/pubsub/test_journal.py", "tests/endpoint/test_mesh.py",),
     ),
     Safeguard(

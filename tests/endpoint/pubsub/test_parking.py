@@ -42,7 +42,7 @@ def test_a_blocked_lane_holds_up_no_other() -> None:
     assert parking
     assert len(parking) == 2
     assert parking.lanes() == ["a"]
-    assert parking.first("a") == parking.release("a") == Parcel("a", 5, [0, 2], [b"1", b"3"])
+    assert parking.first("a") == parking.release("a") == Parcel("a", 5, [0, 2], [b"1", b"3"], 2)
     assert not parking
 
 
@@ -51,8 +51,8 @@ def test_what_comes_behind_a_parked_message_is_parked_though_it_is_free_again() 
     park(parking, "a", b"1")
     passed = parking.pass_by("abA", [b"2", b"3", b"4"], lambda _: False, 1)
     assert passed == (["b"], [b"3"])
-    released = [parking.release("a") for _ in range(3)]
-    assert released == [("a", 0, [0], [b"1"]), ("a", 1, [1], [b"2"]), ("A", 1, [3], [b"4"])]
+    released = [(each.way, each.payloads) for each in map(parking.release, "aaa")]
+    assert released == [("a", [b"1"]), ("a", [b"2"]), ("A", [b"4"])]
 
 
 def test_the_time_of_each_is_known() -> None:
