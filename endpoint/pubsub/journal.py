@@ -9,7 +9,7 @@ together, on however many topics.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import compress, groupby
+from itertools import accumulate, compress, groupby
 from operator import attrgetter
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -105,13 +105,14 @@ def distinct(ways: Sequence[_Item]) -> Iterable[_Item]:
     return ways[:1] if ways and ways.count(ways[0]) == len(ways) else dict.fromkeys(ways)
 
 
-def charge_of(payloads: Sequence[bytes]) -> int:
-    """Give the bytes of a frame's room that messages take at most: what is exact costs more."""
+def ends_of(payloads: Sequence[bytes]) -> Sequence[int]:
+    """Give how much of a frame's room each message takes, with all before it."""
     lengths = list(map(len, payloads))
     if max(lengths) <= PAYLOAD_CHARGE:
-        return PAYLOAD_CHARGE * len(lengths)
-    besides = 0 if min(lengths) >= PAYLOAD_CHARGE else PAYLOAD_CHARGE * len(lengths)
-    return sum(lengths) + besides
+        return range(PAYLOAD_CHARGE, PAYLOAD_CHARGE * (len(lengths) + 1), PAYLOAD_CHARGE)
+    if min(lengths) < PAYLOAD_CHARGE:
+        lengths = [max(length, PAYLOAD_CHARGE) for length in lengths]
+    return list(accumulate(lengths))
 
 
 class Journal:

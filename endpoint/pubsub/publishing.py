@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, islice
+from itertools import islice
 from typing import Final, Protocol, TypeVar, cast
 
 import trio
@@ -29,8 +29,8 @@ from endpoint.pubsub.journal import (
     Journal,
     TooLarge,
     Way,
-    charge_of,
     distinct,
+    ends_of,
 )
 from endpoint.pubsub.mailbox import Mailbox
 from net import forking
@@ -356,7 +356,7 @@ class Publication:
 
     async def publish_all(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
         """Publish encoded payloads, each by its key, in order, waiting for room between them."""
-        ends = list(accumulate([max(PAYLOAD_CHARGE, len(payload)) for payload in payloads]))
+        ends = ends_of(payloads)
         at = charged = 0
         while at < len(payloads):
             end = max(at + 1, bisect_right(ends, charged + GROUP_SIZE))
@@ -388,18 +388,19 @@ class Publication:
 
     def _add_all(self, ways: Sequence[Way], payloads: Sequence[bytes]) -> None:
         """Add messages that nothing here hears, with a cut wherever one is full."""
-        journal = self._journal
-        charge = charge_of(payloads)
-        if journal.payloads and journal.room <= charge:
-            self.cut()
-        if charge > GROUP_SIZE and len(payloads) > 1:
-            half = len(payloads) // 2
-            self._add_all(ways[:half], payloads[:half])
-            self._add_all(ways[half:], payloads[half:])
-            return
-        if not journal.payloads:
-            self._work.wake()
-        journal.add_all(ways, payloads, charge)
+        journal, ends = self._journal, ends_of(payloads)
+        at = charged = 0
+        while at < len(payloads):
+            room = journal.room if journal.payloads else GROUP_SIZE
+            end = bisect_right(ends, charged + room)
+            if end == at and journal.payloads:
+                self.cut()
+                continue
+            end = max(end, at + 1)  # One that is larger goes alone.
+            if not journal.payloads:
+                self._work.wake()
+            journal.add_all(ways[at:end], payloads[at:end], ends[end - 1] - charged)
+            at, charged = end, ends[end - 1]
 
     def _put(self, way: Way, payload: bytes) -> None:
         """Add one message, or send it alone; never waits."""

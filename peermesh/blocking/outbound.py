@@ -20,7 +20,7 @@ from peermesh.blocking.living import Passage
 from wire.encoding import encode
 from wire.errors import EncodeError, OutboxFull
 from wire.identifiers import EndpointId
-from wire.limits import PAYLOAD_SIZE_MAX
+from wire.limits import GROUP_SIZE, PAYLOAD_SIZE_MAX
 from wire.messages import PackedType
 from wire.topics import check_topic
 from wire.values import Value
@@ -38,10 +38,10 @@ WAYS_MAX: Final = 4_096
 """Topics remembered as checked; they begin anew beyond."""
 
 TAKE_COUNT: Final = 1_024
-"""Messages that the pump takes in one step: about as much as a link writes in its next one."""
+"""Messages that the pump takes in one step: one frame of small ones, which a link writes next."""
 
-TAKE_SIZE: Final = 256 * 1024
-"""Bytes after which it takes no more of them in one step, for large messages."""
+TAKE_SIZE: Final = GROUP_SIZE
+"""Bytes of large messages that it takes in one step, but one of any size: one frame again."""
 
 _FULL: Final = "{}: publish() waits for room, or publish less"
 
@@ -202,11 +202,11 @@ class Outbound:
 
     def take(self) -> tuple[list[Way], list[bytes]]:
         """Take what was published first, as much as one step may."""
-        pending, end = self._pending, TAKE_COUNT * 2
+        pending = self._pending
+        # If none is large, there is no need to look at each of them.
+        end = 2 * (self._count_of_step() if self._large_bytes else TAKE_COUNT)
         payloads = cast("list[bytes]", pending[1:end:2])
-        if self._large_bytes:  # Else there is no need to look at each of them.
-            sizes = list(accumulate(map(len, payloads)))
-            del payloads[bisect_right(sizes, TAKE_SIZE) + 1 :]
+        if self._large_bytes:
             large = sum([size for size in map(len, payloads) if size >= SMALL_SIZE])
             with self._counting:
                 self._large_bytes -= large
@@ -215,6 +215,18 @@ class Outbound:
         ways = cast("list[Way]", pending[:end:2])
         del pending[:end]
         return ways, payloads
+
+    def _count_of_step(self) -> int:
+        """Count the messages of one step by their sizes."""
+        count = 16
+        while True:
+            sizes = list(
+                accumulate(map(len, cast("list[bytes]", self._pending[1 : 2 * count : 2])))
+            )
+            fitting = bisect_right(sizes, TAKE_SIZE)
+            if fitting < count or count >= TAKE_COUNT:
+                return max(1, fitting)
+            count *= 4
 
     def make_room(self) -> None:
         """Wake what waits once all is taken: in turns, two threads hinder each other least."""
