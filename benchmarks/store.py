@@ -17,7 +17,7 @@ from benchmarks.role import Task
 from benchmarks.sqlite_floors import KEYS
 from benchmarks.workload import Disorder, payloads
 from peermesh import Backend, EndpointId
-from stores.backends.store_keys import generate_key
+from stores.disk.store_keys import generate_key
 from stores.sealing import StorageKeys
 
 NAME: Final = "benchmark"

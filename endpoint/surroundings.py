@@ -22,10 +22,14 @@ from handshake.signing import SEED_SIZE
 from wire.identifiers import EndpointId
 
 if TYPE_CHECKING:
+    from stores.log.changes import LogBackend
     from stores.persistence import StoreBackend
 
 BackendOpener = Callable[[str, dict[str, object]], "StoreBackend"]
 """Gives the backend of a path, with the options of ``Backend.SQLite``."""
+
+LogOpener = Callable[[str, dict[str, object]], "LogBackend"]
+"""Gives the same for a log."""
 
 
 def _now_ns() -> int:
@@ -65,6 +69,8 @@ class Surroundings:
     )
     open_file: BackendOpener | None = None
     """Makes the backends that keep a store in a file; ``None`` is SQLite."""
+    open_log_file: LogOpener | None = None
+    """Makes those that keep a log in a file."""
 
 
 surroundings: Final[ContextVar[Surroundings]] = ContextVar(

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from handshake.ticket import JoinTicket as JoinTicket
     from peermesh import blocking as blocking, errors as errors
     from peermesh.gateways import serve_webhdfs as serve_webhdfs
-    from stores.backends.store_keys import write_new_key as write_new_key
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest
+    from stores.disk.store_keys import write_new_key as write_new_key
     from stores.history import ChangeOf as ChangeOf
     from stores.log.runs import Position as Position
     from stores.sealing import StorageKeys as StorageKeys

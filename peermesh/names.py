@@ -61,7 +61,7 @@ SHARED: Final = {
     "Value": "wire.scalars",
     "Verification": "endpoint.replicas.stores.verifying",
     "plain": "wire.plain",
-    "write_new_key": "stores.backends.store_keys",
+    "write_new_key": "stores.disk.store_keys",
 }
 """What is the same thing in ``peermesh`` and in ``peermesh.blocking``, and where it is defined."""
 

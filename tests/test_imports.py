@@ -50,7 +50,7 @@ def exists(module: str) -> bool:
         "peermesh.blocking",
         "peermesh.brokers",
         "handshake.credentials",
-        "stores.backends",
+        "stores.disk",
     ],
 )
 def test_an_import_loads_no_extra_no_test_tool_and_no_cryptography(module):

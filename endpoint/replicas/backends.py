@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from inspect import signature
+from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from endpoint.replicas.attaching import Backend, first_use
-from endpoint.replicas.storage_keys import take_keys
+from endpoint.replicas.storage_keys import take_codec
 from endpoint.surroundings import BackendOpener
-from stores.backends import MemoryBackend
+from stores.disk.memory import MemoryBackend
 from stores.limits import CLONES_MAX
 from stores.persistence import StoreBackend
 from stores.quota import BYTES_DEFAULT, ENTRIES_DEFAULT, Quota
@@ -28,18 +27,14 @@ def make_backend(
             raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
         return MemoryBackend()
     with first_use():
-        from stores.backends.sqlite import SQLiteBackend
+        from stores.disk.table import SQLiteBackend
 
     path = take_path(options, "an SQLite store")
     if open_file is not None:
         return open_file(path, options)
-    keys = take_keys(options)
-    check_options(options, "an SQLite store", SQLiteBackend)
-    if keys is not None:
-        from stores.backends.sqlite_sealed import SealedSQLiteBackend
-
-        return SealedSQLiteBackend(path, keys, name=name, **cast("Any", options))
-    return SQLiteBackend(path, **cast("Any", options))
+    codec = take_codec(path, options)
+    check_options(options, "an SQLite store")
+    return SQLiteBackend(path, codec, name, **cast("Any", options))
 
 
 def take_path(options: dict[str, object], what: str) -> str:
@@ -51,11 +46,11 @@ def take_path(options: dict[str, object], what: str) -> str:
     return os.fsdecode(path)
 
 
-def check_options(
-    options: Mapping[str, object], what: str, backend: Callable[..., object], *others: str
-) -> None:
-    """Raise ``BackendFailure`` for an option that a backend does not have, and name its options."""
-    known = [*signature(backend).parameters, *others, "key_file", "keys"]
+def check_options(options: Mapping[str, object], what: str) -> None:
+    """Raise ``BackendFailure`` for an option that no file has, and name its options."""
+    from stores.disk.sqlite import OPTIONS
+
+    known = [*OPTIONS, "key_file", "keys"]
     for name in options:
         if name not in known:
             raise BackendFailure(f"{what} has no option {name!r}; there are {', '.join(known)}")

@@ -8,10 +8,23 @@ from typing import TYPE_CHECKING, Final
 from wire.errors import BackendFailure
 
 if TYPE_CHECKING:
+    from stores.disk.rows import Codec
     from stores.sealing import StorageKeys
 
 VARIABLES: Final = ("PEERMESH_STORE_KEYS", "PEERMESH_STORE_KEY_FILE")
-"""What ``stores.backends.store_keys`` reads, if one of them is set."""
+"""What ``stores.disk.store_keys`` reads, if one of them is set."""
+
+
+def take_codec(path: str, options: dict[str, object]) -> Codec:
+    """Take the keys out (``take_keys``), and give what seals the file, or does not."""
+    keys = take_keys(options)
+    if keys is None:
+        from stores.disk.rows import PLAIN
+
+        return PLAIN
+    from stores.disk.seals import Vault
+
+    return Vault(path, keys)
 
 
 def take_keys(options: dict[str, object]) -> StorageKeys | None:
@@ -23,7 +36,7 @@ def take_keys(options: dict[str, object]) -> StorageKeys | None:
     is_given = "keys" in options or "key_file" in options
     if not is_given and not any(map(os.environ.get, VARIABLES)):
         return None  # Most have none: they do without the code, and without ``cryptography``.
-    from stores.backends.store_keys import keys_from_environment, keys_from_file
+    from stores.disk.store_keys import keys_from_environment, keys_from_file
     from stores.sealing import StorageKeys
 
     if not is_given:

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from peermesh.blocking.store import Store as Store, StoreProxy as StoreProxy
     from peermesh.blocking.subscriber import Subscriber as Subscriber
     from peermesh.blocking.watching import Events as Events, Watch as Watch
-    from stores.backends.store_keys import write_new_key as write_new_key
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest
+    from stores.disk.store_keys import write_new_key as write_new_key
     from stores.history import ChangeOf as ChangeOf
     from stores.log.runs import Position as Position
     from stores.sealing import StorageKeys as StorageKeys

@@ -19,7 +19,7 @@ def new_key(file: str, output: Output) -> None:
     The first key of a file is for what is written, all of them are for what is read. The FILE is
     its owner's alone; keep a copy of it: without it nothing can read the stores.
     """
-    from stores.backends.store_keys import write_new_key
+    from stores.disk.store_keys import write_new_key
 
     fingerprint = write_new_key(file).current.fingerprint.hex()
     output.tell(fingerprint, file=file, fingerprint=fingerprint)
@@ -39,8 +39,8 @@ def rekey(files: tuple[str, ...], key_file: str | None, output: Output) -> None:
     even by a power cut, nothing is lost: do it again, with the old key and the new one. Once it
     has ended, the old key may go.
     """
-    from stores.backends.rekeying import rekey as rekey_file
-    from stores.backends.store_keys import keys_from_environment, keys_from_file
+    from stores.disk.rekeying import rekey as rekey_file
+    from stores.disk.store_keys import keys_from_environment, keys_from_file
 
     keys = keys_from_environment(os.environ) if key_file is None else keys_from_file(key_file)
     if keys is None:

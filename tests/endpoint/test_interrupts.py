@@ -24,7 +24,7 @@ HEAD = """
     from endpoint import endpoint as ends, tasks
     from endpoint.surroundings import surroundings
     from peermesh import Backend, Endpoint, blocking
-    from stores.backends.sqlite import SQLiteBackend
+    from stores.disk.table import SQLiteBackend
 
     class StuckDisk(SQLiteBackend):
         def commit(self, changes):

@@ -38,9 +38,9 @@ from handshake.secret import ClusterSecret
 from peermesh import Backend, Endpoint
 from peermesh.cli.context_file import Contexts, load, save
 from peermesh.cli.serve import _read_token
-from stores.backends.log_sqlite import SQLiteLogBackend
-from stores.backends.sqlite import SQLiteBackend
-from stores.backends.store_keys import keys_from_file, write_new_key
+from stores.disk.log import SQLiteLogBackend
+from stores.disk.store_keys import keys_from_file, write_new_key
+from stores.disk.table import SQLiteBackend
 from wire.errors import CredentialsError, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent

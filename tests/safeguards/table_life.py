@@ -263,10 +263,10 @@ LIFE = [
     Safeguard(
         "a database is never opened but by SQLite",
         "closing it takes the lock of another master of this process off it",
-        "stores/backends/sqlite.py",
-        "            is_empty = log is not None and not getsize(self._path)\n",
-        "            is_empty = log is not None and not open(self._path, 'rb').read()\n",
-        ("tests/stores/backends/test_ownership.py",),
+        "stores/disk/sqlite.py",
+        "            is_empty = log is not None and not os.path.getsize(self.path)\n",
+        "            is_empty = log is not None and not open(self.path, 'rb').read()\n",
+        ("tests/stores/disk/test_ownership.py",),
     ),
     Safeguard(
         "a shielded wait has a limit",
@@ -303,10 +303,10 @@ LIFE = [
     Safeguard(
         "a file that was removed takes no more",
         "what is written to it is acknowledged as durable, and is nowhere",
-        "stores/backends/sqlite_file.py",
-        "    if path and not os",
-        "    if not path and not os",
-        ("tests/stores/backends/test_removed_files.py",),
+        "stores/disk/sqlite.py",
+        "            if self._place and not os",
+        "            if not self._place and not os",
+        ("tests/stores/disk/test_removed_files.py",),
     ),
     Safeguard(
         "a module that raises SystemExit gets its own end",

@@ -74,17 +74,17 @@ LOG_SUCCESSION = [
     Safeguard(
         "the file of a copy is not led from without a promotion",
         "a deposed keeper's script that starts it again takes the lead, with what it has",
-        "stores/backends/log_sqlite.py",
-        "                if kept and role is Role.COPY:\n",
-        "                if False:\n",
+        "stores/disk/log.py",
+        "            if kept and role is Role.COPY:\n",
+        "            if False:\n",
         ("tests/endpoint/replicas/logs/test_logs.py",),
     ),
     Safeguard(
         "a deposed keeper follows when it is started again",
         "a deposed keeper's script that starts it again takes the lead, with what it has",
-        "stores/backends/log_sqlite.py",
-        "                if kept and role is Role.DEPOSED:\n",
-        "                if False:\n",
+        "stores/disk/log.py",
+        "            if kept and role is Role.DEPOSED:\n",
+        "            if False:\n",
         ("tests/endpoint/replicas/logs/test_log_promotion.py",),
     ),
 ]

@@ -12,7 +12,7 @@ _UPLOADS: Final = "tests/peermesh/gateways/webhdfs/test_quotas.py"
 _MEMORY: Final = "tests/endpoint/replicas/test_freed_memory.py"
 _BROKER: Final = "tests/peermesh/brokers/qos2/test_broker.py"
 _LOADED: Final = (
-    "tests/stores/backends/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
+    "tests/stores/disk/test_sqlite.py::test_a_store_that_was_loaded_knows_how_many_bytes_it_has"
 )
 
 QUOTAS = [
@@ -83,8 +83,8 @@ QUOTAS = [
     Safeguard(
         "quota: a file's content counts",
         "a master that was started again takes as much once more",
-        "stores/backends/sqlite.py",
-        "        columns.measure()\n",
+        "stores/disk/table.py",
+        "            columns.measure()\n",
         "",
         (_LOADED,),
     ),

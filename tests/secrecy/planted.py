@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from handshake.ticket import JoinTicket
-from stores.backends.store_keys import generate_key
+from stores.disk.store_keys import generate_key
 from stores.sealing import StorageKey, StorageKeys, keys_text
 
 SIZE_MIN = 12

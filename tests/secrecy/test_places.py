@@ -37,12 +37,11 @@ from peermesh.gateways.webhdfs.access import Access
 from peermesh.spark.configuration import spark_conf
 from peermesh.spark.options import MeshAddress
 from peermesh.testing.time_limits import limit
-from stores.backends.log_sealed import SealedLogBackend
-from stores.backends.sealed import Vault
-from stores.backends.sqlite import SQLiteBackend
-from stores.backends.sqlite_sealed import SealedSQLiteBackend
-from stores.backends.store_keys import keys_from_environment, keys_from_file, write_new_key
+from stores.disk.seals import Vault
+from stores.disk.store_keys import keys_from_environment, keys_from_file, write_new_key
+from stores.disk.table import SQLiteBackend
 from stores.sealing import Session, StorageKey, StorageKeys
+from tests.stores.disk.files import sealed_log, sealed_store
 from wire.errors import MeshError
 
 ROOT = Path(__file__).parents[2]
@@ -115,8 +114,8 @@ def printed_objects(planted, tmp_path):
         planted.ring.keys,
         session,
         Vault("path", planted.ring),
-        SealedSQLiteBackend(tmp_path / "s.db", planted.ring),
-        SealedLogBackend(tmp_path / "l.db", planted.ring),
+        sealed_store(tmp_path / "s.db", planted.ring),
+        sealed_log(tmp_path / "l.db", planted.ring),
         Access("10.0.0.1", planted.token, Protection.TLS),
         Endpoint(credentials=planted.credentials),
         EdgeBroker(RemoteRegistry([url]), network=make_network(planted.credentials)),
@@ -132,7 +131,7 @@ def errors_and_tracebacks(planted, tmp_path):
     open_file.chmod(0o644)
     wrong = StorageKeys((StorageKey(bytes(32)),))
     encrypted, secret, key = tmp_path / "s.db", planted.cluster.text(), planted.key.text()
-    backend = SealedSQLiteBackend(encrypted, planted.ring, name="one")
+    backend = sealed_store(encrypted, planted.ring, name="one")
     backend.load(1)
     backend.close()
     return tracebacks(
@@ -153,8 +152,8 @@ def errors_and_tracebacks(planted, tmp_path):
         lambda: keys_from_environment({"PEERMESH_STORE_KEYS": key.partition("-")[2]}),
         lambda: keys_from_file(open_file),
         lambda: write_new_key(open_file),
-        lambda: SealedSQLiteBackend(encrypted, wrong).load(1),
-        lambda: SealedSQLiteBackend(encrypted, planted.ring, name="two").load(1),
+        lambda: sealed_store(encrypted, wrong).load(1),
+        lambda: sealed_store(encrypted, planted.ring, name="two").load(1),
         lambda: SQLiteBackend(encrypted).load(1),
         lambda: Access("10.0.0.1", f"{planted.token} and a blank", Protection.TLS),
     )
@@ -243,7 +242,7 @@ def settings_of_spark(planted):
 @place
 def commands_about_keys(planted, tmp_path):
     store = tmp_path / "s.db"
-    backend = SealedSQLiteBackend(store, planted.ring)
+    backend = sealed_store(store, planted.ring)
     backend.load(1)
     given, done = ("--key-file", planted.key_file), f"{store} is under key "
     in_use = run("is a master running", "store", "rekey", store, *given)

@@ -12,9 +12,9 @@ import pytest
 from stores import commands, effects as fx
 from stores.actions import Initial, WriterId
 from stores.asking import KnownReplica
-from stores.backends import MemoryBackend
 from stores.clone import BUFFER_TICKS, Clone
 from stores.commands import InternalCommand
+from stores.disk.memory import MemoryBackend
 from stores.effects import Effect
 from stores.encoding import decode_command, encode_command
 from stores.epochs import next_epoch, promoted

@@ -8,10 +8,10 @@ import pytest
 
 from stores import effects as fx
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
-from stores.backends.sqlite import SQLiteBackend
-from stores.backends.sqlite_sealed import SealedSQLiteBackend
+from stores.disk.table import SQLiteBackend
 from stores.outcomes import Applied, Refused
 from stores.sealing import StorageKey, StorageKeys
+from tests.stores.disk.files import sealed_store
 from wire.encoding import encode
 from wire.errors import ErrorCode
 from wire.values import Count, Set, Table
@@ -23,7 +23,7 @@ TICK_NS = 100_000_000
 def backend(request, tmp_path):
     path = tmp_path / "store.db"
     if request.param == "sealed":
-        return SealedSQLiteBackend(path, StorageKeys((StorageKey(bytes(32)),)))
+        return sealed_store(path, StorageKeys((StorageKey(bytes(32)),)))
     return None if request.param == "memory" else SQLiteBackend(path)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stores.actions import Initial, Step, StepKind
-from stores.backends.sqlite import SQLiteBackend
+from stores.disk.table import SQLiteBackend
 from wire.encoding import encode
 
 TICK_NS = 100_000_000

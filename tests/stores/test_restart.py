@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stores import effects as fx
-from stores.backends.sqlite import SQLiteBackend
+from stores.disk.table import SQLiteBackend
 from stores.outcomes import Applied, Refused
 from wire.errors import ErrorCode
 

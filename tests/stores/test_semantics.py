@@ -20,8 +20,8 @@ from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from peermesh.testing.time_limits import limit
 from stores.actions import StepKind
-from stores.backends.sqlite import SQLiteBackend
 from stores.batch import Batch
+from stores.disk.table import SQLiteBackend
 from stores.outcomes import Refused
 from wire.encoding import encode
 from wire.errors import ErrorCode, StoreError

@@ -70,7 +70,7 @@ class LogAttachments:
         self._check_keeper(name)
         options = dict(options)
         retention, quota = take_retention(options), take_quota(options, log_quota(backend))
-        keeper = make_log_backend(backend, name, options)
+        keeper = make_log_backend(backend, name, options, self._around.open_log_file)
         load = partial(keeper.load_keeper, started_at(self._around.now_ns()), partitions)
         async with reading(load, keeper.close) as read:
             loaded = await read()
@@ -110,7 +110,7 @@ class LogAttachments:
     ) -> Log:
         """Start a follower, whether its keeper is known or not."""
         self._check_reader(name, "read")
-        keeper = make_log_backend(backend, name, dict(options))
+        keeper = make_log_backend(backend, name, dict(options), self._around.open_log_file)
         stale_seconds, seconds = times
         patience = Patience(seconds, stale_seconds)
         async with reading(partial(_load_copy, keeper), keeper.close) as read:

@@ -18,7 +18,7 @@ from endpoint.mesh.status import StatusEvent
 from endpoint.replicas.attaching import Backend
 from endpoint.surroundings import surroundings
 from peermesh.testing.time_limits import limit
-from stores.backends.sqlite import SQLiteBackend
+from stores.disk.table import SQLiteBackend
 from tests.endpoint.gates import Gate, gate
 from wire.errors import BackendFailure, StoreClosed, StoreError
 

@@ -12,7 +12,7 @@ from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from endpoint.surroundings import surroundings
 from peermesh.testing.time_limits import limit
-from stores.backends.sqlite import SQLiteBackend
+from stores.disk.table import SQLiteBackend
 from tests.endpoint.gates import Gate, gate
 from tests.endpoint.rows import star
 from wire.errors import BackendFailure, EndpointClosed, PromotionRefused, StoreError

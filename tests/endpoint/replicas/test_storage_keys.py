@@ -7,7 +7,7 @@ import pytest
 from endpoint.settings import Settings
 from peermesh import Backend, Endpoint
 from peermesh.testing.time_limits import limit
-from stores.backends.store_keys import write_new_key
+from stores.disk.store_keys import write_new_key
 from stores.sealing import StorageKey, StorageKeys
 from wire.errors import BackendFailure, CredentialsError
 

@@ -9,7 +9,7 @@ import pytest
 
 from stores import effects as fx
 from stores.actions import WriterId
-from stores.backends.log_memory import MemoryLogBackend
+from stores.disk.memory import MemoryLogBackend
 from stores.epochs import next_epoch, promoted, started_at
 from stores.log import effects as log_fx
 from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role

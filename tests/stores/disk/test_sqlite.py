@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stores.actions import WriterId
-from stores.backends import MemoryBackend
-from stores.backends.sqlite import ROWS_PER_STATEMENT, SMALL_SIZE, SQLiteBackend
+from stores.disk.memory import MemoryBackend
+from stores.disk.table import SQLiteBackend
+from stores.disk.table_rows import ROWS_PER_STATEMENT, SMALL_SIZE
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
 from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
 from stores.table import Columns, Entry
@@ -165,14 +166,13 @@ def test_what_a_killed_master_left_in_the_log_is_in_the_file_once_it_is_loaded(
 
 def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
     backend, _ = open_backend()
-    connection = backend._connection
-    assert connection is not None
+    connection = backend.file.connection
     pragmas = {
         name: connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("application_id", "journal_mode", "synchronous", "locking_mode")
     }
     assert pragmas == {
-        "application_id": backend._application_id,
+        "application_id": backend.rows.layout.mark,
         "journal_mode": "wal",
         "synchronous": 2,
         "locking_mode": "exclusive",
@@ -184,8 +184,7 @@ def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
 )
 def test_synchronous_can_be_chosen(open_backend, synchronous, number):
     backend, _ = open_backend(synchronous=synchronous)
-    assert backend._connection is not None
-    assert backend._connection.execute("PRAGMA synchronous").fetchone()[0] == number
+    assert backend.file.connection.execute("PRAGMA synchronous").fetchone()[0] == number
 
 
 # -- what can go wrong ---------------------------------------------------------------------------
@@ -301,7 +300,7 @@ def refuse_large(connection):
 )
 def test_a_commit_that_fails_keeps_nothing_of_it(open_backend, harm, reason):
     backend, _ = open_backend()
-    harm(backend._connection)
+    harm(backend.file.connection)
     rows = entries((b"a", b"1", 1, None), (b"b", bytes(100_000), 2, None))
     with pytest.raises(BackendFailure, match=reason):
         backend.commit(Changes(2, rows=rows))

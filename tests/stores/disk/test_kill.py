@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from stores.backends.sqlite import SQLiteBackend
+from stores.disk.table import SQLiteBackend
 from wire.decoding import decode
 from wire.encoding import encode
 
 PROGRAM = """
 import sys
 
-from stores.backends.sqlite import SQLiteBackend
+from stores.disk.table import SQLiteBackend
 from stores.effects import Persist, Resolve
 from stores.master import Master
 from wire.encoding import encode

@@ -8,14 +8,14 @@ import threading
 import pytest
 
 from stores.actions import WriterId
-from stores.backends import log_sqlite
-from stores.backends.log_memory import MemoryLogBackend
-from stores.backends.log_sealed import SealedLogBackend
-from stores.backends.log_sqlite import SQLiteLogBackend
+from stores.disk import log as log_sqlite
+from stores.disk.log import SQLiteLogBackend
+from stores.disk.memory import MemoryLogBackend
 from stores.log.changes import EpochEnds, LogBackend, LogChanges, Role
 from stores.log.producers import ProducerRow
 from stores.log.runs import OpenRun, Run
 from stores.outcomes import Applied, Outcome, WriterRow
+from tests.stores.disk.files import sealed_log
 from wire.encoding import encode
 from wire.errors import BackendFailure, InvalidData
 from wire.identifiers import EndpointId, EntityId
@@ -59,7 +59,7 @@ def backend(request, path, keys, monkeypatch):
     kind = request.param.partition(" ")[0]
     made: LogBackend = MemoryLogBackend()
     if kind != "memory":
-        made = SQLiteLogBackend(path) if kind == "sqlite" else SealedLogBackend(path, keys)
+        made = SQLiteLogBackend(path) if kind == "sqlite" else sealed_log(path, keys)
     made.load_keeper(1, 3)
     yield made
     made.close()
@@ -229,7 +229,7 @@ def test_other_files_are_refused(path, reopen):
 def test_a_file_in_use_is_refused(path, reopen):
     reopen().load_keeper(1, 1)
     other = SQLiteLogBackend(path)
-    with pytest.raises(BackendFailure, match="another owner has it"):
+    with pytest.raises(BackendFailure, match="another keeper or follower has it"):
         other.load_keeper(1, 1)
     other.close()
 

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from stores.backends import marks
-from stores.backends.log_sealed import SealedLogBackend
-from stores.backends.sqlite import SQLiteBackend
-from stores.backends.sqlite_file import SQLiteFile
-from stores.backends.sqlite_sealed import SealedSQLiteBackend
+from stores.disk import marks
+from stores.disk.log import SQLiteLogBackend
+from stores.disk.seals import Vault
+from stores.disk.sqlite import SQLiteFile, sync_path
+from stores.disk.table import SQLiteBackend
 from stores.persistence import Census, Changes, Rows
 from stores.sealing import StorageKeys
 from wire.errors import BackendFailure
 
 COMMIT_COUNT: Final = 256
 """Records in a commit. Of runs, which are larger than entries, some MiB."""
+
+Resealing = Callable[[sqlite3.Connection, int, int], int | None]
+"""Closes some rows of a table behind a number anew; gives the last, or ``None`` at the end."""
 
 SUFFIX: Final = ".rekeying"
 """Ends the name of the copy that a plain file is encrypted into."""
@@ -37,21 +40,36 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
     No other process may have it open. Raises ``BackendFailure`` if one does, if it is damaged
     or is none of ours, and if it needs a key that is not there.
     """
+    vault = Vault(path, keys)
     match _mark(path):
         case marks.SEALED_STORE:
-            with closing(SealedSQLiteBackend(path, keys)) as store:
+            with closing(SQLiteBackend(path, vault)) as store:
                 store.load(0)
-                yield from store.rekey(count)
+                yield from _in_place(store.file, vault, store.resealing(), count)
         case marks.SEALED_LOG:
-            with closing(SealedLogBackend(path, keys)) as log:
+            with closing(SQLiteLogBackend(path, vault)) as log:
                 log.load_follower()
-                yield from log.rekey(count)
+                yield from _in_place(log.file, vault, log.resealing(), count)
         case marks.STORE:
             yield from _encrypt(path, _copy_store(path, keys, count))
         case marks.LOG:
             yield from _encrypt(path, _copy_log(path, keys, count))
         case other:
             raise BackendFailure(marks.explain_mark(path, other, marks.STORE))
+
+
+def _in_place(
+    file: SQLiteFile, vault: Vault, tables: Iterable[Resealing], count: int
+) -> Iterator[int]:
+    for reseal in tables:
+        last: int | None = -1
+        while last is not None:
+            with file.committing() as connection:
+                vault.begin(connection)
+                last = reseal(connection, last, count)
+            yield count
+    with file.committing() as connection:
+        vault.forget_old_keys(connection)
 
 
 def _mark(path: str) -> int:
@@ -71,17 +89,13 @@ def _encrypt(path: str, copying: Iterator[int]) -> Iterator[int]:
         Path(f"{path}{end}").unlink(missing_ok=True)
     yield from copying
     os.replace(f"{path}{SUFFIX}", path)
-    directory = os.open(Path(path).absolute().parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_path(str(Path(path).absolute().parent))
 
 
 def _copy_store(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
     with (
         closing(SQLiteBackend(path)) as plain,
-        closing(SealedSQLiteBackend(path + SUFFIX, keys)) as sealed,
+        closing(SQLiteBackend(path + SUFFIX, Vault(path + SUFFIX, keys))) as sealed,
     ):
         loaded = plain.load(0)
         columns = loaded.columns
@@ -97,9 +111,9 @@ def _copy_store(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
 
 def _copy_log(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
     with (
-        closing(SQLiteFile(path, application_id=marks.LOG, schema="")) as plain,
-        closing(SealedLogBackend(path + SUFFIX, keys)) as sealed,
+        closing(SQLiteLogBackend(path, upgrade=True)) as plain,  # no plain copy stays behind
+        closing(SQLiteLogBackend(path + SUFFIX, Vault(path + SUFFIX, keys))) as sealed,
     ):
-        plain.open()
+        plain.load_follower()
         sealed.load_follower()
-        yield from sealed.adopt(plain.connection, count)
+        yield from sealed.copy_from(plain, count)

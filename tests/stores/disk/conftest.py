@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from stores.backends.log_sealed import SealedLogBackend
-from stores.backends.log_sqlite import SQLiteLogBackend
-from stores.backends.sqlite import SQLiteBackend
-from stores.backends.sqlite_sealed import SealedSQLiteBackend
+from stores.disk.log import SQLiteLogBackend
+from stores.disk.table import SQLiteBackend
 from stores.sealing import StorageKey, StorageKeys
+from tests.stores.disk.files import sealed_log, sealed_store
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def make_backend(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[
     def make(path: Any, **options: Any) -> SQLiteBackend:
         if request.param == "plain":
             return SQLiteBackend(path, **options)
-        return SealedSQLiteBackend(path, keys, **options)
+        return sealed_store(path, keys, **options)
 
     return make
 
@@ -38,6 +37,6 @@ def make_log(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[...,
     def make(path: Any, **options: Any) -> SQLiteLogBackend:
         if request.param == "plain":
             return SQLiteLogBackend(path, **options)
-        return SealedLogBackend(path, keys, **options)
+        return sealed_log(path, keys, **options)
 
     return make

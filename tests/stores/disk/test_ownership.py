@@ -45,7 +45,7 @@ def test_a_second_keeper_of_a_process_takes_no_lock_off_the_first(make_log, tmp_
     path = tmp_path / "log.db"
     first = make_log(path)
     first.load_keeper(1, 1)
-    with pytest.raises(BackendFailure, match="one owner at a time"):
+    with pytest.raises(BackendFailure, match="one keeper or follower at a time"):
         make_log(path).load_keeper(1, 1)
     assert another_process_finds(path) == "SQLITE_BUSY"
     first.close()

@@ -10,8 +10,8 @@ from random import Random
 import pytest
 
 from stores.actions import ClearCommand, EraseCommand, PutCommand, WriterId
-from stores.backends.sqlite import SQLiteBackend
 from stores.commits import GroupCommit
+from stores.disk.table import SQLiteBackend
 from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Loaded
 from stores.table import Table

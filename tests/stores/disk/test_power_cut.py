@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from stores.actions import PutCommand, WriterId
-from stores.backends.sqlite import SQLiteBackend
 from stores.commits import GroupCommit
+from stores.disk.table import SQLiteBackend
 from stores.persistence import Loaded
 from stores.table import Table
 from wire.errors import BackendFailure
@@ -112,9 +112,9 @@ def put_on(disk: Disk, backend: SQLiteBackend) -> SQLiteBackend:
     files = _Files(f"disk-{id(disk)}", disk)
 
     def connect() -> Any:
-        return apsw.Connection(backend._path, vfs=f"disk-{id(files.disk)}")
+        return apsw.Connection(backend.file.path, vfs=f"disk-{id(files.disk)}")
 
-    backend._connect = connect  # type: ignore[method-assign]  # of this one
+    backend.file.connect = connect  # type: ignore[method-assign]  # of this one
     return backend
 
 
@@ -141,7 +141,7 @@ def live(backend: SQLiteBackend, history: dict[int, dict[bytes, bytes]]) -> int:
 
 @pytest.fixture(autouse=True)
 def frequent_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stores.backends.sqlite.CHECKPOINT_PAGES", 8)
+    monkeypatch.setattr("stores.disk.sqlite.CHECKPOINT_PAGES", 8)
 
 
 def after_a_cut(
@@ -153,7 +153,7 @@ def after_a_cut(
     acknowledged = live(backend, history)
     disk.is_dark = True
     disk.leave_traces(Random(cut_at))
-    backend._connection = None
+    backend.file._connection = None
     again = make_backend(path)
     try:
         return disk, acknowledged, again.load(1), history

@@ -12,17 +12,16 @@ from pathlib import Path
 import pytest
 
 from stores.actions import WriterId
-from stores.backends.log_sealed import SealedLogBackend
-from stores.backends.log_sqlite import SQLiteLogBackend
-from stores.backends.rekeying import SUFFIX, rekey
-from stores.backends.sqlite import SQLiteBackend
-from stores.backends.sqlite_sealed import SealedSQLiteBackend
+from stores.disk.log import SQLiteLogBackend
+from stores.disk.rekeying import SUFFIX, rekey
+from stores.disk.table import SQLiteBackend
 from stores.log.changes import LoadedLog, LogChanges
 from stores.log.producers import ProducerRow
 from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Changes, Loaded, Rows
 from stores.sealing import StorageKey, StorageKeys
+from tests.stores.disk.files import sealed_log, sealed_store
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
 
@@ -33,7 +32,7 @@ COUNT = 40
 PROGRAM = """
 import sys
 
-from stores.backends.rekeying import rekey
+from stores.disk.rekeying import rekey
 from stores.sealing import StorageKeys
 
 for _ in rekey(sys.argv[1], StorageKeys.parse(sys.stdin.readline()), 2):
@@ -107,19 +106,19 @@ def is_same_log(one: tuple[LoadedLog, list[Run]], other: tuple[LoadedLog, list[R
 
 
 def test_a_store_is_under_its_new_key_alone(path, keys, both):
-    before = fill(SealedSQLiteBackend(path, keys, name="cities"))
+    before = fill(sealed_store(path, keys, name="cities"))
     assert len(list(rekey(str(path), both, 10))) > COUNT / 10
-    assert is_same(before, look(SealedSQLiteBackend(path, NEW, name="cities")))
+    assert is_same(before, look(sealed_store(path, NEW, name="cities")))
 
 
 def test_a_log_is_under_its_new_key_alone(path, keys, both):
-    before = fill_log(SealedLogBackend(path, keys, name="log"))
+    before = fill_log(sealed_log(path, keys, name="log"))
     assert len(list(rekey(str(path), both, 10))) > COUNT / 10
-    assert is_same_log(before, look_log(SealedLogBackend(path, NEW, name="log")))
+    assert is_same_log(before, look_log(sealed_log(path, NEW, name="log")))
 
 
 def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
-    fill(SealedSQLiteBackend(path, keys))
+    fill(sealed_store(path, keys))
     with closing(sqlite3.connect(path)) as connection:
         before = connection.execute("SELECT body FROM entries").fetchall()
     list(rekey(str(path), keys, 10))
@@ -132,14 +131,14 @@ def test_a_plain_store_is_encrypted_and_its_owner_s_alone(path):
     path.chmod(0o640)
     list(rekey(str(path), NEW, 10))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert is_same(before, look(SealedSQLiteBackend(path, NEW, name="cities")))
+    assert is_same(before, look(sealed_store(path, NEW, name="cities")))
     assert list(path.parent.iterdir()) == [path]
 
 
 def test_a_plain_log_is_encrypted(path):
     before = fill_log(SQLiteLogBackend(path))
     list(rekey(str(path), NEW, 10))
-    assert is_same_log(before, look_log(SealedLogBackend(path, NEW, name="log")))
+    assert is_same_log(before, look_log(sealed_log(path, NEW, name="log")))
 
 
 def interrupt(path: Path, keys: StorageKeys, commits: int) -> None:
@@ -162,24 +161,24 @@ def interrupt(path: Path, keys: StorageKeys, commits: int) -> None:
 
 @pytest.mark.parametrize("commits", [1, 2, 15])
 def test_a_kill_in_the_middle_loses_nothing_and_it_goes_on_from_there(path, keys, both, commits):
-    before = fill(SealedSQLiteBackend(path, keys))
+    before = fill(sealed_store(path, keys))
     interrupt(path, both, commits)
     with closing(sqlite3.connect(path)) as connection:
         heads = {row[0] for row in connection.execute("SELECT substr(body, 1, 4) FROM entries")}
         assert len(heads) == 2, "some are under the one key, some under the other"
-    assert is_same(before, look(SealedSQLiteBackend(path, both)))
+    assert is_same(before, look(sealed_store(path, both)))
     with pytest.raises(BackendFailure, match="not among those given"):
-        look(SealedSQLiteBackend(path, NEW))
+        look(sealed_store(path, NEW))
     list(rekey(str(path), both, 10))
-    assert is_same(before, look(SealedSQLiteBackend(path, NEW)))
+    assert is_same(before, look(sealed_store(path, NEW)))
 
 
 @pytest.mark.parametrize("commits", [1, 25])
 def test_a_kill_in_the_middle_of_a_log_loses_nothing_either(path, keys, both, commits):
-    before = fill_log(SealedLogBackend(path, keys))
+    before = fill_log(sealed_log(path, keys))
     interrupt(path, both, commits)
     list(rekey(str(path), both, 10))
-    assert is_same_log(before, look_log(SealedLogBackend(path, NEW)))
+    assert is_same_log(before, look_log(sealed_log(path, NEW)))
 
 
 @pytest.mark.parametrize("commits", [1, 15])
@@ -188,13 +187,13 @@ def test_a_kill_while_a_plain_file_is_encrypted_leaves_it_plain(path, commits):
     interrupt(path, NEW, commits)
     assert is_same(before, look(SQLiteBackend(path)))
     list(rekey(str(path), NEW, 10))
-    assert is_same(before, look(SealedSQLiteBackend(path, NEW)))
+    assert is_same(before, look(sealed_store(path, NEW)))
     assert not path.with_name(path.name + SUFFIX).exists()
 
 
 def test_a_file_in_use_is_left_alone(path, keys, both):
-    fill(SealedSQLiteBackend(path, keys))
-    with closing(SealedSQLiteBackend(path, keys)) as backend:
+    fill(sealed_store(path, keys))
+    with closing(sealed_store(path, keys)) as backend:
         backend.load(1)
         with pytest.raises(BackendFailure, match="master"):
             list(rekey(str(path), both))

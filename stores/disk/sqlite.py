@@ -1,0 +1,322 @@
+"""The only opening of an SQLite file: locked, marked, checked for damage, upgraded, explained."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Final, Literal, TypedDict, get_args
+
+import cbor2
+
+from handshake.private_files import make_private_database
+from stores.disk.marks import explain_mark
+from stores.disk.wal import LogWitness, opened_log, read_witness
+from wire.errors import BackendFailure, DecodeError, StoreError
+
+Synchronous = Literal["OFF", "NORMAL", "FULL", "EXTRA"]
+
+CHECKPOINT_PAGES: Final = 4_000
+"""Pages in the log before SQLite moves them to the database: 16 MiB. Four times the default, as a
+busy store rewrites the same pages often, and each move costs two more waits for the disk."""
+
+DAMAGE: Final = (
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    LookupError,
+    struct.error,
+    cbor2.CBORError,
+    DecodeError,
+)
+"""What reading a row may raise that is not what was written."""
+
+UPGRADE_COPIES: Final = 3
+"""Times the size of a file that its upgrade takes on the disk: the copy, the write-ahead log, and
+the rows that are written before those of the earlier format are gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """What a kind of file has in it, and how it is spoken of."""
+
+    what: str
+    """Of what it is: a store, a log."""
+    owner: str
+    """Who has it open, one at a time."""
+    mark: int
+    version: int
+    schema: str
+    remedy: str
+    """What to do about a file that is damaged or gone."""
+    upgraded: frozenset[int] = frozenset()
+    """Earlier versions that the owner upgrades when it loads them."""
+
+
+class FileOptions(TypedDict, total=False):
+    """What ``Backend.SQLITE`` takes for stores and for logs, besides ``path``."""
+
+    synchronous: Synchronous
+    """SQLite's pragma: with ``NORMAL`` a power cut may take back what was acknowledged last, with
+    ``OFF`` it may destroy the file; a crash of the process does neither."""
+    is_integrity_checked: bool
+    """Whether all of the file is read and checked first, however large it is."""
+    upgrade: bool
+    """Whether a file of an earlier format is upgraded without keeping a copy of it."""
+
+
+OPTIONS: Final = ("path", *FileOptions.__annotations__)
+
+
+class SQLiteFile:
+    """One database. Use it from one thread at a time; it need not always be the same."""
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        layout: Format,
+        *,
+        synchronous: Synchronous = "FULL",
+        is_integrity_checked: bool = False,
+        upgrade: bool = False,
+    ) -> None:
+        """Remember the options (``FileOptions``); nothing is opened before ``loading``."""
+        if not path:
+            raise BackendFailure("an SQLite backend needs the option path=FILE")
+        if synchronous not in get_args(Synchronous):
+            allowed = ", ".join(get_args(Synchronous))
+            raise BackendFailure(f"synchronous={synchronous!r}: it is one of {allowed}")
+        self.path = fspath(path)
+        self.is_integrity_checked = is_integrity_checked
+        self.exposed: tuple[str, ...] = ()
+        """Files that others could read until this one was opened, a sentence for each."""
+        self.version = layout.version
+        """That of the file, as it was found."""
+        self.is_new = False
+        """Whether it was made by being opened."""
+        self._format = layout
+        self._place = ""
+        self._synchronous = synchronous
+        self._is_upgraded_unkept = upgrade
+        self._connection: sqlite3.Connection | None = None
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """The open connection; raises ``BackendFailure`` if there is none."""
+        if self._connection is None:
+            raise BackendFailure(f"{self.path} is closed: start the {self._format.owner} anew")
+        return self._connection
+
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[sqlite3.Connection]:
+        """Open or create the file, for a block that reads it, in one transaction.
+
+        If ``version`` is an earlier one, the block has to upgrade it. Raises ``BackendFailure`` if
+        the file is another's, in use, or damaged; it is then closed, and as it was.
+        """
+        try:
+            with self.failures_explained():
+                connection = self._open()
+                self._check_mark(connection)
+                if self.version != self._format.version:
+                    self._keep_copy(connection)
+                with self.transaction():
+                    self._prepare(connection)
+                    with self.damage_explained():
+                        yield connection
+                # A log that was read may be in the system's memory only, if its sync failed once:
+                # what is added to it would be lost with it. Written into the file, it is durable.
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        except BaseException:
+            self._abandon()
+            raise
+
+    @contextlib.contextmanager
+    def committing(self) -> Iterator[sqlite3.Connection]:
+        """Do all of the block or nothing, in a file that is known to be there still."""
+        with self.failures_explained():
+            with self.transaction() as connection:
+                yield connection
+            if self._place and not os.path.exists(self._place):
+                raise BackendFailure(
+                    f"{self._place} was removed while it was in use: nothing of it is kept."
+                    f" {self._format.remedy}"
+                )
+
+    def close(self) -> None:
+        """Close the file, which moves the log into it and takes the lock off."""
+        if self._connection is not None:
+            with self.failures_explained():
+                self._connection.close()
+            self._connection = None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Do all of the block or nothing."""
+        connection = self.connection
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+        except BaseException:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def failures_explained(self) -> Iterator[None]:
+        """Translate SQLite's errors, here and nowhere else."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise BackendFailure(f"{self.path}: {self._explain(error)}") from error
+
+    @contextlib.contextmanager
+    def damage_explained(self) -> Iterator[None]:
+        """Translate what reading damaged rows raises, here and nowhere else."""
+        try:
+            yield
+        except BackendFailure:
+            raise
+        except DAMAGE as error:
+            if isinstance(error, StoreError):
+                raise  # about what was asked for, and not about the file
+            raise self.damage(str(error)) from error
+
+    def damage(self, what: str) -> BackendFailure:
+        """Give the error of a file that is not what was written."""
+        remedy = self._format.remedy
+        return BackendFailure(f"{self.path} is damaged ({what:.120}): do not use it. {remedy}")
+
+    def connect(self) -> sqlite3.Connection:
+        """Have SQLite open the file."""
+        return sqlite3.connect(self.path, timeout=0, isolation_level=None, check_same_thread=False)
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _open(self) -> sqlite3.Connection:
+        self.exposed = make_private_database(self.path)
+        self._place = "" if self.path == ":memory:" else os.path.abspath(self.path)
+        with opened_log(self.path) as log:
+            is_empty = log is not None and not os.path.getsize(self.path)
+            self._connection = connection = self.connect()
+            # The lock is kept until the file is closed: two owners of one file would each believe
+            # that they alone decide. It also spares the log its shared memory.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+            if mode not in ("wal", "memory"):
+                raise BackendFailure(f"{self.path}: its file system allows no write-ahead log")
+            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+            (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+            # Of an empty database SQLite says the size that it would give it.
+            witness = read_witness(log, None if is_empty else page_size)
+        self._check_log(connection, witness)
+        return connection
+
+    def _abandon(self) -> None:
+        """Let go of a file that could not be loaded, and leave it as it is."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+    def _check_log(self, connection: sqlite3.Connection, witness: LogWitness) -> None:
+        """Refuse a log in which commits lie behind damage: SQLite itself would not mind."""
+        if not witness.commits:
+            return
+        connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        _, frame_count, _ = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if witness.lost_commits(frame_count) > 1:
+            raise self.damage(f"its log {self.path}-wal, after frame {frame_count}")
+
+    def _check_mark(self, connection: sqlite3.Connection) -> None:
+        """Learn the version of a file that is ours, and refuse all others."""
+        ours, self.version = self._format, self._format.version
+        self.is_new = _is_new(connection)
+        if self.is_new:
+            return
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if mark != ours.mark:
+            raise BackendFailure(explain_mark(self.path, mark, ours.mark))
+        if version != ours.version and version not in ours.upgraded:
+            known = " and ".join(map(str, [*sorted(ours.upgraded), ours.version]))
+            raise BackendFailure(
+                f"{self.path} has the format {version}, and this version reads {known}:"
+                " open it with the version that wrote it"
+            )
+        self.version = version
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        if self.is_new:
+            connection.execute(f"PRAGMA application_id = {self._format.mark}")
+            for statement in self._format.schema.split(";"):
+                connection.execute(statement)
+        elif self.is_integrity_checked:
+            (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+            if found != "ok":
+                raise self.damage(found)
+        connection.execute(f"PRAGMA user_version = {self._format.version}")
+
+    def _keep_copy(self, connection: sqlite3.Connection) -> None:
+        """Keep a file of an earlier format beside the one that it becomes."""
+        if self._is_upgraded_unkept or not self._place:
+            return
+        (page_count,) = connection.execute("PRAGMA page_count").fetchone()
+        (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+        folder, copy = os.path.dirname(self._place), f"{self._place}.schema{self.version}"
+        needed = UPGRADE_COPIES * page_count * page_size
+        free = shutil.disk_usage(folder).free
+        if free < needed:
+            raise BackendFailure(
+                f"{self.path} has the format {self.version}: to upgrade it and to keep a copy takes"
+                f" {needed:,} bytes, and {folder} has room for {free:,}. Make room, or give the"
+                " option upgrade=True, which keeps no copy"
+            )
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{copy}.new")  # of an upgrade that was interrupted
+        make_private_database(f"{copy}.new")
+        connection.execute("VACUUM INTO ?", (f"{copy}.new",))
+        sync_path(f"{copy}.new")
+        os.replace(f"{copy}.new", copy)
+        sync_path(folder)
+
+    def _explain(self, error: sqlite3.Error) -> str:
+        what, owner, remedy = self._format.what, self._format.owner, self._format.remedy
+        match getattr(error, "sqlite_errorname", ""):
+            case "SQLITE_BUSY" | "SQLITE_LOCKED":
+                advice = f"another {owner} has it; a {what}'s file belongs to one {owner} at a time"
+            case "SQLITE_NOTADB":
+                advice = f"this is no SQLite file, or a damaged one: do not use it. {remedy}"
+            case "SQLITE_CORRUPT":
+                advice = f"the file is damaged: do not use it. {remedy}"
+            case "SQLITE_FULL":
+                advice = f"the disk is full; make room and start the {owner} anew"
+            case "SQLITE_CANTOPEN":
+                advice = "it cannot be opened; see whether its directory exists and may be written"
+            case "SQLITE_READONLY":
+                advice = "it may not be written"
+            case _:
+                advice = f"start the {owner} anew when the cause is removed"
+        return f"{error} ({advice})"
+
+
+def _is_new(connection: sqlite3.Connection) -> bool:
+    (mark,) = connection.execute("PRAGMA application_id").fetchone()
+    (table_count,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+    return bool((mark, table_count) == (0, 0))
+
+
+def sync_path(path: str) -> None:
+    """Have the disk keep a file, or the names in a directory. Never of a database that is open."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
