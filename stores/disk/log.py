@@ -339,7 +339,12 @@ class SQLiteLogBackend:
             size_max -= len(body) - self._codec.overhead_size
             if runs and size_max < 0:
                 break
-            runs.append(self._opened(connection, identity, count, timestamp, body))
+            try:
+                runs.append(self._opened(connection, identity, count, timestamp, body))
+            except RowDamaged:
+                if not runs:
+                    raise
+                break  # what is before it can be read
         return runs
 
     def _opened(

@@ -7,6 +7,7 @@ import os
 import shutil
 import sqlite3
 import struct
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from os import PathLike, fspath
@@ -132,8 +133,8 @@ class SQLiteFile:
                 # A log that was read may be in the system's memory only, if its sync failed once:
                 # what is added to it would be lost with it. Written into the file, it is durable.
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        except BaseException:
-            self._abandon()
+        except BaseException as error:
+            self._abandon(error)
             raise
 
     @contextlib.contextmanager
@@ -219,8 +220,13 @@ class SQLiteFile:
         self._check_log(connection, witness)
         return connection
 
-    def _abandon(self) -> None:
+    def _abandon(self, error: BaseException) -> None:
         """Let go of a file that could not be loaded, and leave it as it is."""
+        # SQLite keeps the lock for a query that was not read to its end, and a traceback keeps it.
+        failure: BaseException | None = error
+        while failure is not None:
+            traceback.clear_frames(failure.__traceback__)
+            failure = failure.__cause__
         connection, self._connection = self._connection, None
         if connection is not None:
             with contextlib.suppress(sqlite3.Error):

@@ -28,7 +28,7 @@ from stores.log.effects import Grown, LogEffect, PersistLog
 from stores.log.encoding import decode_event
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.memory import Remembered
-from stores.log.messages import Admitted, Fetch, Fetched, LogMessage, MemoryPage
+from stores.log.messages import Admitted, Fetch, Fetched, LogMessage, MemoryPage, QueryFailed
 from stores.log.partitions import Partitions
 from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
@@ -302,6 +302,8 @@ class Follower(Proxy):
         elif isinstance(message, MemoryPage):
             if is_from_keeper:
                 self._on_page(message)
+        elif isinstance(message, QueryFailed):
+            pass  # the keeper's disk does not give it: it is asked again, or another keeper is
         else:
             super()._on_message(sender, message, now_ns)
 

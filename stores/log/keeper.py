@@ -60,7 +60,7 @@ from stores.replication import ReplicaGate
 from stores.statistics import LogStatistics, lags_of, replicas_of
 from stores.succession import Rivals
 from stores.work import WithoutWork
-from wire.errors import DecodeError, ErrorCode, StoreClosed
+from wire.errors import DecodeError, ErrorCode, StoreClosed, StoreError
 from wire.identifiers import EndpointId, EntityId
 
 RETENTION_TICKS: Final = 5
@@ -254,6 +254,13 @@ class Keeper(WithoutWork):
     ) -> list[LogEffect]:
         """Answer a remote reader with what the backend gave."""
         self._readers.was_read(reader, query, runs, found, self.partitions)
+        return self._take_effects()
+
+    def read_failed(
+        self, reader: EntityId, query: Fetch | TimeQuery, error: StoreError
+    ) -> list[LogEffect]:
+        """Tell a remote reader that the backend could not give what it asked for."""
+        self._readers.read_failed(reader, query, error)
         return self._take_effects()
 
     def close(self) -> list[LogEffect]:

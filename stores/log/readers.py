@@ -76,6 +76,10 @@ class Readers:
         else:
             self._answer(reader, _fetched(query, tuple(runs), partitions))
 
+    def read_failed(self, reader: EntityId, query: Fetch | TimeQuery, error: StoreError) -> None:
+        """Tell a remote reader that the backend could not give it."""
+        self._answer(reader, messages.QueryFailed(query.query, error.code, str(error)[:200]))
+
     def tick(self, partitions: Partitions) -> None:
         """Let one tick pass: whose time is over is told that there is nothing."""
         for reader, fetch in self._waiting.take_late():

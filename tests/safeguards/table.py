@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_control import CONTROL
+from tests.safeguards.table_disk import DISK
 from tests.safeguards.table_doors import DOORS
 from tests.safeguards.table_flow import FLOW
 from tests.safeguards.table_foreign import FOREIGN
@@ -737,6 +738,7 @@ SAFEGUARDS = [
     *STORES,
     *SUCCESSION,
     *LOG_SUCCESSION,
+    *DISK,
     *ENDPOINT,
     *LIFE,
     *DOORS,

@@ -117,6 +117,7 @@ class LogRunner(StoreRunner):
         self._answered: dict[int, Answer] = {}
         self._queries = 0
         self._readers = trio.CapacityLimiter(READS_AT_ONCE)
+        self._read_failure = ""
 
     # The role.
 
@@ -313,8 +314,13 @@ class LogRunner(StoreRunner):
                 found = await on_disk(
                     self.backend.find, query.partition, query.timestamp_ns, limiter=self._readers
                 )
-        except BackendFailure:
-            return  # whoever asked asks again; the next commit will say what is wrong
+        except BackendFailure as error:
+            if str(error) != self._read_failure:  # followers ask again and again
+                self._read_failure = str(error)
+                log_failure("log", self.name, error)
+            if self.error is None and self.log is keeper:
+                self.carry_out(keeper.read_failed(reader, query, error))
+            return
         if self.error is None and self.log is keeper:  # else the next keeper is asked
             self.carry_out(keeper.was_read(reader, query, runs, found))
 

@@ -11,6 +11,7 @@ from stores.disk.log import SQLiteLogBackend
 from stores.disk.table import SQLiteBackend
 from stores.sealing import StorageKey, StorageKeys
 from tests.stores.disk.files import sealed_log, sealed_store
+from tests.stores.disk.kinds import KINDS, Kind
 
 
 @pytest.fixture
@@ -40,3 +41,10 @@ def make_log(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[...,
         return sealed_log(path, keys, **options)
 
     return make
+
+
+@pytest.fixture(params=["table-plain", "table-sealed", "log-plain", "log-sealed"])
+def kind(request: pytest.FixtureRequest, keys: StorageKeys) -> Kind:
+    """Give a kind of file, plain and encrypted."""
+    name, closing = request.param.split("-")
+    return KINDS[name](keys if closing == "sealed" else None)

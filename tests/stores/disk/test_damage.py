@@ -1,50 +1,34 @@
-"""Bits that flip in a store's files: they are found, and what they made is never served."""
+"""Bits that flip in a file: they are found, and what they made is never served."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from stores.actions import ClearCommand, EraseCommand, PutCommand, WriterId
-from stores.commits import GroupCommit
-from stores.disk.table import SQLiteBackend
-from stores.outcomes import Applied, Outcome, WriterRow
-from stores.persistence import Loaded
-from stores.table import Table
+from stores.disk.log import SQLiteLogBackend
+from tests.stores.disk.kinds import Kind, LogKind, TableKind
 from wire.errors import BackendFailure
-from wire.identifiers import EndpointId, EntityId
 
-WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
 COMMITS = 12
-FLIPS = 700
-
-Make = Callable[[Path], SQLiteBackend]
+FLIPS = 350
 
 
-def write(make_backend: Make, path: Path) -> tuple[SQLiteBackend, list[Loaded]]:
-    """Fill a store; gives what it was after each commit."""
-    backend = make_backend(path)
-    loaded = backend.load(1)
-    table = Table(loaded.columns)
-    commits = GroupCommit(table)
-    states = [loaded]
-    chance = Random(1)
-    table.apply(ClearCommand(WRITER, 1))
-    for number in range(COMMITS):
-        for _ in range(6):
-            key, size = b"%d" % chance.randrange(40), chance.choice((0, 20, 300, 6_000))
-            expiry = chance.choice((None, 10**18 + number))
-            table.apply(PutCommand(WRITER, 1, expiry, [key, chance.randbytes(size)]))
-        table.apply(EraseCommand(WRITER, 1, [b"%d" % chance.randrange(40)]))
-        row = WriterRow(WRITER, number + 1, (Outcome(number + 1, number + 1, Applied(number)),))
-        backend.commit(commits.start((row,), ()))
-        commits.finish()
-        states.append(Loaded(1, table.revision, table.columns.copy(), (row,)))
-    return backend, states
+def write(kind: Kind, path: Path, crashed: Path | None = None) -> list[object]:
+    """Fill a file; gives what was in it after each commit. Copies it before it is closed."""
+    backend = kind.make(path)
+    states = [kind.load(backend)]
+    for changes, state in kind.commits(COMMITS):
+        backend.commit(changes)
+        states.append(state)
+    for suffix in ("", "-wal") if crashed else ():
+        shutil.copy(f"{path}{suffix}", f"{crashed}{suffix}")
+    backend.close()
+    return states
 
 
 def flipped(original: Path, copy: Path, offset: int, bit: int) -> None:
@@ -53,57 +37,43 @@ def flipped(original: Path, copy: Path, offset: int, bit: int) -> None:
     copy.write_bytes(content)
 
 
-def loaded_from(make_backend: Make, path: Path) -> Loaded | None:
-    """Load it; ``None`` if that is refused."""
-    backend = make_backend(path)
+def loaded_from(kind: Kind, path: Path) -> object:
+    """Load and read it; ``None`` if that is refused."""
+    backend = kind.make(path)
     try:
-        found = backend.load(1)
+        return kind.load(backend)
     except BackendFailure:
         return None
     finally:
         backend.close()
-    return found
-
-
-def is_same(one: Loaded, other: Loaded) -> bool:
-    return (one.revision, one.columns, list(one.writers)) == (
-        other.revision,
-        other.columns,
-        list(other.writers),
-    )
 
 
 def test_a_bit_that_flips_in_the_file_is_found_or_changes_nothing(
-    tmp_path: Path, make_backend: Make
+    tmp_path: Path, kind: Kind
 ) -> None:
-    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
-    backend, states = write(make_backend, path)
-    backend.close()
+    path, copy = tmp_path / "file.db", tmp_path / "copy.db"
+    states = write(kind, path)
     chance, size = Random(2), path.stat().st_size
     refused = 0
     for _ in range(FLIPS):
         offset, bit = chance.randrange(size), chance.randrange(8)
         flipped(path, copy, offset, bit)
-        found = loaded_from(make_backend, copy)
+        found = loaded_from(kind, copy)
         if found is None:
             refused += 1
         else:
-            assert is_same(found, states[-1]), f"bit {bit} of byte {offset} was served"
+            assert found == states[-1], f"bit {bit} of byte {offset} was served"
         for suffix in ("-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
     assert refused > FLIPS / 3
 
 
 def test_a_bit_that_flips_in_the_log_costs_the_last_commit_at_most(
-    tmp_path: Path, make_backend: Make
+    tmp_path: Path, kind: Kind
 ) -> None:
     """Damage in the last commit of a log cannot be told from a power cut, and takes that back."""
-    path, copy = tmp_path / "store.db", tmp_path / "copy.db"
-    backend, states = write(make_backend, path)
-    crashed = tmp_path / "crashed.db"
-    for suffix in ("", "-wal"):
-        shutil.copy(f"{path}{suffix}", f"{crashed}{suffix}")
-    backend.close()
+    path, crashed, copy = (tmp_path / f"{name}.db" for name in ("file", "crashed", "copy"))
+    states = write(kind, path, crashed)
     log = Path(f"{crashed}-wal")
     chance, size = Random(3), log.stat().st_size
     refused = 0
@@ -111,36 +81,74 @@ def test_a_bit_that_flips_in_the_log_costs_the_last_commit_at_most(
         offset, bit = chance.randrange(size), chance.randrange(8)
         shutil.copy(crashed, copy)
         flipped(log, Path(f"{copy}-wal"), offset, bit)
-        found = loaded_from(make_backend, copy)
+        found = loaded_from(kind, copy)
         if found is None:
             refused += 1
         else:
-            fits = [is_same(found, state) for state in states[-2:]]
-            assert any(fits), f"bit {bit} of byte {offset} took back more"
+            assert found in states[-2:], f"bit {bit} of byte {offset} took back more"
         Path(f"{copy}-wal").unlink(missing_ok=True)
     assert refused > FLIPS / 6
 
 
-@pytest.mark.parametrize("name", ["store", "writers", "meta"])
-def test_a_refusal_says_what_to_do(tmp_path: Path, name: str) -> None:
-    import sqlite3
-
-    path = tmp_path / "store.db"
-    write(SQLiteBackend, path)[0].close()
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"UPDATE {name} SET checksum = checksum + 1")
-    connection.close()
-    with pytest.raises(BackendFailure, match=r"damaged.*peermesh store promote"):
-        SQLiteBackend(path).load(1)
+def edit(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
 
 
-def test_an_entry_that_is_missing_or_an_older_one_is_noticed(tmp_path: Path) -> None:
-    import sqlite3
+def refusal(kind: Kind, path: Path) -> str:
+    backend = kind.make(path)
+    with closing(backend), pytest.raises(BackendFailure) as refused:
+        kind.load(backend)
+    return str(refused.value)
 
-    path = tmp_path / "store.db"
-    write(SQLiteBackend, path)[0].close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("DELETE FROM store WHERE key = (SELECT min(key) FROM store)")
-    connection.close()
-    with pytest.raises(BackendFailure, match=r"of \d+ entries"):
-        SQLiteBackend(path).load(1)
+
+def test_a_refusal_names_the_file_and_the_table_and_says_what_to_do(
+    tmp_path: Path, kind: Kind
+) -> None:
+    path, copy = tmp_path / "file.db", tmp_path / "copy.db"
+    write(kind, path)
+    for table in kind.tables:
+        shutil.copy(path, copy)
+        column = "checksum" if kind.tables[-1] == "meta" else "body"
+        value = "checksum + 1" if column == "checksum" else "zeroblob(length(body))"
+        edit(copy, f"UPDATE {table} SET {column} = {value}")
+        told = refusal(kind, copy)
+        what = "store" if isinstance(kind, TableKind) else "log"
+        assert f"{copy} is damaged (table {table}" in told
+        assert f"do not use it. Promote a {'clone' if what == 'store' else 'follower'}" in told
+        assert f"(peermesh {what} promote)" in told
+
+
+@pytest.mark.parametrize("position", ["min", "max"])
+def test_a_row_that_is_missing_is_noticed(tmp_path: Path, kind: Kind, position: str) -> None:
+    path, copy = tmp_path / "file.db", tmp_path / "copy.db"
+    write(kind, path)
+    counted = [table for table in kind.tables if table not in ("meta", "head")]
+    if kind.tables[-1] == "meta":
+        counted.remove("writers")  # its file has no count of them
+    for table in counted:
+        shutil.copy(path, copy)
+        key = "key" if table == "store" else "id" if table == "runs" else "number"
+        edit(copy, f"DELETE FROM {table} WHERE {key} = (SELECT {position}({key}) FROM {table})")
+        assert f"is damaged (table {table}" in refusal(kind, copy)
+
+
+def test_a_run_of_a_partition_that_is_not_there_is_noticed(tmp_path: Path) -> None:
+    path, kind = tmp_path / "file.db", LogKind(None)
+    write(kind, path)
+    edit(path, "UPDATE runs SET id = id + (7 << 52) WHERE id = (SELECT max(id) FROM runs)")
+    edit(path, "INSERT INTO runs SELECT 9 << 52, count, timestamp, head, body FROM runs LIMIT 1")
+    assert "is damaged (table runs" in refusal(kind, path)
+
+
+def test_all_of_a_log_is_read_when_it_is_loaded_if_that_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "file.db"
+    write(LogKind(None), path)
+    edit(
+        path, "UPDATE runs SET body = zeroblob(length(body)) WHERE id = (SELECT max(id) FROM runs)"
+    )
+    with closing(SQLiteLogBackend(path)) as backend:
+        backend.load_keeper(1, None)  # entries are checked when they are read
+    backend = SQLiteLogBackend(path, is_integrity_checked=True)
+    with closing(backend), pytest.raises(BackendFailure, match="is damaged"):
+        backend.load_keeper(1, None)

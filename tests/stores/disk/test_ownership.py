@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from stores.log.changes import LogChanges
+from stores.log.runs import Run
 from wire.errors import BackendFailure
 
 ASK = """
@@ -49,4 +52,20 @@ def test_a_second_keeper_of_a_process_takes_no_lock_off_the_first(make_log, tmp_
         make_log(path).load_keeper(1, 1)
     assert another_process_finds(path) == "SQLITE_BUSY"
     first.close()
+    assert another_process_finds(path) == "READ"
+
+
+def test_a_file_that_was_refused_is_locked_no_longer(make_log, tmp_path):
+    path = tmp_path / "log.db"
+    first = make_log(path)
+    first.load_keeper(1, 1)
+    runs = [Run(0, number, 1, 5, b"x") for number in range(1_000)]
+    first.commit(LogChanges(runs=runs))
+    first.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE runs SET timestamp = 6 WHERE id = 1")
+    connection.close()
+    with pytest.raises(BackendFailure, match="damaged") as refused:
+        make_log(path).load_keeper(1, 1)
+    assert refused.tb is not None, "which may hold what it met"
     assert another_process_finds(path) == "READ"

@@ -25,7 +25,7 @@ from stores.log.staging import apply_cursors
 from stores.outcomes import Applied, Refused, WriterRow
 from wire.decoding import decode
 from wire.encoding import encode
-from wire.errors import DecodeError
+from wire.errors import BackendFailure, DecodeError
 from wire.identifiers import EndpointId, EntityId
 from wire.values import Value
 
@@ -236,8 +236,7 @@ class Node:
                     assert self.committing is None, "there is one commit at a time"
                     self.committing = effect
                 case log_fx.ReadFor(reader, query):
-                    runs, found = self._look_up(query)
-                    self.carry_out(self.core.was_read(reader, query, runs, found))
+                    self.carry_out(self._read_for(reader, query))
                 case fx.Deposed():
                     self.told.append(effect)
                     self.deposed = effect
@@ -254,6 +253,13 @@ class Node:
                 offset = result.revision + request - outcome.first_request
                 result = Applied(offset, result.answer)
             self.outcomes[request] = result
+
+    def _read_for(self, reader: EntityId, query: Any) -> list[Any]:
+        try:
+            runs, found = self._look_up(query)
+        except BackendFailure as error:
+            return self.core.read_failed(reader, query, error)
+        return self.core.was_read(reader, query, runs, found)
 
     def _look_up(self, query: Any) -> tuple[list[Run], int | None]:
         if not isinstance(query, Fetch):

@@ -6,11 +6,12 @@ import pytest
 
 from stores.log.effects import PersistLog
 from stores.log.encoding import decode_message, is_log_message
+from stores.log.follower import FETCH_TICKS
 from stores.log.messages import Answers, Fetch, Fetched, Join
 from stores.log.runs import OpenRun
 from stores.outcomes import Applied
 from wire.encoding import encode
-from wire.errors import DecodeError, ErrorCode
+from wire.errors import BackendFailure, DecodeError, ErrorCode
 
 
 def fill(world, keeper, count: int, partition: int = 0) -> None:
@@ -174,6 +175,28 @@ def test_a_follower_that_was_let_go_and_missed_a_cursor_finds_out(world, synced)
     assert synced(follower)
     assert follower.read() == {0: "after the cursor"}
     assert follower.core.cursors == {"consumer": {0: 0}}
+
+
+def test_a_follower_asks_again_for_what_the_keeper_s_disk_did_not_give(world, make_disk, synced):
+    class Damaged(type(make_disk())):
+        is_damaged = False
+
+        def read(self, partition, offset, size_max):
+            if self.is_damaged:
+                raise BackendFailure("a run is not what was written")
+            return super().read(partition, offset, size_max)
+
+    disk = Damaged()
+    keeper = world.keeper(disk)
+    fill(world, keeper, 5)
+    disk.is_damaged = True
+    follower = world.follower()
+    world.run(3 * FETCH_TICKS)
+    assert not synced(follower)
+    assert not follower.errors
+    disk.is_damaged = False
+    world.run(2 * FETCH_TICKS)
+    assert same(follower, keeper)
 
 
 def test_a_run_out_of_order_is_refused(world):

@@ -15,6 +15,7 @@ import pytest
 
 from peermesh import Backend, Endpoint
 from peermesh.errors import BackendFailure
+from peermesh.testing.time_limits import limit
 from stores.sealing import StorageKey
 
 COUNT = 20
@@ -76,7 +77,10 @@ async def read(path: Path, keys: str | None) -> list[object]:
         Endpoint() as endpoint,
         endpoint.attach_log("l", (), 1, Backend.SQLite, path=path, **options_of(keys)) as log,
     ):
-        return [entry.value for entry in await log.read(0, 0, 1_000)]
+        found: list[object] = []
+        while len(found) < COUNT:
+            found += [entry.value for entry in await log.read(0, len(found), 1_000)]
+        return found
 
 
 def edit(path: Path, *statements: str) -> None:
@@ -95,6 +99,25 @@ async def test_a_flipped_bit_is_never_served(tmp_path: Path, keys: str | None) -
         await read(path, keys)
 
 
+async def test_readers_elsewhere_are_told_and_the_log_is_told_once(
+    tmp_path: Path, keys: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "l.db"
+    await write(path, keys)
+    edit(path, "UPDATE runs SET body = zeroblob(length(body)) WHERE id = 5")
+    async with Endpoint() as near, Endpoint() as far:
+        await near.attach_log("l", (), 1, Backend.SQLite, path=path, **options_of(keys))
+        await far.peer("127.0.0.1", await near.listen())
+        proxy = await far.attach_log_proxy("l", patience=limit(60))
+        assert [entry.offset for entry in await proxy.read(0, 0)] == list(range(5))
+        for _ in range(3):
+            with pytest.raises(BackendFailure, match="partition 0, offset 5"):
+                await proxy.read(0, 5)
+        assert [entry.offset for entry in await proxy.read(0, 6)] == list(range(6, COUNT))
+    told = [each for each in caplog.records if "partition 0, offset 5" in each.getMessage()]
+    assert [each.name for each in told] == ["peermesh.log"]
+
+
 @pytest.mark.parametrize(
     "harm",
     [
@@ -111,8 +134,9 @@ async def test_a_run_that_is_missing_or_altered_is_noticed(
     path = tmp_path / "l.db"
     await write(path, keys)
     edit(path, harm)
-    with pytest.raises(BackendFailure, match=r"l\.db is damaged \(table runs: .*log promote"):
-        await read(path, keys)
+    async with Endpoint() as endpoint:
+        with pytest.raises(BackendFailure, match=r"l\.db is damaged \(table runs: .*log promote"):
+            await endpoint.attach_log("l", (), 1, Backend.SQLite, path=path, **options_of(keys))
 
 
 async def test_a_run_that_was_added_is_noticed(tmp_path: Path, keys: str | None) -> None:

@@ -1,0 +1,85 @@
+"""The safeguards of files: what is damaged is noticed, and an upgrade loses nothing."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+DAMAGE = "tests/stores/disk/test_damage.py"
+LOG_DAMAGE = "tests/endpoint/replicas/logs/test_log_damage.py"
+UPGRADE = "tests/stores/disk/test_log_upgrade.py"
+FORMATS = "tests/fixtures/test_formats.py"
+
+DISK = [
+    Safeguard(
+        "checksums of a log's rows",
+        "a flipped bit on the disk is served to consumers, and copied by followers",
+        "stores/disk/rows.py",
+        '        if crc32(content, crc32(place)).to_bytes(_CHECKSUM_SIZE, "big") != record',
+        '        if False and crc32(content, crc32(place)).to_bytes(_CHECKSUM_SIZE, "big") != record',
+        (DAMAGE,),
+    ),
+    Safeguard(
+        "checksums of the heads of runs",
+        "a time that a flipped bit made is that of all later entries, and retention goes by it",
+        "stores/disk/log.py",
+        "                if crc32(run_place(identity, count, timestamp, life)) != head:\n",
+        "                if False:\n",
+        (LOG_DAMAGE,),
+    ),
+    Safeguard(
+        "a run that is missing at the beginning",
+        "entries that were not trimmed are gone, and their readers go on behind them",
+        "stores/disk/log.py",
+        "                if offset is None and first <= start:\n",
+        "                if offset is None:\n",
+        (LOG_DAMAGE,),
+    ),
+    Safeguard(
+        "the witness of a write-ahead log",
+        "damage in its middle takes back what was acknowledged, and offsets come again",
+        "stores/disk/sqlite.py",
+        "        if witness.lost_commits(frame_count) > 1:\n",
+        "        if False:\n",
+        (DAMAGE, LOG_DAMAGE),
+    ),
+    Safeguard(
+        "a log that was read is written into its file",
+        "what only the system's memory has is taken for durable, and what follows rests on it",
+        "stores/disk/sqlite.py",
+        '                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()\n',
+        "",
+        (LOG_DAMAGE,),
+    ),
+    Safeguard(
+        "a file that was refused is locked no longer",
+        "what is caught with the error keeps the file from being mended, and opened again",
+        "stores/disk/sqlite.py",
+        "            traceback.clear_frames(failure.__traceback__)\n",
+        "            pass\n",
+        ("tests/stores/disk/test_ownership.py",),
+    ),
+    Safeguard(
+        "room is asked for before an upgrade",
+        "the upgrade of a log fills the disk, and whatever else writes to it fails",
+        "stores/disk/sqlite.py",
+        "        if free < needed:\n",
+        "        if False:\n",
+        (UPGRADE,),
+    ),
+    Safeguard(
+        "an upgrade keeps the file as it was",
+        "there is no way back to the release before",
+        "stores/disk/sqlite.py",
+        "                    self._keep_copy(connection)\n",
+        "                    pass\n",
+        (UPGRADE, FORMATS),
+    ),
+    Safeguard(
+        "runs are checked before they get a checksum",
+        "an upgrade vouches for what was damaged before it",
+        "stores/disk/log_upgrade.py",
+        "                    Run(number, offset, count, timestamp, body).entries()\n",
+        "",
+        (UPGRADE,),
+    ),
+]
