@@ -40,6 +40,7 @@ from stores.log.encoding import (
 )
 from stores.log.feed import Feed
 from stores.log.judge import Judge
+from stores.log.limits import RETAINED_BLOCKS_MAX
 from stores.log.memory import Memory
 from stores.log.messages import (
     Cursors,
@@ -104,6 +105,7 @@ class Keeper(WithoutWork):
         }
         """Where every consumer is, as committed."""
         self._retention = retention
+        self._has_more_due = False
         self._used = self.partitions.used()
         """Entries and bytes of what is committed, kept as they change."""
         self._lives = tuple(loaded.epochs)
@@ -222,8 +224,9 @@ class Keeper(WithoutWork):
             self._rivals.tick()
             self._feed.tick()
             self._inputs.tick()
-            if self._tick % RETENTION_TICKS == 0:
+            if self._tick % RETENTION_TICKS == 0 or self._has_more_due:
                 self._retain()
+            if self._tick % RETENTION_TICKS == 0:
                 self._admission.retain(self._feed.pending())
                 self._look_at_quota()
             self._readers.tick(self.partitions)
@@ -464,11 +467,14 @@ class Keeper(WithoutWork):
             )
 
     def _retain(self) -> None:
+        room = RETAINED_BLOCKS_MAX
         for number in range(len(self.partitions)):
             partition = self.partitions[number]
-            start = partition.due(self._retention, self._now_ns)
+            start, block_count = partition.due(self._retention, self._now_ns, room)
             if start > partition.start:
                 self._stage.starts[number] = max(start, self._stage.starts.get(number, 0))
+            room -= block_count
+        self._has_more_due = room <= 0
 
     # -- steps: telling --------------------------------------------------------------------------
 

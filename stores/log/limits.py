@@ -75,6 +75,10 @@ BLOCK_SIZE_MAX: Final = 64 * KIB
 BLOCK_SPAN_NS: Final = 1_000_000_000
 """Nanoseconds between a block's first and last run: age is kept to the second."""
 
+RETAINED_BLOCKS_MAX: Final = 1_024
+"""Blocks that retention lets go in one step, of 256 runs each at most: some milliseconds' work for
+a keeper. One that has more to let go does so in the next tick: ten times as much in a second."""
+
 CACHE_SIZE_MAX: Final = 16 * MIB
 """Bytes of the latest runs that a backend on disk has at hand: readers that keep up need no disk,
 and do not wait for it while a commit is under way."""

@@ -119,22 +119,22 @@ class Partition:
         self.size = 0
         self._blocks.clear()
 
-    def due(self, retention: Retention, now_ns: int) -> int:
-        """Give where the partition shall begin now."""
-        start = self.start
-        if retention.count is not None:
-            start = max(start, self.end - retention.count)
-        size = self.size
-        for block in self._blocks:
+    def due(self, retention: Retention, now_ns: int, blocks_max: int) -> tuple[int, int]:
+        """Give where the partition shall begin now, and how many blocks go: so many at most."""
+        start, size = self.start, self.size
+        counted = start if retention.count is None else max(start, self.end - retention.count)
+        for number, block in enumerate(self._blocks):
             size -= block.size
             is_old = (
                 retention.age_ns is not None and now_ns - block.last_timestamp_ns > retention.age_ns
             )
             is_beyond = retention.size is not None and size >= retention.size
-            if not is_old and not is_beyond:
-                break
+            if not is_old and not is_beyond and block.end > counted:
+                return max(start, counted), number
+            if number == blocks_max:
+                return start, number
             start = max(start, block.end)
-        return start
+        return max(start, counted), len(self._blocks)
 
 
 class Partitions:

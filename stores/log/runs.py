@@ -98,55 +98,63 @@ def size_of(flat: Sequence[bytes | None]) -> int:
 class RunList:
     """The runs of one partition that are at hand, in order and without gaps."""
 
-    __slots__ = ("_firsts", "_runs", "size")
+    __slots__ = ("_begin", "_firsts", "_runs", "size")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._runs: list[Run] = []
+        self._runs: list[Run | None] = []
         self._firsts: list[int] = []
+        self._begin = 0
+        """Where the first run is. What is before it is gone, and makes room when it is half."""
         self.size = 0
 
     def __len__(self) -> int:
         """Count the runs."""
-        return len(self._runs)
+        return len(self._runs) - self._begin
 
     @property
     def first_offset(self) -> int | None:
         """Where it begins; ``None`` if it is empty."""
-        return self._firsts[0] if self._firsts else None
+        return self._firsts[self._begin] if len(self) else None
 
     def append(self, run: Run) -> None:
         """Take in the next run."""
-        assert not self._runs or self._runs[-1].end == run.first_offset, (self._runs[-1], run)
+        last = self._runs[-1] if len(self) else None
+        assert last is None or last.end == run.first_offset, (last, run)
         self._runs.append(run)
         self._firsts.append(run.first_offset)
         self.size += len(run.body)
 
     def drop_first(self) -> int:
         """Let the oldest run go; gives its size."""
-        size = len(self._runs[0].body)
+        size = len(self._at(self._begin).body)
         self.size -= size
-        del self._runs[0], self._firsts[0]
+        self._runs[self._begin] = None
+        self._begin += 1
+        if 2 * self._begin > len(self._runs):
+            del self._runs[: self._begin], self._firsts[: self._begin]
+            self._begin = 0
         return size
 
     def trim(self, start: int) -> None:
         """Let all runs go that end before ``start``, or with it."""
-        while self._runs and self._runs[0].end <= start:
+        while len(self) and self._at(self._begin).end <= start:
             self.drop_first()
 
     def cut(self, end: int) -> None:
         """Let the runs from ``end`` on go."""
-        while self._runs and self._runs[-1].end > end:
-            self.size -= len(self._runs.pop().body)
-            self._firsts.pop()
+        while len(self) and self._at(-1).end > end:
+            self.size -= len(self._at(-1).body)
+            del self._runs[-1], self._firsts[-1]
 
     def read(self, offset: int, size_max: int) -> list[Run]:
         """Give runs from the one with ``offset`` on, at least one if it is there."""
         found: list[Run] = []
-        at = bisect_right(self._firsts, offset) - 1
-        if at < 0 or self._runs[at].end <= offset:
+        at = bisect_right(self._firsts, offset, self._begin) - 1
+        if at < self._begin or self._at(at).end <= offset:
             return found
-        for run in self._runs[at:]:
+        for index in range(at, len(self._runs)):
+            run = self._at(index)
             size_max -= len(run.body)
             if found and size_max < 0:
                 break
@@ -155,7 +163,13 @@ class RunList:
 
     def find(self, timestamp_ns: int) -> int | None:
         """Give the first offset that was appended at this time or later, if there is one."""
-        for run in self._runs:
+        for index in range(self._begin, len(self._runs)):
+            run = self._at(index)
             if run.timestamp_ns >= timestamp_ns:
                 return run.first_offset
         return None
+
+    def _at(self, index: int) -> Run:
+        run = self._runs[index]
+        assert run is not None, "it is gone"
+        return run

@@ -15,6 +15,7 @@ from endpoint.surroundings import Surroundings, surroundings
 from peermesh.testing.simulation import sockets
 from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import Disk
+from peermesh.testing.simulation.log_backend import DiskLogBackend
 from peermesh.testing.simulation.network import Dial, Stack
 from peermesh.testing.simulation.scheduling import all_tasks, scopes_around
 from peermesh.testing.simulation.sockets import PROCESS, BareSocket
@@ -64,6 +65,7 @@ class Process:
             open_tcp_stream=self._here(trio.open_tcp_stream),
             open_tcp_listeners=self._here(trio.open_tcp_listeners),
             open_file=lambda path, options: DiskBackend(host.disk, self, path, options),
+            open_log_file=lambda path, options: DiskLogBackend(host.disk, self, path, options),
         )
 
     def _here(self, function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
@@ -101,7 +103,7 @@ class Host:
         self.stack = stack
         self.chance = chance
         self.disk = Disk()
-        """Its files outlive its processes; stores with ``Backend.SQLite`` are kept here."""
+        """Its files outlive its processes: those of stores and logs with ``Backend.SQLite``."""
         self.skew_ns = 0
         self._simulation = simulation
         self._main: tuple[Callable[..., Awaitable[object]], tuple[object, ...]] | None = None

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import trio
 
 from endpoint.endpoint import Endpoint
-from endpoint.replicas.attaching import Backend
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.disks import DiskFault, FailingSync, FailingWrite, LyingSync, SlowSync
 from peermesh.testing.faults import Direction, LinkFault, Unsupported
@@ -27,11 +26,6 @@ from peermesh.testing.worlds.local import LocalHost
 from peermesh.testing.worlds.world import LinkControl, World
 
 Result = TypeVar("Result")
-
-LOG_FILES: Final = (
-    "SQLite itself would open a real file, which a simulated kill does not close; keep the log in "
-    "memory, or use world process"
-)
 
 
 class SimulatedWorld(World):
@@ -109,8 +103,6 @@ class SimulatedHost(LocalHost):
 
     async def call(self, method: str, arguments: tuple[Any, ...], met: Met) -> tuple[Any, Met]:
         """Have the servant do something; while the host is paused nothing comes back."""
-        if method.startswith("attach_log") and Backend.SQLite.value in arguments:
-            raise Unsupported(SimulatedWorld.name, "keep a log in SQLite", LOG_FILES)
 
         async def call() -> tuple[Any, Met]:
             return await super(SimulatedHost, self).call(method, arguments, met)

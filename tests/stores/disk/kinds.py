@@ -102,7 +102,7 @@ class LogKind:
                 at = runs[-1].end
         times = [part.last_timestamp_ns for part in loaded.partitions]
         producers = [(row.name, row.appended) for row in loaded.producers]
-        return spans, runs, times, loaded.cursors, loaded.writers, producers
+        return spans, runs, times, loaded.cursors, list(loaded.writers), producers
 
     def commits(self, count: int) -> Commits:
         chance = Random(1)

@@ -7,22 +7,19 @@ from typing import Any
 
 import pytest
 
+from peermesh.testing.simulation.log_backend import KeptLogBackend
 from stores import effects as fx
-from stores.actions import WriterId
-from stores.disk.memory import MemoryLogBackend
-from stores.epochs import next_epoch, promoted, started_at
+from stores.epochs import promoted, started_at
 from stores.log import effects as log_fx
-from stores.log.changes import EpochEnds, LoadedLog, LogChanges, Role
+from stores.log.changes import LoadedLog, LogChanges, Role
 from stores.log.follower import Follower, Phase
 from stores.log.keeper import Keeper
 from stores.log.messages import Answer, Fetch, Query
-from stores.log.partitions import Partition, Retention, RunInfo
-from stores.log.producers import ProducerRow
+from stores.log.partitions import Retention
 from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
 from stores.log.runs import Run
-from stores.log.staging import apply_cursors
-from stores.outcomes import Applied, Refused, WriterRow
+from stores.outcomes import Applied, Refused
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import BackendFailure, DecodeError
@@ -35,97 +32,12 @@ START_NS = 1 << 14
 SIZE_MAX = 1 << 20
 
 
-class KeptLogBackend(MemoryLogBackend):
-    """A disk that a test can look at: it keeps what was committed, across keepers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.log_id = 0
-        self.epoch = 0
-        self.starts: list[int] = []
-        self.ends: list[int] = []
-        self.epochs: list[EpochEnds] = []
-        self.role = Role.KEEPER
-        self.known_epoch = 0
-        self.cursors: dict[str, dict[int, int]] = {}
-        self.writers: dict[WriterId, WriterRow] = {}
-        self.producers: dict[str, ProducerRow] = {}
-
-    def load_keeper(self, epoch_min: int, partition_count: int | None) -> LoadedLog:
-        if self.epoch and self.role is Role.DEPOSED:
-            return self._loaded()
-        assert not self.epoch or self.role is Role.KEEPER, "a copy is promoted, and not attached"
-        self.role = Role.KEEPER
-        self.epoch = next_epoch(self.epoch, epoch_min)
-        self.log_id = self.log_id or self.epoch
-        if not self.ends:
-            self.starts, self.ends = [0] * (partition_count or 1), [0] * (partition_count or 1)
-        self.epochs.append(EpochEnds(self.epoch, tuple(self.ends)))
-        return self._loaded()
+class CopyLogBackend(KeptLogBackend):
+    """One that is a copy for whom it is loaded as a copy, as drivers see to."""
 
     def load_follower(self) -> LoadedLog:
         self.role = Role.COPY
-        return self._loaded()
-
-    def _loaded(self) -> LoadedLog:
-        partitions = []
-        for number, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
-            runs = self._list(number)._runs
-            partition = Partition()
-            partition.clear(runs[0].first_offset if runs else end)
-            for run in runs:
-                size = len(run.body)
-                partition.extend(RunInfo(run.first_offset, run.count, run.timestamp_ns, size))
-            partition.trim(start)
-            partitions.append(partition)
-        cursors = tuple((name, tuple(at.items())) for name, at in self.cursors.items())
-        return LoadedLog(
-            self.log_id,
-            self.epoch,
-            partitions,
-            cursors,
-            tuple(self.epochs),
-            tuple(self.writers.values()),
-            tuple(self.producers.values()),
-            self.role,
-            self.known_epoch,
-        )
-
-    def commit(self, changes: LogChanges) -> None:
-        super().commit(changes)
-        if changes.log_id is not None:
-            self.log_id = changes.log_id
-            self.starts = [0] * len(changes.cleared)
-            self.ends = [0] * len(changes.cleared)
-        self.epoch = changes.epoch or self.epoch
-        self.role = self.role if changes.role is None else changes.role
-        self.known_epoch = changes.known_epoch or self.known_epoch
-        self.epochs = self.epochs if changes.lives is None else list(changes.lives)
-        for number, start in changes.cleared:
-            self.starts[number] = self.ends[number] = start
-        for number, end in changes.cut:
-            self.ends[number] = end
-        for run in changes.runs:
-            self.ends[run.partition] = run.end
-        for number, start in changes.starts:
-            self.starts[number] = max(start, self.starts[number])
-        apply_cursors(self.cursors, changes.forgotten_consumers, changes.cursors)
-        self._commit_memory(changes)
-
-    def _commit_memory(self, changes: LogChanges) -> None:
-        if changes.is_memory_new:
-            self.writers.clear()
-            self.producers.clear()
-        for gone in changes.forgotten_writers:
-            self.writers.pop(gone, None)
-        for name in changes.forgotten_producers:
-            self.producers.pop(name, None)
-        for row in changes.writers:
-            self.writers[row.writer] = row
-        for row in changes.producers:
-            known = self.producers.pop(row.name, None)
-            appended = (() if known is None else known.appended) + row.appended
-            self.producers[row.name] = ProducerRow(row.name, appended, row.floor)
+        return super().load_follower()
 
 
 class Node:
@@ -317,7 +229,7 @@ class LogWorld:
         retention: Retention | None = None,
         replicas: int = 0,
     ) -> Node:
-        backend = backend or KeptLogBackend()
+        backend = backend or CopyLogBackend()
         loaded = backend.load_keeper(started_at(self.next_start()), partitions)
         if loaded.role is Role.DEPOSED:
             core = follower_of(self._entity(), self.now_ns, loaded)
@@ -333,7 +245,7 @@ class LogWorld:
         return self.now_ns
 
     def follower(self, backend: Any = None, patience_ticks: int | None = None) -> Node:
-        backend = backend or KeptLogBackend()
+        backend = backend or CopyLogBackend()
         loaded = backend.load_follower()
         core = follower_of(self._entity(), self.now_ns, loaded, patience_ticks)
         return self._start(Node(self, core, backend))
@@ -426,7 +338,7 @@ def make_world():
 
 @pytest.fixture
 def make_disk():
-    return KeptLogBackend
+    return CopyLogBackend
 
 
 @pytest.fixture

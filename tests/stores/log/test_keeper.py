@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from stores import effects as fx
 from stores.log import effects as log_fx
+from stores.log.changes import LogChanges
 from stores.log.encoding import encode_message
-from stores.log.limits import PRODUCER_WINDOW
+from stores.log.limits import BLOCK_SPAN_NS, PRODUCER_WINDOW
 from stores.log.messages import Fetch, Fetched, Join, QueryFailed, State, StateQuery, TimeQuery
-from stores.log.partitions import Retention
+from stores.log.partitions import Partition, Retention, RunInfo
+from stores.log.runs import Run
 from stores.outcomes import Applied, Refused
 from stores.quota import Meter, Quota, QuotaLevel
 from wire.encoding import encode
@@ -152,6 +156,44 @@ def test_retention_by_bytes_keeps_what_it_promises(world):
     kept = keeper.read()
     assert 5 <= len(kept) <= 9
     assert max(kept) == 29
+
+
+def test_retention_that_is_long_overdue_goes_in_steps(world, make_disk, monkeypatch):
+    monkeypatch.setattr("stores.log.keeper.RETAINED_BLOCKS_MAX", 4)
+    disk, body = make_disk(), encode((None, encode(1)))
+    disk.load_keeper(1, 2)
+    for number in range(13):
+        stamp = number * 2 * BLOCK_SPAN_NS
+        disk.commit(LogChanges(runs=[Run(part, number, 1, stamp, body) for part in (0, 1)]))
+    keeper = world.keeper(disk, partitions=2, retention=Retention(age_ns=1, count=1))
+    starts = []
+    while keeper.core.partitions.starts() != (13, 13):
+        world.tick()
+        starts.append(keeper.core.partitions.starts())
+        world.settle()
+        assert len(starts) < 30
+    gone = [sum(after) - sum(before) for before, after in pairwise(starts)]
+    assert max(gone) == 4
+    assert gone[starts.index((4, 0)) :][:5] == [4] * 5, "in each tick until all are gone"
+
+
+@pytest.mark.parametrize("retention", [{"age_ns": 1}, {"count": 3}, {"size": 50}])
+def test_steps_of_retention_end_where_one_would_have_ended(retention):
+    def new() -> Partition:
+        partition = Partition()
+        for number in range(40):
+            partition.extend(RunInfo(2 * number, 2, number * 2 * BLOCK_SPAN_NS, 10))
+        return partition
+
+    whole, block_count = new().due(Retention(**retention), 70 * BLOCK_SPAN_NS, 1_000)
+    assert block_count > 20
+    partition, before = new(), -1
+    while before != partition.start:
+        before = partition.start
+        start, block_count = partition.due(Retention(**retention), 70 * BLOCK_SPAN_NS, 3)
+        assert block_count <= 3
+        partition.trim(start)
+    assert partition.start == whole
 
 
 def test_trim_lets_go_what_it_is_told_and_no_more(world):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
-from stores.log.runs import ENTRY_SIZE, Flat, Run, within
+from stores.log.runs import ENTRY_SIZE, Flat, Run, RunList, within
 from stores.log.staging import LogStage
 
 
@@ -49,3 +51,32 @@ def test_one_run_fits_however_large_it_is_unless_there_are_others_before() -> No
     runs = [run_of(10), run_of(1)]
     assert within(runs, 5, has_more=False) == runs[:1]
     assert within(runs, 5, has_more=True) == []
+
+
+def test_runs_at_hand_are_those_that_neither_end_lost() -> None:
+    chance, runs, expected = Random(1), RunList(), list[Run]()
+    for number in range(4_000):
+        end = expected[-1].end if expected else 10 * number
+        match chance.randrange(6):
+            case 0 if expected:
+                runs.drop_first()
+                del expected[0]
+            case 1 if expected and number % 7 == 0:
+                end = chance.choice(expected).end
+                runs.cut(end)
+                expected = [run for run in expected if run.end <= end]
+            case 2 if expected and number % 9 == 0:
+                start = chance.choice(expected).first_offset
+                runs.trim(start)
+                expected = [run for run in expected if run.end > start]
+            case _:
+                run = Run(0, end, chance.randrange(1, 4), number, b"x" * chance.randrange(5))
+                runs.append(run)
+                expected.append(run)
+        first = expected[0].first_offset if expected else None
+        size = sum(len(run.body) for run in expected)
+        assert (len(runs), runs.first_offset, runs.size) == (len(expected), first, size)
+        if expected:
+            at = chance.randrange(expected[0].first_offset, expected[-1].end + 2)
+            assert runs.read(at, 10**6) == [run for run in expected if run.end > at]
+            assert runs.read(expected[0].first_offset - 1, 10**6) == []

@@ -8,7 +8,10 @@ import pytest
 
 from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import SECTOR_SIZE, Disk
+from peermesh.testing.simulation.log_backend import DiskLogBackend
+from stores.log.changes import LogChanges, Role
 from stores.persistence import Changes, Rows
+from tests.stores.disk.kinds import LogKind
 from wire.errors import BackendFailure
 
 
@@ -121,7 +124,7 @@ def test_a_file_belongs_to_one_master_at_a_time():
     disk = Disk()
     store = backend(disk)
     store.load(1)
-    with pytest.raises(BackendFailure, match="another master"):
+    with pytest.raises(BackendFailure, match="another process"):
         backend(disk, "you").load(1)
     disk.release("me")
     backend(disk, "you").load(1)
@@ -132,3 +135,60 @@ def test_a_file_belongs_to_one_master_at_a_time():
 def test_an_unknown_option_is_refused():
     with pytest.raises(BackendFailure, match="colour"):
         backend(Disk(), colour="blue")
+
+
+def log_backend(disk: Disk, **options: object) -> DiskLogBackend:
+    return DiskLogBackend(disk, "me", "l.db", options)
+
+
+def test_a_log_keeps_what_sqlite_keeps(tmp_path):
+    kind, disk = LogKind(None), Disk()
+    simulated, real = log_backend(disk), kind.make(tmp_path / "l.db")
+    assert kind.load(simulated) == kind.load(real)
+    for commit, state in kind.commits(12):
+        for each in (simulated, real):
+            each.commit(commit)
+        simulated.close()
+        simulated = log_backend(disk)
+        assert kind.load(simulated) == state
+    real.close()
+    again = kind.make(tmp_path / "l.db")
+    assert kind.load(again) == kind.load(log_backend(disk))
+    again.close()
+
+
+def test_a_log_finds_every_acknowledged_commit_again_and_the_last_may_be_torn():
+    kind, found = LogKind(None), set()
+    for seed in range(50):
+        disk = Disk()
+        log = log_backend(disk)
+        states = [kind.load(log)]
+        for number, (commit, state) in enumerate(kind.commits(3)):
+            states.append(state)
+            if number == 2:
+                disk.lie_fsync()
+            log.commit(commit)
+        disk.cut_power(Random(seed))
+        found.add(states.index(kind.load(log_backend(disk))))
+    assert found == {2, 3}
+
+
+def test_a_log_knows_whose_it_is_after_a_restart():
+    disk = Disk()
+    log = log_backend(disk)
+    first = log.load_keeper(1, 2)
+    log.commit(LogChanges(role=Role.DEPOSED, known_epoch=700))
+    loaded = log_backend(disk).load_keeper(2, 2)
+    assert (loaded.role, loaded.known_epoch) == (Role.DEPOSED, 700)
+    assert (loaded.log_id, loaded.epoch, loaded.epochs) == (
+        first.log_id,
+        first.epoch,
+        first.epochs,
+    )
+    log = log_backend(disk)
+    log.load_follower()
+    log.commit(LogChanges(role=Role.COPY))
+    with pytest.raises(BackendFailure, match="copy"):
+        log_backend(disk).load_keeper(3, 2)
+    with pytest.raises(BackendFailure, match="colour"):
+        log_backend(disk, colour="blue")

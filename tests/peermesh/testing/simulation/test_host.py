@@ -360,8 +360,8 @@ def test_a_slow_close_is_seen_late():
     assert simulate(main, seed=1) == pytest.approx(5, abs=0.01)
 
 
-async def keep(simulation: Simulation, how: str, *, lies: bool) -> list[object]:
-    """Acknowledge one entry, end the host in some way, and give the keys that are there then."""
+async def keep(simulation: Simulation, kind: str, how: str, *, lies: bool) -> list[object]:
+    """Acknowledge one entry, end the host in some way, and give what is there then."""
     host = simulation.host("server")
     if lies:
         host.disk.lie_fsync()
@@ -369,14 +369,19 @@ async def keep(simulation: Simulation, how: str, *, lies: bool) -> list[object]:
     async def put() -> None:
         async with Endpoint() as endpoint:
             async with endpoint.attach_master("s", Backend.SQLite, path="s.db") as store:
-                await (await store.put("key", "value")).applied()
-                host.start(trio.sleep_forever)
-                await getattr(host, how)()
+                async with endpoint.attach_log("l", (), 1, Backend.SQLite, path="l.db") as log:
+                    receipt = store.put("key", 1) if kind == "store" else log.append("key")
+                    await (await receipt).applied()
+                    host.start(trio.sleep_forever)
+                    await getattr(host, how)()
 
     async def look() -> list[object]:
         async with Endpoint() as endpoint:
-            async with endpoint.attach_master("s", Backend.SQLite, path="s.db") as store:
-                return list(await store.keys())
+            if kind == "store":
+                async with endpoint.attach_master("s", Backend.SQLite, path="s.db") as store:
+                    return list(await store.keys())
+            async with endpoint.attach_log("l", (), 1, Backend.SQLite, path="l.db") as log:
+                return [entry.value for entry in await log.read(0, 0)]
 
     with pytest.raises(HostDown):
         await host.run(put)
@@ -384,16 +389,23 @@ async def keep(simulation: Simulation, how: str, *, lies: bool) -> list[object]:
     return await host.run(look)
 
 
+by_kind = pytest.mark.parametrize("kind", ["store", "log"])
+
+
+@by_kind
 @pytest.mark.parametrize("how", ["kill", "cut_power"])
-def test_what_a_store_acknowledged_is_there_after_a_crash(how: str):
+def test_what_was_acknowledged_is_there_after_a_crash(how: str, kind: str):
     for seed in range(20):
-        assert run(seed, lambda simulation: keep(simulation, how, lies=False)).value == ["key"]
+        assert run(seed, lambda simulation: keep(simulation, kind, how, lies=False)).value == [
+            "key"
+        ]
 
 
-def test_a_disk_that_lies_loses_with_the_power_what_was_acknowledged_and_not_before():
+@by_kind
+def test_a_disk_that_lies_loses_with_the_power_what_was_acknowledged_and_not_before(kind: str):
     def kept(how: str) -> set[bool]:
         return {
-            bool(simulate(lambda simulation: keep(simulation, how, lies=True), seed=seed))
+            bool(simulate(lambda simulation: keep(simulation, kind, how, lies=True), seed=seed))
             for seed in range(20)
         }
 
