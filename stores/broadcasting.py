@@ -41,13 +41,14 @@ from stores.limits import (
     RUN_SIZE_MAX,
 )
 from stores.outcomes import Outcome
+from stores.seeker import HEARTBEAT_TICKS
 from stores.snapshots import Chunk, SnapshotSource
 from stores.work import Job
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
 STORE_CHANNEL: Final = ChannelConfig(
-    heartbeat_interval_ticks=5, connection_timeout_factor=100, nack_timeout_ticks=2
+    heartbeat_interval_ticks=HEARTBEAT_TICKS, connection_timeout_factor=100, nack_timeout_ticks=2
 )
 """Broker's figures for stores: with ticks of 100 ms, a heartbeat every half second, a consumer is
 given up after 50 seconds, and what is missing is asked for after 200 ms."""

@@ -11,7 +11,7 @@ from stores.commands import AckCloneCommand, InternalCommand
 from stores.digests import Digest, DigestWalk
 from stores.effects import Changed, Closed, Effect, IdleReached, ToProxy, Verified
 from stores.encoding import decode_action, decode_command
-from stores.following import Following, Phase
+from stores.following import Following
 from stores.history import History
 from stores.outcomes import Ledger, outcome_of
 from stores.persistence import Loaded
@@ -19,6 +19,7 @@ from stores.recalling import Recall
 from stores.replication import Answer, HeldAnswers
 from stores.requests import Requests
 from stores.scanning import Page, Span, scan
+from stores.seeker import LeaderId, State
 from stores.snapshots import SnapshotSink
 from stores.stages import size_of
 from stores.statistics import StoreStatistics
@@ -87,6 +88,7 @@ class Clone:
         """The latest of the master's mutations, for watches."""
         self.observe(is_observed=is_observed)
         self._following = Following(self, self._writer, self._effects, incarnation)
+        self._seeker = self._following.seeker
         self._ledger = Ledger()
         self._replicas = 0
         self._held = HeldAnswers()
@@ -111,7 +113,7 @@ class Clone:
             last_request=self.requests.last_request,
         )
         if inheritance is not None:
-            self._following.known_epoch = inheritance.known_epoch
+            self._seeker.hint(inheritance.known_epoch)
             self._table.columns = inheritance.columns
             self._table.revision = inheritance.revision
             self.history.restart(inheritance.revision)
@@ -132,10 +134,10 @@ class Clone:
         """Give a snapshot of counts; changes nothing."""
         return StoreStatistics(
             "clone",
-            self._following.known_epoch,
+            self._seeker.known_epoch,
             len(self._table),
             self._table.revision,
-            is_in_touch=self._following.is_in_touch,
+            is_in_touch=self._seeker.is_in_touch,
             unanswered=self._writing.pending_count,
             replicas=self._replicas,
             bytes=self._table.columns.size,
@@ -176,13 +178,13 @@ class Clone:
     @property
     def is_lost(self) -> bool:
         """True while the master that the data came from is out of touch."""
-        return self._following.is_lost
+        return self.has_data and not self._seeker.is_in_touch
 
     def is_stale(self, now_ns: int) -> bool:
         """Tell whether the master has been out of touch for longer than the stale interval."""
-        if self._stale_interval_ns is None or not self._following.is_lost:
+        if self._stale_interval_ns is None or not self.is_lost:
             return False
-        return now_ns - self._following.heard_ns > self._stale_interval_ns
+        return now_ns - self._seeker.heard_ns > self._stale_interval_ns
 
     def observe(self, *, is_observed: bool) -> None:
         """Give ``Changed`` effects from now on, or no longer."""
@@ -218,8 +220,8 @@ class Clone:
         """Send what was asked since the last flush: once per turn of the loop."""
         if not self._is_closed and not self._is_paused:
             self.requests.seal()
-            if self._following.phase is Phase.SYNCED and self._following.master is not None:
-                self._writing.flush(self._following.master.entity)
+            if self._following.is_level and self._seeker.leader is not None:
+                self._writing.flush(self._seeker.leader.entity)
         return self._take_effects()
 
     def tick(self, now_ns: int) -> list[Effect]:
@@ -227,7 +229,7 @@ class Clone:
         if not self._is_closed and not self._is_paused:
             self._following.tick()
             self._writing.tick()
-            if self._following.is_in_touch:
+            if self._seeker.is_in_touch:
                 self._resume()
                 if self._recall is not None and self._recall.tick():
                     self._following.send_to_master(self._recall.request())
@@ -277,15 +279,15 @@ class Clone:
 
     def assess(self, now_ns: int) -> Assessment:
         """Say how good a successor of its master the clone is."""
-        following = self._following
+        following, seeker = self._following, self._seeker
         return Assessment(
             has_data=self.has_data,
-            is_in_touch=following.is_in_touch,
-            is_loading=following.phase is Phase.LOADING,
-            missing_count=following.missing_count if following.phase is Phase.SYNCED else 0,
-            silent_ns=max(0, now_ns - following.heard_ns) if self.has_data else 0,
+            is_in_touch=seeker.is_in_touch,
+            is_loading=seeker.state is State.LOADING,
+            missing_count=following.missing_count if following.is_level else 0,
+            silent_ns=max(0, now_ns - seeker.heard_ns) if self.has_data else 0,
             position=f"revision {self._table.revision}",
-            known_epoch=following.known_epoch,
+            known_epoch=seeker.known_epoch,
         )
 
     def pause(self) -> list[Effect]:
@@ -314,7 +316,7 @@ class Clone:
 
     def begin_verify(self, token: int) -> list[Effect]:
         """Have the master compare all replicas; ``Verified`` tells, if the answer comes."""
-        if self._following.phase is Phase.SYNCED:
+        if self._following.is_level:
             self._following.send_to_master(commands.VerifyRequestCommand(token))
         return self._take_effects()
 
@@ -341,7 +343,7 @@ class Clone:
 
         While ``is_recalling`` it is under way; then the history reaches back so far, or never will.
         """
-        is_wanted = after < self.history.floor and self._following.phase is Phase.SYNCED
+        is_wanted = after < self.history.floor and self._following.is_level
         if is_wanted and (self._recall is None or after < self._recall.after):
             self._recall = Recall(after, self.history.floor)
             self._following.send_to_master(self._recall.request())
@@ -452,8 +454,11 @@ class Clone:
         """
         if not refusal.is_reading:
             self._writing.deny(refusal.text)
-        elif not self._following.is_in_touch or self._following.is_from_master(command):
+        elif not self._seeker.is_in_touch or self._is_from_leader(command):
             self._end(ErrorCode.NOT_AUTHORIZED, refusal.text)
+
+    def _is_from_leader(self, command: InternalCommand) -> bool:
+        return self._seeker.leader == LeaderId(command.epoch or 0, command.sender)
 
     def _on_question(self, command: InternalCommand, now_ns: int) -> None:
         """Answer a proxy: about one key at once, with a page in its turn."""
@@ -479,7 +484,7 @@ class Clone:
     def _begin(self, token: int, request: int) -> list[Effect]:
         self._barrier += 1
         self._waiters.append(_Waiter(token, request, self._barrier))
-        if self._following.phase is Phase.SYNCED:
+        if self._following.is_level:
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
         return self._take_effects()
 
@@ -514,8 +519,8 @@ class Clone:
             self._writing.catch_up(*answer)
 
     def _resume(self) -> None:
-        assert self._following.master is not None, self._following
-        self._writing.resume(self._following.master.entity)
+        assert self._seeker.leader is not None, self._following
+        self._writing.resume(self._seeker.leader.entity)
         if any(waiter.sequence is None for waiter in self._waiters):
             self._following.send_to_master(commands.BarrierRequestCommand(self._barrier))
 
@@ -547,7 +552,7 @@ class Clone:
                 waiter.sequence = sequence
 
     def _check_idle(self) -> None:
-        if not self._following.is_in_touch:
+        if not self._seeker.is_in_touch:
             return
         for waiter in list(self._waiters):
             is_answered = waiter.request <= self._writing.resolved_request

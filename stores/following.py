@@ -1,10 +1,9 @@
-"""How a clone finds a master, loads its state and keeps in touch: the reading half of a clone."""
+"""Loads the snapshot of the master that a clone's seeker found, and follows its stream."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from enum import Enum
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from channels import (
     Consumer,
@@ -17,46 +16,22 @@ from stores import commands
 from stores.actions import WriterId
 from stores.broadcasting import STORE_CHANNEL
 from stores.commands import AckCloneCommand, Content, InternalCommand
-from stores.effects import Effect, MasterFound, MasterLost, Multicast, SecondMaster, Unicast
+from stores.effects import Effect, Multicast, Unicast
 from stores.encoding import encode_command
-from stores.epochs import term_of
+from stores.seeker import (
+    Depose,
+    Drop,
+    Follow,
+    LeaderId,
+    Refuse,
+    Search,
+    Seeker,
+    SeekerEffect,
+    State,
+)
 from stores.snapshots import Chunk, SnapshotSink
 from wire.errors import DecodeError, ErrorCode
-from wire.identifiers import EndpointId, EntityId
-
-SILENCE_TICKS: Final = 20
-"""Ticks without a word after which a master counts as lost: four of its heartbeats."""
-
-SEARCH_INTERVAL_TICKS: Final = 2
-"""Ticks between two calls for a master, as in Broker."""
-
-RIVALS_MAX: Final = 64
-"""Other masters of the same name that are remembered, so that each is told of once."""
-
-RIVAL_COUNT: Final = 3
-"""Heartbeats after which another master is taken to be alive: what comes together may be late."""
-
-RIVAL_PAUSE_TICKS: Final = STORE_CHANNEL.heartbeat_interval_ticks
-"""Ticks between two messages that count as two heartbeats: a link that was cut brings any number of
-messages of the last master together."""
-
-
-class Phase(Enum):
-    """How far a clone is with its master."""
-
-    SEARCHING = "searching for the master"
-    LOADING = "loading a snapshot"
-    SYNCED = "synced"
-
-
-class MasterId(NamedTuple):
-    """Who a clone follows. A master that was restarted is another one, and later ones are greater.
-
-    One is built for every command, and compared at the speed of C.
-    """
-
-    epoch: int
-    entity: EntityId
+from wire.identifiers import EndpointId
 
 
 class Follower(Protocol):
@@ -83,7 +58,7 @@ class Follower(Protocol):
 
 
 class Following:
-    """Searches, loads, follows; begins anew when the master is replaced or does not know us.
+    """Loads, follows, and begins anew, as the seeker says.
 
     Reads go on from the last state meanwhile. Every attempt has a session number of its own, so
     that nothing meant for an earlier one can do harm.
@@ -93,26 +68,14 @@ class Following:
         self, follower: Follower, writer: WriterId, effects: list[Effect], session: int
     ) -> None:
         """Append to ``effects``. No earlier clone of this entity had the session number."""
-        self.phase = Phase.SEARCHING
-        self.is_lost = False
-        """True while the master that the state came from is out of touch."""
-        self.heard_ns = 0
-        """When the master was heard last."""
-        self.master: MasterId | None = None
-        """Who is followed, or was last."""
+        self.seeker = Seeker(has_copy=True)
         self._follower = follower
         self._writer = writer
         self._entity = writer.entity
         self._effects = effects
         self._session = session
-        self._master_session = session
-        self.known_epoch = 0
-        """The highest that any master is known to have. One of an earlier term is not followed."""
-        self._state_of: MasterId | None = None
-        self._has_searched = False
-        self._tick = 0
-        self._silent_ticks = 0
-        self._rivals: dict[MasterId, tuple[int, int]] = {}  # heartbeats, and the tick of the last
+        self._leader_session = session
+        self._state_of: LeaderId | None = None
         self._consumer: Consumer[bytes] = Consumer(self, config=STORE_CHANNEL)
         self._welcome: InternalCommand | None = None
         self._offset = 0  # the last event in the snapshot that is loaded, or being loaded
@@ -121,8 +84,7 @@ class Following:
 
     def __repr__(self) -> str:
         """Show in one line what matters when something hangs."""
-        lost = " (lost)" if self.is_lost else ""
-        return f"<Following {self.master}{lost} {self.phase.value} {self._consumer!r}>"
+        return f"<Following {self.seeker!r} {self._consumer!r}>"
 
     # -- what the clone does ---------------------------------------------------------------------
 
@@ -138,48 +100,34 @@ class Following:
         epoch = command.epoch
         if command.session not in (None, self._session) or epoch is None:
             return False
-        sender = MasterId(epoch, command.sender)
-        if epoch > self.known_epoch:
-            self.known_epoch = epoch
-        elif epoch < self.known_epoch and self._is_fenced(sender):
-            self._on_fenced(command, sender)
-            return False
+        sender = LeaderId(epoch, command.sender)
         if type(command.content) is AckCloneCommand:
-            self._on_ack_clone(command, sender)
-        if sender != self.master:
-            self._on_other_master(sender)
+            self._on_ack_clone(command, sender, now_ns)
             return False
-        self._hear(now_ns)
-        return self._on_ours(command)
+        if effects := self.seeker.hear(sender, now_ns):
+            self._carry_out(effects, command)
+        return self.seeker.follows(sender) and self._on_ours(command)
 
     def tick(self) -> None:
         """Let one tick pass."""
-        self._tick += 1
-        self._silent_ticks += 1
-        self._has_searched = False
         self._consumer.tick()
         if self._sink is not None:
             self._ask_for_chunks(self._sink.tick())
-        if self.phase is not Phase.SEARCHING and self._silent_ticks >= SILENCE_TICKS:
-            self._miss(f"silent for {self._silent_ticks} ticks")
-        if self.phase is Phase.SYNCED and self.is_lost and self._tick % SEARCH_INTERVAL_TICKS == 0:
-            self._search()
+        self._carry_out(self.seeker.tick())
         self._attach_if_broken()
 
     def endpoint_unreachable(self, endpoint: EndpointId) -> None:
         """Take note that there is no path to an endpoint any more."""
-        if self.master is not None and self.master.entity.endpoint == endpoint:
-            self._miss("its endpoint is unreachable")
+        self._carry_out(self.seeker.unreachable(endpoint))
 
     def endpoint_discovered(self) -> None:
         """Take note that there is a path to another endpoint: it may have a master."""
-        if self.phase is Phase.SEARCHING or self.is_lost:
-            self._search()
+        self._carry_out(self.seeker.discovered())
 
     def stop(self) -> None:
         """Follow no master any more, unless ``restart`` is called."""
         self._consumer.stop()
-        if self.master is not None:
+        if self.seeker.leader is not None:
             self.send_to_master(commands.DetachCommand())
 
     def restart(self) -> None:
@@ -194,15 +142,15 @@ class Following:
 
     def send_to_master(self, content: Content, sequence: int = 0) -> None:
         """Send a command in this session."""
-        assert self.master is not None, f"{self.phase}: there has been no master yet"
-        self._send(self.master, content, sequence)
+        assert self.seeker.leader is not None, f"{self!r}: there has been no master yet"
+        self._send(self.seeker.leader, content, sequence)
 
     # -- what the clone asks ---------------------------------------------------------------------
 
     @property
-    def is_in_touch(self) -> bool:
-        """True if the state is the master's, as far as is known."""
-        return self.phase is Phase.SYNCED and not self.is_lost
+    def is_level(self) -> bool:
+        """True once a snapshot is loaded, until another one has to be; in touch or not."""
+        return self.seeker.state in (State.IN_TOUCH, State.LOST)
 
     @property
     def missing_count(self) -> int:
@@ -216,18 +164,39 @@ class Following:
 
     def explain(self) -> str:
         """Say why it is not in touch; empty if it is."""
-        if self.phase is Phase.SEARCHING:
+        leader = self.seeker.leader
+        if leader is None or self.seeker.state is State.SEARCHING:
             return "no master found"
         if self._sink is not None:
             return f"the snapshot is being loaded: {self._sink.progress}"
-        assert self.master is not None, self.phase
-        return f"out of touch with the master at {self.master.entity}" if self.is_lost else ""
-
-    def is_from_master(self, command: InternalCommand) -> bool:
-        """Tell whether the master that is followed sent a command, in whatever session."""
-        return self.master == MasterId(command.epoch or 0, command.sender)
+        if self.seeker.state is State.LOST:
+            return f"out of touch with the master at {leader.entity}"
+        return ""
 
     # -- steps: messages -------------------------------------------------------------------------
+
+    def _carry_out(
+        self, effects: Iterable[SeekerEffect], command: InternalCommand | None = None
+    ) -> None:
+        """Do what the seeker decided, about the command if there is one."""
+        for effect in effects:
+            match effect:
+                case Search():
+                    self._search()
+                case Follow():
+                    assert command is not None, effect
+                    self._load(command, effect)
+                case Drop():
+                    self._session += 1
+                    self._sink = self._welcome = None
+                    self._renew_consumer()
+                case Refuse(leader):
+                    self._send(leader, commands.DetachCommand())
+                case Depose(leader):
+                    assert command is not None, effect
+                    self._depose(leader, command)
+                case _:
+                    self._effects.append(effect)
 
     def _on_ours(self, command: InternalCommand) -> bool:
         """Take in what the master sent that is followed; true if it is for the clone itself."""
@@ -250,38 +219,23 @@ class Following:
                 self._on_event(command)
         return False
 
-    def _on_ack_clone(self, command: InternalCommand, sender: MasterId) -> None:
+    def _on_ack_clone(self, command: InternalCommand, sender: LeaderId, now_ns: int) -> None:
         """Load a snapshot from its start, unless this is a repetition or a rival's."""
-        is_ours = sender == self.master
-        if self.phase is Phase.SEARCHING:
-            self._load(command, sender)
-        elif is_ours and command.sequence > self._offset:
+        is_ours = self.seeker.state is not State.SEARCHING and self.seeker.follows(sender)
+        if is_ours and command.sequence > self._offset:
             # A session is for one snapshot: in this one, late acknowledgements of ours may claim
             # that we have the new one already.
             self._attach("it had dropped this clone")
-        elif is_ours and command.sequence == self._offset:
+            return
+        self._carry_out(self.seeker.hear(sender, now_ns, offers=True), command)
+        if is_ours and command.sequence == self._offset:
             self._acknowledge()  # the first acknowledgement got lost
-        elif is_ours:
-            pass  # overtaken by a later one
-        elif self._is_preferred(sender):
-            self._load(command, sender)
-        else:
-            self._send(sender, commands.DetachCommand())  # it shall not wait for us
 
-    def _is_fenced(self, master: MasterId) -> bool:
-        """Tell whether another master was promoted after that one, as far as is known."""
-        return term_of(master.epoch) < term_of(self.known_epoch)
-
-    def _on_fenced(self, command: InternalCommand, sender: MasterId) -> None:
-        """Tell a master that it was deposed, when it speaks to us; follow it no longer."""
+    def _depose(self, master: LeaderId, command: InternalCommand) -> None:
+        """Tell a master of the later term, if it spoke to this clone."""
         if isinstance(command.content, AckCloneCommand) or command.session is not None:
-            content = commands.DetachCommand()
-            payload = self._encoded(content, 0, self.known_epoch)
-            self._effects.append(Unicast(sender.entity.endpoint, payload))
-        if sender == self.master and self.phase is not Phase.SEARCHING:
-            self._attach("it was deposed")
-        else:
-            self._count_rival(sender)
+            payload = self._encoded(commands.DetachCommand(), 0, self.seeker.known_epoch)
+            self._effects.append(Unicast(master.entity.endpoint, payload))
 
     def _on_chunk(self, chunk: Chunk, sequence: int) -> None:
         if self._sink is None or self._welcome is None or sequence != self._offset:
@@ -295,7 +249,7 @@ class Following:
         message = commands.producer_message(command)
         if message is None or type(message) is Handshake:
             return
-        if type(message) is UnknownConsumer and self.phase is Phase.LOADING:
+        if type(message) is UnknownConsumer and self.seeker.state is State.LOADING:
             self._attach("it does not know this clone any more")
             return
         self._consumer.receive(message)
@@ -306,22 +260,20 @@ class Following:
 
     # -- steps: snapshots ------------------------------------------------------------------------
 
-    def _load(self, command: InternalCommand, sender: MasterId) -> None:
-        content = command.content
+    def _load(self, command: InternalCommand, decision: Follow) -> None:
+        content, former = command.content, decision.former
         assert isinstance(content, AckCloneCommand), command
-        if self._consumer.is_connected or sender != self.master:
+        if self._consumer.is_connected or decision.leader != former:
             self._renew_consumer()
-        if self.master is not None and sender != self.master:
+        if former is not None and decision.leader != former:
             # It may have answered this session too: that answer has to stay good.
-            epoch = self.master.epoch
-            payload = self._encoded(commands.DetachCommand(), 0, epoch, self._master_session)
-            self._effects.append(Unicast(self.master.entity.endpoint, payload))
-        self.master, self._master_session = sender, self._session
-        self.phase = Phase.LOADING
+            goodbye = commands.DetachCommand()
+            payload = self._encoded(goodbye, 0, former.epoch, self._leader_session)
+            self._effects.append(Unicast(former.entity.endpoint, payload))
+        self._leader_session = self._session
         self._welcome = command
         self._offset = command.sequence
         self._sink = SnapshotSink()
-        self._silent_ticks = 0
         if content.chunk is None:
             self._ask_for_chunks(self._sink.ask())
         else:
@@ -332,12 +284,11 @@ class Following:
         handshake = commands.producer_message(command)
         assert isinstance(handshake, Handshake), command
         assert self._consumer.accepts(handshake), (self._consumer, handshake)
-        self.phase, self._sink, self._welcome = Phase.SYNCED, None, None
-        self.is_lost = False
-        is_new_master = self.master != self._state_of
-        self._state_of = self.master
+        self._sink = self._welcome = None
+        is_new_master = self.seeker.leader != self._state_of
+        self._state_of = self.seeker.leader
         self._follower.install(snapshot, command, is_new=is_new_master)
-        self._tell_found()
+        self._carry_out(self.seeker.level())
         self._consumer.receive(handshake)
         self._follower.on_synced()
         self._attach_if_broken()
@@ -346,70 +297,9 @@ class Following:
         if indexes:
             self.send_to_master(commands.SnapshotRequestCommand(tuple(indexes)))
 
-    # -- steps: masters --------------------------------------------------------------------------
-
-    def _hear(self, now_ns: int) -> None:
-        self.heard_ns = now_ns
-        self._silent_ticks = 0
-        if self.is_lost and self.phase is Phase.SYNCED:
-            self.is_lost = False
-            self._tell_found()
-
-    def _tell_found(self) -> None:
-        assert self.master is not None, self.phase
-        self._effects.append(MasterFound(self.master.entity, self.master.epoch))
-
-    def _on_other_master(self, other: MasterId) -> None:
-        """Search anew if the one we follow was replaced; otherwise tell of the rival, once."""
-        if self.phase is Phase.SEARCHING or self.master is None:
-            if not self._has_searched:
-                self._search()
-        elif self._is_preferred(other):
-            self._attach(f"the master at {other.entity} took over")
-        else:
-            self._count_rival(other)
-
-    def _count_rival(self, other: MasterId) -> None:
-        if self.master is None or other.entity == self.master.entity:
-            return
-        if other not in self._rivals and len(self._rivals) >= RIVALS_MAX:
-            return
-        count, last = self._rivals.get(other, (0, self._tick - RIVAL_PAUSE_TICKS))
-        if self._tick - last >= RIVAL_PAUSE_TICKS:
-            self._rivals[other] = (count + 1, self._tick)
-            if count + 1 == RIVAL_COUNT:
-                self._effects.append(SecondMaster(other.entity, other.epoch))
-
-    def _is_preferred(self, other: MasterId) -> bool:
-        """Decide between two masters, at every clone in the same way: the later one leads.
-
-        An earlier one of the same term is better than none; but not better than one that is giving
-        us its snapshot.
-        """
-        master = self.master
-        if master is None or other > master:
-            return True
-        return self.is_lost and self.phase is not Phase.LOADING
-
-    def _miss(self, reason: str) -> None:
-        """Keep the place in the master's stream, as it may come back; a half snapshot is no use."""
-        if self.phase is Phase.LOADING:
-            self._attach(reason)
-        elif self.phase is Phase.SYNCED:
-            self._lose(reason)
-
-    def _lose(self, reason: str) -> None:
-        if self._state_of is not None and not self.is_lost:
-            self.is_lost = True
-            self._effects.append(MasterLost(self._state_of.entity, reason))
-
     def _attach(self, reason: str) -> None:
         """Start anew: the one that answers is the master from then on."""
-        self._lose(reason)
-        self._session += 1
-        self.phase, self._sink, self._welcome = Phase.SEARCHING, None, None
-        self._renew_consumer()
-        self._search()
+        self._carry_out(self.seeker.let_go(reason))
 
     def _attach_if_broken(self) -> None:
         if not self._consumer.is_closed:
@@ -426,12 +316,11 @@ class Following:
     # -- steps: sending --------------------------------------------------------------------------
 
     def _search(self) -> None:
-        self._has_searched = True
         content = commands.HandshakeRequestCommand(self._writer, self._follower.resolved_request)
-        known = self.known_epoch or None
+        known = self.seeker.known_epoch or None
         self._effects.append(Multicast(self._encoded(content, 0, known)))
 
-    def _send(self, to: MasterId, content: Content, sequence: int = 0) -> None:
+    def _send(self, to: LeaderId, content: Content, sequence: int = 0) -> None:
         payload = self._encoded(content, sequence, to.epoch)
         self._effects.append(Unicast(to.entity.endpoint, payload))
 
@@ -461,9 +350,7 @@ class Following:
         if not isinstance(message, HandshakeRequest):
             sequence, content = commands.consumer_command(message)
             self.send_to_master(content, sequence)
-        elif self.phase is Phase.SEARCHING:
-            self._search()
-        else:
+        elif self.seeker.state is not State.SEARCHING:
             # The snapshot takes its time: the master shall not give us up meanwhile.
             request = self._follower.resolved_request
             self.send_to_master(commands.HandshakeRequestCommand(self._writer, request))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from stores import commands
 from stores.actions import Action, WriterId
@@ -21,27 +20,30 @@ from stores.effects import (
     Closed,
     Effect,
     IdleReached,
-    MasterFound,
-    MasterLost,
     Multicast,
     ReadAnswered,
-    SecondMaster,
     ToClone,
     Unicast,
 )
 from stores.encoding import decode_command, encode_command
-from stores.epochs import term_of
-from stores.following import RIVALS_MAX, SEARCH_INTERVAL_TICKS, SILENCE_TICKS, MasterId
 from stores.outcomes import Applied, Outcome
 from stores.requests import Requests
+from stores.seeker import (
+    HEARTBEAT_TICKS,
+    Depose,
+    Drop,
+    Follow,
+    LeaderId,
+    Refuse,
+    Search,
+    Seeker,
+    SeekerEffect,
+)
 from stores.statistics import StoreStatistics
 from stores.work import WithoutWork
 from stores.writing import Writing
 from wire.errors import DecodeError, ErrorCode, StoreClosed
 from wire.identifiers import EndpointId, EntityId
-
-GREETING_TICKS: Final = 5
-"""Ticks between two greetings to a master that is known: the heartbeat of stores."""
 
 
 @dataclass(slots=True)
@@ -71,14 +73,10 @@ class Proxy(WithoutWork):
         self._effects: list[Effect] = []
         self._writer = WriterId.of(entity, incarnation)
         self._buffer_ticks = buffer_ticks
-        self._master: MasterId | None = None
-        self._is_lost = True
-        self._known_epoch = 0
+        self._seeker = Seeker(has_copy=False)
         self._seen = (0, 0)  # epoch and revision
         self._tick = 0
-        self._silent_ticks = 0
         self._number = 0
-        self._rivals: set[MasterId] = set()
         self._waiters: dict[int, _Waiter] = {}
         self._is_closed = False
         self._writing = Writing(self._writer, self._effects, incarnation=incarnation)
@@ -88,10 +86,9 @@ class Proxy(WithoutWork):
 
     def __repr__(self) -> str:
         """Show in one line what matters when something hangs."""
-        lost = " (lost)" if self._is_lost else ""
         return (
             f"<Proxy {self.entity} asked={len(self._questions)} seen={self._seen}"
-            f" unanswered={self._writing.pending_count} {self._master}{lost}>"
+            f" unanswered={self._writing.pending_count} {self._seeker!r}>"
         )
 
     size = 0
@@ -101,10 +98,10 @@ class Proxy(WithoutWork):
         """Give a snapshot of counts; changes nothing."""
         return StoreStatistics(
             "proxy",
-            self._known_epoch,
+            self._seeker.known_epoch,
             0,
             self._seen[1],
-            is_in_touch=self._master is not None and not self._is_lost,
+            is_in_touch=self._seeker.is_in_touch,
             unanswered=self._writing.pending_count,
         )
 
@@ -126,7 +123,7 @@ class Proxy(WithoutWork):
         if command.sender.endpoint != sender:
             raise DecodeError(f"{sender} sent a store command in the name of {command.sender}")
         if not self._is_closed:
-            self._dispatch(command)
+            self._dispatch(command, now_ns)
             self._check_idle()
         return self._take_effects()
 
@@ -134,8 +131,8 @@ class Proxy(WithoutWork):
         """Send what was asked since the last flush: once per turn of the loop."""
         if not self._is_closed:
             self.requests.seal()
-            if self._master is not None and not self._is_lost:
-                self._writing.flush(self._master.entity)
+            if self._seeker.leader is not None and self._seeker.is_in_touch:
+                self._writing.flush(self._seeker.leader.entity)
         return self._take_effects()
 
     def tick(self, now_ns: int) -> list[Effect]:
@@ -143,13 +140,12 @@ class Proxy(WithoutWork):
         if self._is_closed:
             return []
         self._tick += 1
-        self._silent_ticks += 1
         self._writing.tick()
-        if not self._is_lost and self._silent_ticks >= SILENCE_TICKS:
-            self._lose(f"silent for {self._silent_ticks} ticks")
-        if self._tick % (SEARCH_INTERVAL_TICKS if self._is_lost else GREETING_TICKS) == 0:
-            self._greet()
-        if self._is_lost:
+        self._carry_out(self._seeker.tick())
+        if self._seeker.is_in_touch:
+            if self._tick % HEARTBEAT_TICKS == 0:
+                self._greet()
+        else:
             self.requests.seal()
             self._writing.give_up(self._buffer_ticks)
         self._questions.tick()
@@ -157,14 +153,13 @@ class Proxy(WithoutWork):
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
         """Take note that there is no path to an endpoint any more."""
-        if self._master is not None and self._master.entity.endpoint == endpoint:
-            self._lose("its endpoint is unreachable")
+        self._carry_out(self._seeker.unreachable(endpoint))
         return self._take_effects()
 
     def endpoint_discovered(self, endpoint: EndpointId) -> list[Effect]:
         """Take note that there is a path to an endpoint: the master may be there."""
-        if not self._is_closed and self._is_lost:
-            self._greet()
+        if not self._is_closed:
+            self._carry_out(self._seeker.discovered())
         return self._take_effects()
 
     def ask(self, question: Question, *, is_for_master: bool) -> list[Effect]:
@@ -206,7 +201,7 @@ class Proxy(WithoutWork):
 
     def explain_idle(self) -> str:
         """Say what is missing for the store to be idle; empty if nothing is known to be."""
-        missing = ["no master answers"] if self._is_lost else []
+        missing = [] if self._seeker.is_in_touch else ["no master answers"]
         if count := self.requests.last_request - self._writing.resolved_request:
             missing.append(f"{count} writes have no answer from the master")
         return "; ".join(missing)
@@ -221,7 +216,7 @@ class Proxy(WithoutWork):
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _dispatch(self, command: InternalCommand) -> None:
+    def _dispatch(self, command: InternalCommand, now_ns: int) -> None:
         sender, content, epoch = command.sender, command.content, command.epoch
         match content:
             case ReadAnswerCommand() if epoch is not None:
@@ -233,27 +228,35 @@ class Proxy(WithoutWork):
             case commands.NotAllowedCommand() if not content.is_reading:
                 self._writing.deny(content.text)
             case OutcomesCommand() if epoch is not None:
-                self._on_outcomes(MasterId(epoch, sender), content)
-            case commands.MasterClosedCommand() if self._master == MasterId(epoch or 0, sender):
-                self._lose(f"it closed: {content.text}")
-                self._greet()
+                self._on_outcomes(LeaderId(epoch, sender), content, now_ns)
+            case commands.MasterClosedCommand() if epoch is not None:
+                if self._seeker.follows(LeaderId(epoch, sender)):
+                    self._carry_out(self._seeker.let_go(f"it closed: {content.text}"))
             case _:
                 if (message := commands.consumer_message(command)) is not None:
                     self._writing.receive(sender, message)
 
-    def _on_outcomes(self, master: MasterId, answer: OutcomesCommand) -> None:
-        if master != self._master and not self._follows_now(master):
+    def _carry_out(self, effects: Iterable[SeekerEffect]) -> None:
+        """Do what the seeker decided: what it tells the user goes on to the driver."""
+        for effect in effects:
+            match effect:
+                case Search():
+                    self._greet()
+                case Follow(leader, former):
+                    if leader != former:
+                        self._writing.hang_up()
+                    self._questions.master = leader.entity.endpoint
+                case Depose(leader):
+                    self._greet_at(leader)
+                case Drop() | Refuse():
+                    pass  # nothing was loaded, and a master does not wait for proxies
+                case _:
+                    self._effects.append(effect)
+
+    def _on_outcomes(self, master: LeaderId, answer: OutcomesCommand, now_ns: int) -> None:
+        self._carry_out(self._seeker.hear(master, now_ns, offers=True))
+        if not self._seeker.follows(master):
             return
-        was_lost, self._is_lost = self._is_lost, False
-        if master != self._master:
-            self._writing.hang_up()
-            self._master = master
-            self._known_epoch = max(self._known_epoch, master.epoch)
-            was_lost = True
-        self._silent_ticks = 0
-        self._questions.master = master.entity.endpoint
-        if was_lost:
-            self._effects.append(MasterFound(master.entity, master.epoch))
         if answer.after > self._writing.resolved_request:
             self._greet()  # answers got lost: the next brings all of them
             return
@@ -270,36 +273,23 @@ class Proxy(WithoutWork):
             count = outcome.last_request - outcome.first_request
             self._seen = max(self._seen, (epoch, outcome.result.revision + count))
 
-    def _follows_now(self, other: MasterId) -> bool:
-        """Decide between two masters as a clone does."""
-        if term_of(other.epoch) < term_of(self._known_epoch):
-            return False
-        if self._master is None or other.epoch > self._master.epoch or self._is_lost:
-            return True
-        if other not in self._rivals and len(self._rivals) < RIVALS_MAX:
-            self._rivals.add(other)
-            self._effects.append(SecondMaster(other.entity, other.epoch))
-        return False
-
-    def _lose(self, reason: str) -> None:
-        if not self._is_lost:
-            self._is_lost = True
-            assert self._master is not None, reason
-            self._effects.append(MasterLost(self._master.entity, reason))
-
     def _greet(self) -> None:
-        self._number += 1
-        greeting = commands.GreetingCommand(
-            self._number, self._writer, self._writing.resolved_request
-        )
-        if self._master is None or self._is_lost:
-            self._effects.append(Multicast(self._command(greeting)))
+        leader = self._seeker.leader
+        if leader is None or not self._seeker.is_in_touch:
+            self._effects.append(Multicast(self._command(self._greeting())))
         else:
-            self._send_to_master(greeting)
+            self._greet_at(leader)
+
+    def _greet_at(self, master: LeaderId) -> None:
+        self._effects.append(Unicast(master.entity.endpoint, self._command(self._greeting())))
+
+    def _greeting(self) -> commands.GreetingCommand:
+        self._number += 1
+        return commands.GreetingCommand(self._number, self._writer, self._writing.resolved_request)
 
     def _send_to_master(self, content: Content) -> None:
-        if self._master is not None:
-            to = self._master.entity.endpoint
+        if self._seeker.leader is not None:
+            to = self._seeker.leader.entity.endpoint
             self._effects.append(Unicast(to, self._command(content)))
 
     def _send_question(self, replica: KnownReplica, question: Question) -> None:
@@ -308,7 +298,7 @@ class Proxy(WithoutWork):
         self._effects.append(topic(replica.endpoint, self._command(question, epoch, revision)))
 
     def _command(self, content: Content, epoch: int | None = None, sequence: int = 0) -> bytes:
-        known = self._known_epoch if epoch is None else epoch
+        known = self._seeker.known_epoch if epoch is None else epoch
         return encode_command(InternalCommand(sequence, self.entity, None, known, content))
 
     def _on_answered(self, answer: ReadAnswerCommand | ReadRefusedCommand, revision: int) -> None:
@@ -320,7 +310,7 @@ class Proxy(WithoutWork):
         self._writing.add(action)
 
     def _check_idle(self) -> None:
-        if self._is_lost:
+        if not self._seeker.is_in_touch:
             return
         for token, waiter in list(self._waiters.items()):
             if waiter.number == 0 and waiter.request <= self._writing.resolved_request:

@@ -9,8 +9,8 @@ from stores.commands import InternalCommand, ProclaimCommand
 from stores.effects import Effect, SecondMaster, ToOwnKind
 from stores.encoding import encode_command
 from stores.epochs import term_of
-from stores.following import RIVALS_MAX
 from stores.requests import Requests
+from stores.seeker import RIVALS_MAX
 from stores.table import Columns
 from wire.errors import PromotionRefused
 from wire.identifiers import EndpointId, EntityId

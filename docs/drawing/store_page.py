@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from drawing.markdown import code, sequence_diagram, table
+from drawing.markdown import code, sequence_diagram, state_diagram, table
 from drawing.reading import summary
 from drawing.store_trials import StoreTalk
 from drawing.tables import classes_in, fields_of
 from stores import actions, commands, operations
 from stores.encoding import _KINDS as STORE_KINDS
-from stores.following import Phase
 from stores.judgement import REQUESTS
+from stores.seeker import MOVES, Event, Move, State
 
 
 def store_talk(*, has_put: bool) -> str:
@@ -66,7 +66,30 @@ def store_operations() -> str:
     return "\n".join(lines)
 
 
-def store_phases() -> str:
-    """Draw how far a clone may be."""
-    rows = [(code(phase.name), phase.value) for phase in Phase]
-    return table(("phase", "the clone is"), rows)
+def seeker_meanings() -> str:
+    """Draw how far a reader may be with its leader."""
+    return table(("state", "the reader is"), [(code(state.name), state.value) for state in State])
+
+
+def seeker_states() -> str:
+    """Draw the state diagram, without the moves that stay."""
+    moves = [
+        (state.name, event.value, move.state.name)
+        for state, cells in MOVES.items()
+        for event, move in cells.items()
+        if move.state is not state
+    ]
+    return state_diagram(moves, first=State.SEARCHING.name, last=())
+
+
+def seeker_moves() -> str:
+    """Draw the whole table: a row for each event, a column for each state."""
+    rows = [
+        (event.value, *(_cell(state, MOVES[state][event]) for state in State)) for event in Event
+    ]
+    return table(("what happens", *(code(state.name) for state in State)), rows)
+
+
+def _cell(state: State, move: Move) -> str:
+    target = [] if move.state is state else [f"→ {code(move.state.name)}"]
+    return "; ".join([*target, *(action.value for action in move.actions)]) or "stays"

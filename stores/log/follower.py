@@ -22,7 +22,6 @@ from stores.effects import Closed, IdleReached, MasterFound
 from stores.limits import UNRESOLVED_SIZE_MAX
 from stores.log import messages
 from stores.log.changes import EpochEnds, LoadedLog
-from stores.log.contact import KeeperId
 from stores.log.copy import Copy
 from stores.log.effects import Grown, LogEffect, PersistLog
 from stores.log.encoding import decode_event
@@ -32,6 +31,7 @@ from stores.log.messages import Admitted, Fetch, Fetched, LogMessage, MemoryPage
 from stores.log.partitions import Partitions
 from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
+from stores.seeker import LeaderId
 from stores.statistics import LogStatistics, lags_of
 from stores.succession import Assessment
 from wire.errors import DecodeError, ErrorCode
@@ -107,12 +107,12 @@ class Follower(Proxy):
         ``requests``.
         """
         super().__init__(entity, incarnation, patience_ticks, requests)
-        self.contact.known_epoch = max(loaded.epoch, loaded.known_epoch)
+        self.contact.seeker.hint(max(loaded.epoch, loaded.known_epoch))
         self.copy = Copy(loaded)
         self.phase = Phase.SEARCHING
         self._stale_interval_ns = stale_interval_ns
         self._started_ns = self._session = incarnation
-        self._joined: KeeperId | None = None
+        self._joined: LeaderId | None = None
         self._ear = _Ear(self)
         self._consumer: Consumer[bytes] = Consumer(self._ear, config=STORE_CHANNEL)
         self._admitted: Admitted | None = None
@@ -147,7 +147,7 @@ class Follower(Proxy):
         return replace(
             super().statistics(),
             role="follower",
-            epoch=max(self.contact.known_epoch, self.copy.epoch),
+            epoch=max(self.contact.seeker.known_epoch, self.copy.epoch),
             is_in_touch=self.phase is Phase.SYNCED and not self.contact.is_lost,
             spans=spans,
             consumers=lags_of(self.cursors, spans),
@@ -235,7 +235,7 @@ class Follower(Proxy):
         """Tell whether the keeper has been out of touch for longer than the stale interval."""
         if self._stale_interval_ns is None or not self.contact.is_lost:
             return False
-        heard_ns = max(self.contact.heard_ns, self._started_ns)
+        heard_ns = max(self.contact.seeker.heard_ns, self._started_ns)
         return now_ns - heard_ns > self._stale_interval_ns
 
     # -- promotion -------------------------------------------------------------------------------
@@ -247,9 +247,9 @@ class Follower(Proxy):
             is_in_touch=not self.contact.is_lost,
             is_loading=self.phase is not Phase.SYNCED,
             missing_count=self._consumer.missing_count + self.copy.is_open,
-            silent_ns=max(0, now_ns - max(self.contact.heard_ns, self._started_ns)),
+            silent_ns=max(0, now_ns - max(self.contact.seeker.heard_ns, self._started_ns)),
             position=f"its partitions end at {', '.join(map(str, self.copy.ends))}",
-            known_epoch=max(self.contact.known_epoch, self.copy.epoch),
+            known_epoch=max(self.contact.seeker.known_epoch, self.copy.epoch),
         )
 
     def pause(self) -> list[LogEffect]:
@@ -292,9 +292,9 @@ class Follower(Proxy):
     # -- steps: messages -------------------------------------------------------------------------
 
     def _on_message(self, sender: EntityId, message: LogMessage, now_ns: int) -> None:
-        is_from_keeper = self.contact.keeper is not None and self.contact.keeper.entity == sender
+        is_from_keeper = self.contact.hears_from(sender)
         if isinstance(message, Admitted):
-            if self._joined == KeeperId(message.epoch, sender):
+            if self._joined == LeaderId(message.epoch, sender):
                 self._on_admitted(message)
         elif isinstance(message, Fetched):
             if is_from_keeper:
@@ -316,7 +316,7 @@ class Follower(Proxy):
             self.contact.on_command(command)
             return
         is_ours = command.session in (None, self._session)
-        if command.epoch is None or self._joined != KeeperId(command.epoch, command.sender):
+        if command.epoch is None or self._joined != LeaderId(command.epoch, command.sender):
             return
         message = commands.producer_message(command)
         if message is None or isinstance(message, Handshake) or not is_ours:
@@ -346,7 +346,7 @@ class Follower(Proxy):
         self._fetch = self._admitted = None
         self._owed = 0
         self.copy.drop_open()
-        self._joined = self.contact.keeper
+        self._joined = self.contact.seeker.leader
         self.phase = Phase.SEARCHING if self._joined is None else Phase.JOINING
         self._send_join()
 
@@ -437,7 +437,7 @@ class Follower(Proxy):
         self._join_if_broken()
 
     def _tell_found(self) -> None:
-        keeper = self.contact.keeper
+        keeper = self.contact.seeker.leader
         if keeper is not None:
             self._effects.append(MasterFound(keeper.entity, keeper.epoch))
 
@@ -468,7 +468,7 @@ class Follower(Proxy):
         The keeper that is followed says the latter to a follower that has lost the right.
         """
         self.contact.writing.deny(refusal.text)
-        is_ours = self._joined == KeeperId(command.epoch or 0, command.sender)
+        is_ours = self._joined == LeaderId(command.epoch or 0, command.sender)
         if refusal.is_reading and (is_ours or self.phase is not Phase.SYNCED):
             self._stop(ErrorCode.NOT_AUTHORIZED, refusal.text)
 

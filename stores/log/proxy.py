@@ -69,7 +69,7 @@ class Proxy(WithoutWork):
         """Give a snapshot of counts; changes nothing."""
         return LogStatistics(
             "proxy",
-            self.contact.known_epoch,
+            self.contact.seeker.known_epoch,
             is_in_touch=not self.contact.is_lost,
             unanswered=self.contact.writing.pending_count,
         )
@@ -172,7 +172,7 @@ class Proxy(WithoutWork):
             case messages.Answers():
                 self.contact.on_answers(sender, message)
             case messages.Fetched() | messages.State() | messages.Found() | messages.QueryFailed():
-                if self.contact.keeper is not None and self.contact.keeper.entity == sender:
+                if self.contact.hears_from(sender):
                     self.questions.receive(message)
             case _:
                 raise DecodeError(f"{sender} sent a {type(message).__name__} to a proxy")
@@ -181,7 +181,7 @@ class Proxy(WithoutWork):
         self.contact.on_command(command)
 
     def _on_keeper(self, is_new: bool) -> None:  # noqa: FBT001 - a callback has no keywords
-        keeper = self.contact.keeper
+        keeper = self.contact.seeker.leader
         assert keeper is not None, self.contact
         self._effects.append(MasterFound(keeper.entity, keeper.epoch))
         self.questions.ask_again()

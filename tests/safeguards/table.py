@@ -17,6 +17,7 @@ from tests.safeguards.table_quotas import QUOTAS
 from tests.safeguards.table_reload import RELOAD
 from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_secrets import SECRETS
+from tests.safeguards.table_seeker import SEEKER
 from tests.safeguards.table_trust import TRUST
 from tests.safeguards.table_wire import FRAMES
 
@@ -320,14 +321,6 @@ STORES = [
         ("tests/stores/test_clone.py", "tests/stores/test_following.py"),
     ),
     Safeguard(
-        "the later master leads",
-        "clones stay with a master that was replaced",
-        "stores/following.py",
-        "if master is None or other > master:",
-        "if master is None:",
-        ("tests/stores/test_following.py", "tests/stores/test_restart.py"),
-    ),
-    Safeguard(
         "sessions of a clone",
         "what was meant for an earlier attempt harms the next",
         "stores/following.py",
@@ -347,7 +340,7 @@ STORES = [
         "stale data is refused",
         "a clone that is out of touch looks well",
         "stores/clone.py",
-        "        return now_ns - self._following.heard_ns > self._stale_interval_ns\n",
+        "        return now_ns - self._seeker.heard_ns > self._stale_interval_ns\n",
         "        return False\n",
         ("tests/stores/test_clone.py", "tests/stores/test_following.py"),
     ),
@@ -739,6 +732,7 @@ SAFEGUARDS = [
     *SUCCESSION,
     *LOG_SUCCESSION,
     *DISK,
+    *SEEKER,
     *ENDPOINT,
     *LIFE,
     *DOORS,

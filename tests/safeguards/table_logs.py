@@ -8,14 +8,6 @@ PROMOTED_LOGS = ("tests/stores/log/test_log_promotion.py",)
 
 LOG_SUCCESSION = [
     Safeguard(
-        "readers of a log follow no keeper of an earlier term",
-        "what is appended to a keeper that was deposed is lost when it hears of it",
-        "stores/log/contact.py",
-        "        if term_of(other.epoch) < term_of(self.known_epoch):\n",
-        "        if False:\n",
-        PROMOTED_LOGS,
-    ),
-    Safeguard(
         "a keeper that hears of a later term gives up",
         "two keepers acknowledge appends to one log",
         "stores/log/keeper.py",

@@ -21,7 +21,7 @@ RELOAD = [
         "a clone in touch ends when its master says so",
         "what may not be read any more is read on from the copy",
         "stores/clone.py",
-        " or self._following.is_from_master(command):\n",
+        " or self._is_from_leader(command):\n",
         ":\n",
         _RELOAD,
     ),

@@ -186,7 +186,7 @@ def test_a_clone_that_closes_refuses_what_has_no_answer(pair, world):
 def test_a_clone_shows_in_one_line_what_it_has(pair):
     _, clone = pair
     assert "revision=0 entries=0 unanswered=0" in repr(clone.core)
-    assert "synced" in repr(clone.core)
+    assert "IN_TOUCH" in repr(clone.core)
 
 
 def test_actions_of_others_answer_none_of_ours(pair, world):

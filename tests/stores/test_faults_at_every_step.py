@@ -14,9 +14,9 @@ from hypothesis import given, settings, strategies as st
 
 from stores import effects as fx
 from stores.clone import Clone
-from stores.following import SILENCE_TICKS, Phase
 from stores.master import Master
 from stores.outcomes import Applied
+from stores.seeker import SILENCE_TICKS
 from wire.encoding import encode
 
 SETTLING_TICKS = SILENCE_TICKS + 5
@@ -139,7 +139,7 @@ class Story:
         (master,) = [node for node in masters if not node.said(fx.Closed)]
         for node in self.nodes:
             if isinstance(node.core, Clone):
-                assert node.core._following.phase is Phase.SYNCED
+                assert node.core._following.is_level
                 assert node.core._table.columns == master.core._table.columns
                 assert node.core.revision == master.core.revision
                 assert not node.core.is_lost

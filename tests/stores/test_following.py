@@ -9,8 +9,8 @@ import pytest
 from stores import commands, effects as fx
 from stores.commands import Actions, InternalCommand
 from stores.encoding import decode_command, encode_command
-from stores.following import RIVAL_COUNT, SEARCH_INTERVAL_TICKS, SILENCE_TICKS
 from stores.outcomes import Applied
+from stores.seeker import RIVAL_COUNT, SEARCH_TICKS, SILENCE_TICKS
 from stores.snapshots import Chunk
 from wire.encoding import encode
 from wire.errors import DecodeError, ErrorCode
@@ -39,11 +39,11 @@ def searches(node, since=0):
 def test_a_clone_searches_every_second_tick_until_it_is_answered(world):
     clone = world.clone()
     assert len(searches(clone)) == 1
-    world.tick(3 * SEARCH_INTERVAL_TICKS)
+    world.tick(3 * SEARCH_TICKS)
     assert len(searches(clone)) == 4
     assert clone.core.explain_idle() == "no master found"
     world.master()
-    world.tick(SEARCH_INTERVAL_TICKS)
+    world.tick(SEARCH_TICKS)
     assert clone.core.has_data
     assert len(clone.said(fx.MasterFound)) == 1
     count = len(searches(clone))
@@ -170,7 +170,7 @@ def test_a_session_is_for_one_snapshot(pair, world):
     master.put("b", 2)
     world.tick(10)
     assert clone.contents() == other.contents() == {"a": 1, "b": 2}
-    assert clone.core._following.is_in_touch
+    assert clone.core._seeker.is_in_touch
 
 
 # -- losing it ---------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def test_of_two_masters_the_earlier_one_closes_and_all_clones_follow_the_later_o
     clones = [world.clone() for _ in range(3)]
     number = low.put("a", "low")
     world.tick(20)
-    followed = {clone.core._following.master.entity for clone in clones}
+    followed = {clone.core._seeker.leader.entity for clone in clones}
     assert followed == {high.core.entity}
     (closed,) = low.said(fx.Closed)
     assert closed.code is ErrorCode.MASTER_EXISTS
@@ -349,7 +349,7 @@ def test_an_action_that_makes_no_sense_makes_the_clone_begin_anew(pair, world):
         )
     assert clone.get("a") == 1
     world.tick(2)
-    assert clone.core._following.is_in_touch
+    assert clone.core._seeker.is_in_touch
 
 
 def test_an_event_that_is_gone_makes_the_clone_begin_anew(pair, world):
@@ -373,6 +373,6 @@ def test_a_rival_that_answered_too_late_is_not_kept_waiting(world):
     world.nodes.reverse()
     clone = world.clone()
     world.settle()
-    assert clone.core._following.master.entity == high.core.entity
+    assert clone.core._seeker.leader.entity == high.core.entity
     low.run(low.core.begin_idle(1))
     assert low.is_idle(1)

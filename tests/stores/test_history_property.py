@@ -16,7 +16,6 @@ from hypothesis.stateful import (
 )
 
 from stores.actions import Initial, Step, StepKind
-from stores.following import Phase
 from stores.outcomes import Applied
 from wire.encoding import encode
 
@@ -193,7 +192,7 @@ class Histories(RuleBasedStateMachine):
             node.run(node.core.begin_idle(100))
         self.world.tick(5)
         for clone in self.clones:
-            assert clone.core._following.phase is Phase.SYNCED
+            assert clone.core._following.is_level
             assert clone.core._table.columns == self.master.core._table.columns
             assert clone.core.revision == self.master.core.revision
         for node in nodes:

@@ -377,7 +377,7 @@ def test_a_snapshot_claims_only_the_requests_that_are_durable(world, make_kept_b
     )
     while world.packets:
         world.deliver(world.packets.pop(0))
-    assert clone.core._following.is_in_touch
+    assert clone.core._seeker.is_in_touch
     assert clone.outcomes == {}
     world.settle()
     assert clone.outcomes == {number: Applied(1)}

@@ -7,8 +7,8 @@ import pytest
 from stores import commands, effects as fx
 from stores.clone import Clone
 from stores.epochs import TERM_MAX, next_epoch, promoted, started_at, term_of
-from stores.following import SILENCE_TICKS, Phase
 from stores.outcomes import Applied, Refused
+from stores.seeker import SILENCE_TICKS, State
 from stores.stages import ACTION_SIZE
 from stores.table import ChangeKind
 from wire.encoding import encode
@@ -63,7 +63,7 @@ def test_a_clone_of_a_later_term_does_not_follow_an_earlier_master_even_if_it_is
         world.tick()
         assert second.get("a") == "new"
     assert isinstance(old.core, Clone), "a clone has told it"
-    assert second.core._following.phase is Phase.SEARCHING or second.core.is_lost
+    assert second.core._seeker.state is State.SEARCHING or second.core.is_lost
     second.promote()
     world.tick(5)
     assert old.get("a") == "new"
@@ -86,7 +86,7 @@ def test_a_clone_that_hears_an_earlier_master_tells_it_and_leaves_its_own_alone(
     )
     told = [packet for packet in world.packets if packet.receiver == old.id]
     assert told, "it hears of the later term"
-    assert other.core._following.is_in_touch
+    assert other.core._seeker.is_in_touch
 
 
 # -- what is applied again -------------------------------------------------------------------------

@@ -187,7 +187,7 @@ def test_a_late_welcome_of_an_earlier_term_is_not_followed(world, pair):
     cut_off(world, keeper)
     follower.promote()
     world.run(5)
-    assert proxy.core.contact.keeper.entity == follower.core.entity
+    assert proxy.core.contact.seeker.leader.entity == follower.core.entity
     cut_off(world, follower)
     proxy.receive(keeper.endpoint, welcome)
     assert proxy.core.contact.is_lost
