@@ -21,8 +21,10 @@ class Replica(CommandReceiver, Protocol):
     """What an endpoint asks of a store or log that is attached to it."""
 
     name: str
-    hears: str
-    """The topic on which it hears commands."""
+
+    @property
+    def hears(self) -> str:
+        """The main topic on which it hears commands."""
 
     def hears_all(self) -> list[str]:
         """Give all topics that are heard, the main one last."""

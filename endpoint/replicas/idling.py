@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, Generic, Protocol, TypeVar, overload
+from typing import Final, overload
 
-from endpoint.barriers import Barrier, Callback, Seconds, barrier
+from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.outcome import Outcome
-
-
-class Waits(Protocol):
-    """A store or log at work, which can be idle."""
-
-    async def wait(self, how: Barrier) -> Outcome | None:
-        """Wait until it is idle; or have a callback told of it later."""
-
-
-RunnerT = TypeVar("RunnerT", bound=Waits)
+from endpoint.replicas.runner import Runner
 
 AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""
 
 
-class Idling(Generic[RunnerT]):
+class Idling:
     """A base of handles that have a runner."""
 
-    runner: RunnerT
+    runner: Runner
 
     @overload
     async def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...

@@ -44,7 +44,7 @@ class Store(StoreHandle):
 
     def _use_core(self) -> None:
         """Read from the core that the store has now."""
-        self._table = self._runner.core
+        self._table = self._core.part.core
 
     # Reads.
 

@@ -48,7 +48,7 @@ class StoreHandle(Idling, Closing, Reader):
         super().__init__(passage, core)
         self._handle = core
         self._runner = core.runner
-        self._requests = core.runner.core.requests
+        self._requests = core.part.core.requests
         self._pending: deque[Request] = deque()
         self._marks: deque[Receipt] = deque()
         self._asked = 0

@@ -144,6 +144,10 @@ class Contact:
         """Take note that there is no path to an endpoint any more."""
         self._carry_out(self.seeker.unreachable(endpoint))
 
+    def discovered(self) -> None:
+        """Take note that there is a path to another endpoint: the keeper may be there."""
+        self._carry_out(self.seeker.discovered())
+
     def send(self, message: LogMessage) -> None:
         """Send to the keeper, if there is one."""
         if (keeper := self.seeker.leader) is not None:

@@ -218,6 +218,10 @@ class Follower(Proxy):
         """Close, because the backend is of no more use."""
         return self._end(ErrorCode.BACKEND_FAILURE, text)
 
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[LogEffect]:
+        """Take note that there is a path to an endpoint: the keeper may be there."""
+        return [] if self._is_paused else super().endpoint_discovered(endpoint)
+
     def close(self) -> list[LogEffect]:
         """Say goodbye."""
         return self._end(ErrorCode.SHUTTING_DOWN, "the log's follower closed")

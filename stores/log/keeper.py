@@ -278,6 +278,12 @@ class Keeper(WithoutWork):
         self._check_idle()
         return self._take_effects()
 
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[LogEffect]:
+        """Take note that there is a path to an endpoint: another keeper may be there."""
+        if not self._is_closed:
+            self._rivals.proclaim(endpoint)
+        return self._take_effects()
+
     # -- the role --------------------------------------------------------------------------------
 
     def inherit(self, requests: LogRequests, unanswered: Iterable[bytes]) -> list[LogEffect]:

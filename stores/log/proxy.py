@@ -126,6 +126,12 @@ class Proxy(WithoutWork):
         self.contact.unreachable(endpoint)
         return self._take_effects()
 
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[LogEffect]:
+        """Take note that there is a path to an endpoint: the keeper may be there."""
+        if not self._is_closed:
+            self.contact.discovered()
+        return self._take_effects()
+
     def close(self) -> list[LogEffect]:
         """Say goodbye."""
         if not self._is_closed:

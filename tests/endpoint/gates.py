@@ -32,5 +32,5 @@ class Gate:
 
 
 def gate(log: Log, method: str, failure: Exception | None = None) -> Gate:
-    log.runner.backend = found = Gate(log.runner.backend, method, failure)
+    log.part.backend = found = Gate(log.part.backend, method, failure)
     return found

@@ -117,7 +117,7 @@ WHILE_ATTACHING = """
 
 AT_A_TICK = """
     # The second Ctrl-C comes while a task of the endpoint has its turn.
-    from endpoint.replicas.stores.store_runner import StoreRunner
+    from endpoint.replicas.runner import Runner
 
     has_left = []
 
@@ -125,7 +125,7 @@ AT_A_TICK = """
         has_left.append(True)
         await announced(self, *arguments, **options)
 
-    tick = StoreRunner.tick
+    tick = Runner.tick
 
     def interrupted(self):
         tick(self)
@@ -134,7 +134,7 @@ AT_A_TICK = """
             signal.raise_signal(signal.SIGINT)
 
     Endpoint.shutdown = noted
-    StoreRunner.tick = interrupted
+    Runner.tick = interrupted
 """
 
 

@@ -43,11 +43,9 @@ ASKED = "endpoint.admin.desk:Desk.take"
 
 PLACES = {
     "endpoint/admin/service.py AdminService.__init__": Heard("mesh/<$>/admin", ASKED),
-    "endpoint/replicas/stores/attachments.py Attachments._start": Heard("a store's", STORES),
-    "endpoint/replicas/logs/log_runner.py LogRunner.start": Heard("a log's", STORES),
-    "endpoint/replicas/logs/log_runner.py LogRunner._hear_more": Heard("a log's", STORES),
-    "endpoint/replicas/logs/log_runner.py LogRunner.change_role": Heard("a log's", STORES),
-    "endpoint/replicas/stores/store_runner.py StoreRunner.swap": Heard("a store's", STORES),
+    "endpoint/replicas/runner.py Runner.start": Heard("a store's or log's", STORES),
+    "endpoint/replicas/runner.py Runner._hear_more": Heard("a log's", STORES),
+    "endpoint/replicas/runner.py Runner.swapped": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.hear": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.add_store": Heard("a store's or log's", STORES),
     "endpoint/loop.py EndpointLoop.move_store": Heard("a store's or log's", STORES),

@@ -87,7 +87,7 @@ CONTROL = [
     Safeguard(
         "an endpoint leads for others only what it may lead itself",
         "a copy without the right leads because a leader asks for it",
-        "endpoint/replicas/stores/promoting.py",
+        "endpoint/replicas/promoting.py",
         "    if runner.guarding is not None:\n",
         "    if False:\n",
         _ADMIN,

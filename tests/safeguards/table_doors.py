@@ -120,7 +120,7 @@ DOORS = [
     Safeguard(
         "inherited receipts are lost",
         "a forked child waits for ever for an outcome that its parent gets",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "            receipt.lose(self.error)\n",
         "            pass\n",
         ("tests/peermesh/test_blocking_forks.py",),

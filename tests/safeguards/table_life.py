@@ -95,7 +95,7 @@ LIFE = [
     Safeguard(
         "a closed clone is not read",
         "reads of a closed clone return old values as if they were current",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "        self.is_in_touch = self.is_master = False\n",
         "        self.is_master = False\n",
         ("tests/endpoint/replicas/stores/test_store_reading.py::test_a_closed_clone_is_not_read",),
@@ -197,17 +197,9 @@ LIFE = [
         ("tests/endpoint/link/test_busy_poll.py",),
     ),
     Safeguard(
-        "a commit that fails unexpectedly ends its store",
+        "a commit that fails unexpectedly ends its store or log",
         "the endpoint ends with it, and its end waits for a commit that is never over",
-        "endpoint/replicas/stores/store_runner.py",
-        "        except Exception as error:\n            log_failure(",
-        "        except BackendFailure as error:\n            log_failure(",
-        ("tests/endpoint/replicas/test_failing_alone.py",),
-    ),
-    Safeguard(
-        "a log's commit that fails unexpectedly ends its log",
-        "its receipts never come",
-        "endpoint/replicas/logs/log_runner.py",
+        "endpoint/replicas/runner.py",
         "        except Exception as error:\n            log_failure(",
         "        except BackendFailure as error:\n            log_failure(",
         ("tests/endpoint/replicas/test_failing_alone.py",),
@@ -223,7 +215,7 @@ LIFE = [
     Safeguard(
         "a store that failed leaves the mesh",
         "its clones wait for a master that is none any more, and its name is taken",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "        for topic in self.hears_all():\n            self._host.drop_store(topic)\n        if",
         "        if",
         ("tests/endpoint/replicas/test_failing_alone.py",),
@@ -231,7 +223,7 @@ LIFE = [
     Safeguard(
         "a store that ends by itself is told as an event",
         "a master dies of its disk, and only a log says so",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "            self._tell_failed(error)\n",
         "            pass\n",
         ("tests/endpoint/replicas/test_failing_alone.py",),
@@ -239,7 +231,7 @@ LIFE = [
     Safeguard(
         "a closed store is no master",
         "the loser of two masters says that it is one",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "        self.is_in_touch = self.is_master = False\n",
         "        self.is_in_touch = False\n",
         ("tests/endpoint/replicas/test_failing_alone.py",),

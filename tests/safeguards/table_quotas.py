@@ -131,7 +131,7 @@ QUOTAS = [
     Safeguard(
         "freed memory is given back",
         "a process keeps the memory of large values for as long as it lives",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "                self.start_task(give_back)\n",
         "                pass\n",
         (_MEMORY,),
@@ -148,7 +148,7 @@ QUOTAS = [
         "quota: topics of a broker are counted together",
         "a publisher of many topics fills the disk of a broker",
         "peermesh/brokers/qos2/shelf.py",
-        "                log.runner.share_quota(self._pool)\n",
+        "                log.part.share_quota(self._pool)\n",
         "                pass\n",
         (_BROKER + "::test_beyond_its_quota_a_broker_takes_nothing_and_delivers_on",),
     ),

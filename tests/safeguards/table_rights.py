@@ -304,7 +304,7 @@ RIGHTS = [
     Safeguard(
         "stores look at the rights of a sender",
         "a principal with the right to read writes, and one without any right reads",
-        "endpoint/replicas/stores/store_runner.py",
+        "endpoint/replicas/runner.py",
         "                if guard is not None and self._is_refused(sender, guard, payload):\n",
         "                if False:\n",
         _STORES,

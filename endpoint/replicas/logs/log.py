@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Unpack, cast
+from typing import Unpack
 
 import trio
 
@@ -17,12 +17,12 @@ from endpoint.replicas.idling import Idling
 from endpoint.replicas.logs.log_backends import log_quota, take_retention
 from endpoint.replicas.logs.log_consumer import LogConsumer
 from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
+from endpoint.replicas.logs.log_part import LogPart
 from endpoint.replicas.logs.log_promoting import LogPromotion, promote
 from endpoint.replicas.logs.log_receipts import AppendReceipt
-from endpoint.replicas.logs.log_runner import LogRunner
 from endpoint.replicas.logs.log_source import Source
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store_runner import YIELD_COUNT
+from endpoint.replicas.runner import YIELD_COUNT
 from stores.log.limits import FETCH_SIZE_MAX
 from stores.log.partitions import Span, lag
 from stores.log.requests import check_name
@@ -37,7 +37,7 @@ from wire.values import Value
 
 
 @public
-class Log(Idling[LogRunner], AsyncClosing):
+class Log(Idling, AsyncClosing):
     """An append-only store of entries, in partitions, each with offsets from zero.
 
     An append with a receipt is there once, in order for each handle and partition. Readers see
@@ -46,15 +46,16 @@ class Log(Idling[LogRunner], AsyncClosing):
 
     def __init__(
         self,
-        runner: LogRunner,
+        part: LogPart,
         source: Source,
         close: Callable[[], Awaitable[None]],
         collect: Callable[[Log, Sequence[str]], None],
     ) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
-        self.runner = runner
+        self.part = part
+        self.runner = part.runner
         self.source = source
-        self._requests = runner.log.requests
+        self._requests = part.core.requests
         self._close = close
         self._collect = collect
         self._count = 0
@@ -197,19 +198,19 @@ class Log(Idling[LogRunner], AsyncClosing):
         """
         check_replicas(arguments.count("replicas", replicas, least=0))
         wanted = topics_of(topics)
-        backend = self.runner.backend
+        backend = self.part.backend
         is_on_disk = backend is not None and backend.is_durable
         default = log_quota(Backend.SQLite if is_on_disk else Backend.Memory)
         retention, quota = take_retention(keep), take_quota(keep, default)
         if keep:
             raise InvalidData(f"promote has no option {next(iter(keep))!r}")
-        promotion = await promote(self.runner, retention, quota, replicas, force=force)
+        promotion = await promote(self.part, retention, quota, replicas, force=force)
         self._collect(self, wanted)
         return promotion
 
     def statistics(self) -> LogStatistics:
         """Count what this handle has; at the keeper, the quota is among it."""
-        return cast("LogStatistics", self.runner.core.statistics())
+        return self.part.core.statistics()
 
     def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
         """Change ``max_entries``, ``max_bytes`` or both, at once; ``None`` sets no limit.

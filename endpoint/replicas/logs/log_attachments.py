@@ -9,16 +9,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from endpoint.pubsub.subscriber import Subscriber
-from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.backends import check_replicas, take_quota
 from endpoint.replicas.disk import reading
-from endpoint.replicas.guarding import Guarding
-from endpoint.replicas.hosting import AttachingHost, check_open
+from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_backends import log_quota, make_log_backend, take_retention
 from endpoint.replicas.logs.log_collector import collect
-from endpoint.replicas.logs.log_runner import LogCore, LogRunner, Patience
-from endpoint.replicas.logs.log_source import LocalSource, RemoteSource, Source
+from endpoint.replicas.logs.log_part import LogCore, LogPart, Patience
+from endpoint.replicas.logs.log_source import LocalSource, RemoteSource
 from endpoint.surroundings import Surroundings
 from stores.epochs import started_at
 from stores.log.changes import LoadedLog, LogBackend, LogChanges, Role
@@ -28,7 +28,6 @@ from stores.log.limits import PARTITIONS_MAX
 from stores.log.proxy import Proxy
 from stores.quota import Meter
 from wire.errors import InvalidData, MasterExists, NoSuchMaster, StoreError
-from wire.identifiers import EntityId
 from wire.topics import log_topics
 
 
@@ -49,7 +48,8 @@ class LogAttachments:
         self._host = host
         self._around = around
         self._subscribe = subscribe
-        self._objects = 1 << 32  # the stores of the endpoint count from one
+        # The stores of the endpoint count from one.
+        self._attachment = Attachment(host, around, (1 << 32) + 1)
 
     async def attach_log(
         self,
@@ -70,28 +70,27 @@ class LogAttachments:
         self._check_keeper(name)
         options = dict(options)
         retention, quota = take_retention(options), take_quota(options, log_quota(backend))
-        keeper = make_log_backend(backend, name, options, self._around.open_log_file)
-        load = partial(keeper.load_keeper, started_at(self._around.now_ns()), partitions)
-        async with reading(load, keeper.close) as read:
+        opened = make_log_backend(backend, name, options, self._around.open_log_file)
+        load = partial(opened.load_keeper, started_at(self._around.now_ns()), partitions)
+        async with reading(load, opened.close) as read:
             loaded = await read()
             self._check_keeper(name)
             core: Keeper | Follower
             if loaded.role is Role.KEEPER:
-                core = Keeper(self._entity(), loaded, retention, replicas)
+                core = Keeper(self._attachment.entity(), loaded, retention, replicas)
                 core.meter = Meter(f"log {name}", quota)
             else:
-                core = Patience().follower(self._entity(), loaded, self._around.now_ns())
-            runner = self._run(core, name, keeper, Patience())
-            runner.tell_exposed(loaded.exposed)
-        log = self._handle(runner, LocalSource(runner, PATIENCE_SECONDS))
+                core = Patience().follower(self._attachment.entity(), loaded, self._around.now_ns())
+            log = self._run(core, name, opened, Patience())
+            log.runner.tell_exposed(loaded.exposed)
         if isinstance(core, Follower):
-            runner.carry_out(core.start())
+            log.runner.carry_out(core.start())
         self._collect(log, topics)
         return log
 
     def _check_keeper(self, name: str) -> None:
         hears, readers, _ = log_topics(name)
-        Guarding(self._host.core, name).check("lead")
+        self._attachment.guarding(name).check("lead")
         where = self._host.core.reach.find_store(hears)
         if where is not None:
             raise MasterExists(
@@ -110,60 +109,40 @@ class LogAttachments:
     ) -> Log:
         """Start a follower, whether its keeper is known or not."""
         self._check_reader(name, "read")
-        keeper = make_log_backend(backend, name, dict(options), self._around.open_log_file)
+        opened = make_log_backend(backend, name, dict(options), self._around.open_log_file)
         stale_seconds, seconds = times
         patience = Patience(seconds, stale_seconds)
-        async with reading(partial(_load_copy, keeper), keeper.close) as read:
+        async with reading(partial(_load_copy, opened), opened.close) as read:
             loaded = await read()
             self._check_reader(name, "read")
-            core = patience.follower(self._entity(), loaded, self._around.now_ns())
-            runner = self._run(core, name, keeper, patience)
-            runner.tell_exposed(loaded.exposed)
-        runner.carry_out(core.start())
-        return self._handle(runner, LocalSource(runner, seconds))
+            core = patience.follower(self._attachment.entity(), loaded, self._around.now_ns())
+            log = self._run(core, name, opened, patience)
+            log.runner.tell_exposed(loaded.exposed)
+        log.runner.carry_out(core.start())
+        return log
 
     async def attach_proxy(self, name: str, patience: float) -> Log:
         """Start a proxy, whether its keeper is known or not."""
         self._check_reader(name, "read", "write")
         patient = Patience(patience)
-        core = Proxy(self._entity(), self._around.now_ns(), patient.ticks)
-        runner = self._run(core, name, None, patient)
-        runner.carry_out(core.start())
-        return self._handle(runner, RemoteSource(runner, patience))
+        core = Proxy(self._attachment.entity(), self._around.now_ns(), patient.ticks)
+        log = self._run(core, name, None, patient)
+        log.runner.carry_out(core.start())
+        return log
 
     def _check_reader(self, name: str, *rights: str) -> None:
         keeper, readers, _ = log_topics(name)
-        Guarding(self._host.core, name).check(*rights)
+        self._attachment.guarding(name).check(*rights)
         if keeper in self._host.stores:
             raise NoSuchMaster(f"log {name} has its keeper at this endpoint: use its handle")
         if readers in self._host.stores:
             raise StoreError(f"log {name} is in use at this endpoint: use that handle")
 
-    def _entity(self) -> EntityId:
-        self._objects += 1
-        return EntityId(self._host.core.local, self._objects)
-
-    def _run(
-        self, core: LogCore, name: str, backend: LogBackend | None, patience: Patience
-    ) -> LogRunner:
-        check_open(self._host)
-        runner = LogRunner(
-            self._host,
-            core,
-            name=name,
-            backend=backend,
-            patience=patience,
-            now_ns=self._around.now_ns,
-        )
-        runner.guarding = Guarding(self._host.core, name)
-        runner.start()
-        return runner
-
-    def _handle(self, runner: LogRunner, source: Source) -> Log:
-        async def close() -> None:
-            await self._host.close_store(runner.hears)
-
-        return Log(runner, source, close, self._collect)
+    def _run(self, core: LogCore, name: str, backend: LogBackend | None, patience: Patience) -> Log:
+        part = LogPart(core, backend, patience)
+        close = self._attachment.run(name, part)
+        make = RemoteSource if backend is None else LocalSource
+        return Log(part, make(part, patience.seconds), close, self._collect)
 
     def _collect(self, log: Log, topics: Sequence[str]) -> None:
         if topics:

@@ -10,8 +10,9 @@ from typing import Protocol
 import trio
 
 from endpoint.replicas.disk import on_disk
-from endpoint.replicas.logs.log_runner import TICKS_PER_SECOND, LogRunner, readable
+from endpoint.replicas.logs.log_part import TICKS_PER_SECOND, LogPart, readable
 from endpoint.replicas.receipts import store_error
+from endpoint.replicas.runner import Runner
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.limits import WAIT_TICKS_MAX
@@ -64,9 +65,10 @@ class Source(Protocol):
 class LocalSource:
     """The keeper's log, or a follower's copy."""
 
-    def __init__(self, runner: LogRunner, patience_seconds: float) -> None:
-        """Read from the backend of ``runner``."""
-        self._runner = runner
+    def __init__(self, part: LogPart, patience_seconds: float) -> None:
+        """Read from the backend of ``part``."""
+        self._part = part
+        self._runner = part.runner
         self._patience_seconds = patience_seconds
 
     @property
@@ -77,7 +79,7 @@ class LocalSource:
     @property
     def _log(self) -> Keeper | Follower:
         """What it is now: promotions change it."""
-        log = self._runner.log
+        log = self._part.core
         assert isinstance(log, Keeper | Follower), log
         return log
 
@@ -95,9 +97,9 @@ class LocalSource:
         query = Fetch(0, positions, size_max, 0)
         with trio.move_on_after(seconds):
             while not self._has_news(positions):
-                await self._runner.grown.park()
+                await self._part.grown.park()
                 self._runner.check()
-        runs = await self._runner.read(query) if readable(self._log, query) else []
+        runs = await self._part.read(query) if readable(self._log, query) else []
         return Batch(runs, [self._log.partitions[partition].span for partition, _ in positions])
 
     def _has_news(self, positions: Positions) -> bool:
@@ -117,7 +119,7 @@ class LocalSource:
     async def offset_at(self, partition: int, timestamp_ns: int) -> int:
         """Look it up in the backend."""
         await self.partition_count()
-        backend = self._runner.backend
+        backend = self._part.backend
         assert backend is not None
         span = self._log.partitions[partition].span
         found = await on_disk(backend.find, partition, timestamp_ns)
@@ -127,11 +129,12 @@ class LocalSource:
 class RemoteSource:
     """The keeper, wherever it is."""
 
-    def __init__(self, runner: LogRunner, patience_seconds: float) -> None:
-        """Ask through ``runner``."""
-        assert isinstance(runner.log, Proxy), runner.log
-        self._runner = runner
-        self._log = runner.log
+    def __init__(self, part: LogPart, patience_seconds: float) -> None:
+        """Ask through ``part``."""
+        assert isinstance(part.core, Proxy), part.core
+        self._part = part
+        self._runner = part.runner
+        self._log = part.core
         self._patience_seconds = patience_seconds
 
     @property
@@ -157,7 +160,7 @@ class RemoteSource:
             left = max(0.0, deadline - trio.current_time())
             ticks = WAIT_TICKS_MAX if math.isinf(left) else math.ceil(left * TICKS_PER_SECOND)
             ticks = min(ticks, WAIT_TICKS_MAX)
-            fetch = Fetch(self._runner.next_query(), positions, size_max, ticks)
+            fetch = Fetch(self._part.next_query(), positions, size_max, ticks)
             answer = await self._ask(fetch)
             assert isinstance(answer, Fetched), answer
             starts_ends = zip(answer.starts, answer.ends, strict=True)
@@ -172,7 +175,7 @@ class RemoteSource:
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Ask what the keeper has."""
         await self.partition_count()
-        state = await self._ask(StateQuery(self._runner.next_query()))
+        state = await self._ask(StateQuery(self._part.next_query()))
         assert isinstance(state, State), state
         spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
         return spans, state.cursors
@@ -180,18 +183,18 @@ class RemoteSource:
     async def offset_at(self, partition: int, timestamp_ns: int) -> int:
         """Have the keeper look it up."""
         await self.partition_count()
-        found = await self._ask(TimeQuery(self._runner.next_query(), partition, timestamp_ns))
+        found = await self._ask(TimeQuery(self._part.next_query(), partition, timestamp_ns))
         assert isinstance(found, Found), found
         return found.offset
 
     async def _ask(self, query: Fetch | StateQuery | TimeQuery) -> object:
-        answer = await self._runner.ask_keeper(query)
+        answer = await self._part.ask_keeper(query)
         if isinstance(answer, QueryFailed):
             raise store_error(answer.code, f"log {self._runner.name}: {answer.text}")
         return answer
 
 
-async def await_sync(runner: LogRunner, seconds: float) -> None:
+async def await_sync(runner: Runner, seconds: float) -> None:
     """Wait for a first state; raises ``KeeperUnreachable``."""
     with trio.move_on_after(seconds):
         while not runner.is_synced and runner.error is None:

@@ -13,7 +13,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.pubsub.messages import Missed
-from endpoint.replicas.stores.store_runner import StoreRunner
+from endpoint.replicas.stores.store_part import StorePart
 from stores.effects import Changed
 from stores.scanning import Span
 from stores.table import ChangeKind, Entry
@@ -56,16 +56,17 @@ class Events(EitherClosing):
     dropped as nobody read them. To miss nothing, and to go on after an interruption, ``watch``.
     """
 
-    def __init__(self, runner: StoreRunner, span: Span, queue_size: int) -> None:
+    def __init__(self, part: StorePart, span: Span, queue_size: int) -> None:
         """Use ``Store.events``."""
         queue_size = arguments.count("queue_size", queue_size)
-        self._runner = runner
+        self._part = part
+        self._runner = part.runner
         self._span = span
         self._queue: deque[Changed] = deque(maxlen=queue_size)
         self._missed_count = 0
         self._waiting = trio.lowlevel.ParkingLot()
         self._is_closed = False
-        runner.observe(self)
+        part.observe(self)
 
     def push(self, change: Changed) -> None:
         """Take in one change; for the store's driver."""
@@ -115,7 +116,7 @@ class Events(EitherClosing):
     def close(self) -> None:
         """Follow no longer."""
         self._is_closed = True
-        self._runner.unobserve(self)
+        self._part.unobserve(self)
         self._waiting.unpark_all()
 
     def __aiter__(self) -> Self:

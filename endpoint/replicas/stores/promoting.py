@@ -1,36 +1,23 @@
-"""How a store changes its role: a clone is promoted to master, a deposed master becomes a clone."""
+"""How a clone is promoted to master: its state goes into a backend of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
 
+from endpoint.replicas import promoting
 from endpoint.replicas.disk import on_disk
-from endpoint.replicas.promotable import Promotable
+from endpoint.replicas.stores.store_part import StorePart
 from stores.clone import Clone
-from stores.effects import Deposed
-from stores.epochs import promoted, started_at, term_of
+from stores.epochs import term_of
 from stores.master import Master
 from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
 from stores.quota import Meter, Quota
-from wire.errors import BackendFailure, MasterExists, PromotionRefused
+from wire.errors import BackendFailure, MasterExists
 from wire.public import public
 
 MakeBackend = Callable[[], StoreBackend]
-MakeClone = Callable[[Master, Deposed, int], Clone]
-
-
-class PromotableStore(Promotable, Protocol):
-    """A store at work."""
-
-    @property
-    def core(self) -> object:
-        """A master, a clone or a proxy."""
-
-    def swap(self, core: Master | Clone, backend: StoreBackend | None) -> None:
-        """Go on with a core of the other role, and let go of the backend that there was."""
 
 
 @public
@@ -47,63 +34,61 @@ class Promotion:
 
 
 async def promote(
-    runner: PromotableStore, make_backend: MakeBackend, replicas: int, quota: Quota, *, force: bool
+    part: StorePart, make_backend: MakeBackend, replicas: int, quota: Quota, *, force: bool
 ) -> Promotion:
     """Make a clone the master of its store; raises ``PromotionRefused``, ``BackendFailure``."""
-    clone = runner.core
+    clone, runner = part.core, part.runner
     if not isinstance(clone, Clone):
         raise MasterExists(f"store {runner.name} has its master here already")
-    now_ns = runner.now_ns()
-    if runner.guarding is not None:
-        runner.guarding.check("lead")
-    if runner.is_changing_role:
-        raise PromotionRefused(f"store {runner.name} is being promoted already")
-    assessment = clone.assess(now_ns)
-    assessment.check(f"store {runner.name}", is_forced=force)
-    epoch = promoted(max(assessment.known_epoch, started_at(0)), now_ns)
-    keeper = make_backend()
-    runner.is_changing_role = True
+    revision = 0
+
+    async def succeed(epoch: int) -> None:
+        nonlocal revision
+        backend = make_backend()
+        legacy = await _settle_in(part, clone, backend, epoch)
+        revision = legacy.revision
+        master = Master(
+            clone.entity,
+            legacy,
+            is_durable=backend.is_durable,
+            replicas=replicas,
+            now_ns=runner.now_ns(),
+        )
+        master.meter = Meter(f"store {runner.name}", quota)
+        unanswered = clone.unanswered()
+        part.swap(master, backend)
+        runner.tell_exposed(legacy.exposed)
+        runner.carry_out(master.inherit(clone.requests, unanswered))
+        runner.settle()
+
+    epoch, silent_seconds = await promoting.promote(runner, clone, succeed, force=force)
+    return Promotion(term_of(epoch), revision, silent_seconds)
+
+
+async def _settle_in(part: StorePart, clone: Clone, backend: StoreBackend, epoch: int) -> Loaded:
+    """Have the clone stand still, and put what it has into the backend."""
+    runner = part.runner
     runner.carry_out(clone.pause())
     try:
-        settle_in = partial(on_disk, _settle_in, keeper, clone.legacy(epoch))
-        legacy = await runner.finish_task("its promotion to be durable", settle_in)
-        if runner.error is not None:
-            raise PromotionRefused(f"store {runner.name} was closed meanwhile")
+        fill = partial(on_disk, _fill, backend, clone.legacy(epoch))
+        legacy = await runner.finish_task("its promotion to be durable", fill)
+        promoting.check_open(runner)
     except BaseException:
         runner.carry_out(clone.go_on())
-        await runner.finish_task("its backend to be closed", on_disk, keeper.close)
+        await runner.finish_task("its backend to be closed", on_disk, backend.close)
         raise
-    finally:
-        runner.is_changing_role = False
-    durable, now_ns = keeper.is_durable, runner.now_ns()
-    master = Master(clone.entity, legacy, is_durable=durable, replicas=replicas, now_ns=now_ns)
-    master.meter = Meter(f"store {runner.name}", quota)
-    unanswered = clone.unanswered()
-    runner.swap(master, keeper)
-    runner.tell_exposed(legacy.exposed)
-    runner.carry_out(master.inherit(clone.requests, unanswered))
-    runner.settle()
-    return Promotion(term_of(legacy.epoch), legacy.revision, assessment.silent_ns / 1e9)
+    return legacy
 
 
-def _settle_in(keeper: StoreBackend, legacy: Loaded) -> Loaded:
+def _fill(backend: StoreBackend, legacy: Loaded) -> Loaded:
     """Put everything into a new backend, in one commit; gives it with the backend's epoch."""
-    found = keeper.load(legacy.epoch)
+    found = backend.load(legacy.epoch)
     if found.revision or found.columns or found.writers:
         raise BackendFailure(
             "there is a store in that file already: give the promoted store a file of its own"
         )
-    if keeper.is_durable:
+    if backend.is_durable:
         rows = Rows.of(legacy.columns, list(legacy.columns))
         census = Census.of(legacy.columns)
-        keeper.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers, census=census))
+        backend.commit(Changes(legacy.revision, rows=rows, writers=legacy.writers, census=census))
     return replace(legacy, epoch=found.epoch, exposed=found.exposed)
-
-
-def step_down(runner: PromotableStore, deposed: Deposed, make_clone: MakeClone) -> None:
-    """Put a clone in the place of a deposed master; its backend is let go as it is."""
-    master = runner.core
-    assert isinstance(master, Master), master
-    clone = make_clone(master, deposed, runner.now_ns())
-    runner.swap(clone, None)
-    runner.carry_out(clone.start())

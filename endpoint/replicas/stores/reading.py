@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from endpoint import arguments
 from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store_runner import StoreRunner
+from endpoint.replicas.stores.store_part import StorePart
 from stores import scanning
 from stores.operations import look_up
 from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
@@ -86,69 +86,120 @@ def page_span(start: Value, stop: Value, prefix: Value, after: bytes | None) -> 
     return span.after(after)
 
 
+class Source(Protocol):
+    """Where to read: in the copy that is here, or elsewhere. Keys and values are encoded."""
+
+    @property
+    def name(self) -> str:
+        """The name of the store."""
+
+    async def entry(self, key: bytes, *, has_value: bool = True) -> Stored | None:
+        """Give a value with its revision and expiry; an empty one, unless it ``has_value``."""
+
+    async def keys(self) -> Sequence[bytes]:
+        """Give all keys."""
+
+    async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """Give all keys, and their values in the same order."""
+
+    async def scan(self, span: Span, limit: int) -> scanning.Page:
+        """Give the first entries of a span in the order of keys."""
+
+
+class CopySource:
+    """The copy of a master or a clone."""
+
+    def __init__(self, part: StorePart, freshness: Callable[[], Awaitable[None]]) -> None:
+        """Wait for ``freshness`` before each read."""
+        self._part = part
+        self._freshness = freshness
+
+    @property
+    def name(self) -> str:
+        """Give the name of the store."""
+        return self._part.runner.name
+
+    async def entry(self, key: bytes, *, has_value: bool = True) -> Stored | None:
+        """Look it up."""
+        await self._freshness()
+        return self._part.core.entry(key)
+
+    async def keys(self) -> Sequence[bytes]:
+        """Copy them, as of one moment."""
+        await self._freshness()
+        return self._part.core.keys()
+
+    async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """Copy them, as of one moment."""
+        await self._freshness()
+        values = self._part.core.snapshot().values
+        return list(values), list(values.values())
+
+    async def scan(self, span: Span, limit: int) -> scanning.Page:
+        """Put the keys in order, and read on in them."""
+        await self._freshness()
+        await self._part.prepare_scan()
+        return self._part.core.scan(span, limit)
+
+
 @public
 class Reader(Bound):
-    """Reads of a store, all as of one moment each.
+    """Reads of a store. At a copy each is of one moment; a proxy's is, if it is of one page.
 
     A ``Store`` itself reads at once. ``Store.not_before`` and ``Store.at_master`` give readers that
-    wait for what they promise; all of them have the same methods.
+    wait for what they promise; all of them have the same methods. A proxy asks the nearest replica
+    that is far enough, or the master.
     """
 
-    def __init__(self, runner: StoreRunner, freshness: Callable[[], Awaitable[None]]) -> None:
-        """Wait for ``freshness`` before each read."""
-        self.runner = runner
-        self._freshness = freshness
+    def __init__(self, source: Source) -> None:
+        """Read from ``source``."""
+        self._source = source
 
     async def get(self, key: Value, default: Value = None) -> Value:
         """Give the value of a key, or ``default`` if it is missing.
 
         Raises ``StaleData`` if a clone has not found its master, or got as far as it has to, in
-        ``READ_SECONDS``; and ``StoreClosed``.
+        ``READ_SECONDS``; at a proxy if no replica answers in that time, or all that can be reached
+        are out of touch; and ``StoreClosed``.
         """
-        await self._freshness()
-        encoded = self.runner.core.get(encode(key))
-        return default if encoded is None else decode(encoded)
+        stored = await self._source.entry(encode(key))
+        return default if stored is None else decode(stored.value)
 
     async def get_index_from_value(self, key: Value, index: Value) -> Value:
         """Look into the value of a key, as Broker does: what is there depends on its type.
 
         An element of a vector by its position, whether a set holds the index, a table's value
         of that key; of any other type the value itself. Raises ``NoSuchKey`` if the key, the
-        position or the table's key is missing, ``TypeClash`` if the position is no number.
+        position or the table's key is missing, ``TypeClash`` if the position is no number. To a
+        proxy the value travels as a whole.
         """
-        await self._freshness()
-        encoded = self.runner.core.get(encode(key))
-        if encoded is None:
-            raise NoSuchKey(f"store {self.runner.name} has no key {key!r}")
-        return look_up(decode(encoded), index)
+        stored = await self._source.entry(encode(key))
+        if stored is None:
+            raise NoSuchKey(f"store {self._source.name} has no key {key!r}")
+        return look_up(decode(stored.value), index)
 
     async def entry(self, key: Value) -> Entry | None:
         """Give the value of a key with its revision and expiry; ``None`` if it is missing."""
-        await self._freshness()
         encoded = encode(key)
-        stored = self.runner.core.entry(encoded)
+        stored = await self._source.entry(encoded)
         return None if stored is None else decode_entry(encoded, stored)
 
     async def exists(self, key: Value) -> bool:
-        """Tell whether a key is there."""
-        await self._freshness()
-        return self.runner.core.get(encode(key)) is not None
+        """Tell whether a key is there; at a proxy its value stays where it is."""
+        return await self._source.entry(encode(key), has_value=False) is not None
 
     async def keys(self) -> list[Value]:
-        """Give all keys, as of one moment, in no order."""
-        await self._freshness()
-        keys = self.runner.core.keys()
+        """Give all keys, in no order; at a proxy page by page, in their order."""
+        keys = await self._source.keys()
         return [decode(key) async for _, part in _slices(keys) for key in part]
 
     async def items(self) -> list[tuple[Value, Value]]:
-        """Give all keys with their values, as of one moment, in no order."""
-        await self._freshness()
-        values = self.runner.core.snapshot().values
-        keys, found = list(values), list(values.values())
+        """Give all keys with their values, in no order; at a proxy page by page, in their order."""
+        keys, values = await self._source.items()
         pairs: list[tuple[Value, Value]] = []
         async for start, part in _slices(keys):
-            part_found = found[start : start + len(part)]
-            pairs += zip(map(decode, part), map(decode, part_found), strict=True)
+            part_values = values[start : start + len(part)]
+            pairs += zip(map(decode, part), map(decode, part_values), strict=True)
         return pairs
 
     async def scan(
@@ -165,13 +216,13 @@ class Reader(Bound):
         From ``start`` on, up to ``stop`` and without it; none is the least of all keys, and as a
         ``stop`` it means the end. ``prefix`` is text, bytes or a vector. The ``continuation`` of a
         page, given as ``after`` to the same scan, gets the next one. A key that is there from the
-        first page to the last is in exactly one, whatever is written meanwhile.
+        first page to the last is in exactly one, whatever is written meanwhile. A proxy's page may
+        end earlier than ``limit``, as an answer has up to 256 KiB; only a page without a
+        ``continuation`` is the last.
         """
         span = page_span(start, stop, prefix, after)
         limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
-        await self._freshness()
-        await self.runner.prepare_scan()
-        return decode_page(self.runner.core.scan(span, limit))
+        return decode_page(await self._source.scan(span, limit))
 
     async def entries(
         self, start: Value = None, stop: Value = None, *, prefix: Value = None
@@ -186,56 +237,60 @@ class Reader(Bound):
             if after is None:
                 return
 
-    # What the store itself, and the readers that it gives, wait for.
 
-    async def _readable(self) -> None:
-        """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
-        runner = self.runner
-        if not runner.is_synced and runner.error is None:
-            with trio.move_on_after(READ_SECONDS):
-                while not runner.is_synced and runner.error is None:
-                    await runner.changed.park()
-            if not runner.is_synced:
-                raise runner.error or StaleData(
-                    f"store {runner.name}: no master answered within {READ_SECONDS:g} s; "
-                    f"{runner.core.explain_idle()}"
-                )
-        runner.check()
-        if runner.is_master:
-            last = self.runner.core.requests.last_request
-            while runner.resolved_request < last and runner.error is None:
+# What reads of a copy wait for.
+
+
+async def readable(part: StorePart) -> None:
+    """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
+    runner = part.runner
+    if not runner.is_synced and runner.error is None:
+        with trio.move_on_after(READ_SECONDS):
+            while not runner.is_synced and runner.error is None:
                 await runner.changed.park()
+        if not runner.is_synced:
+            raise runner.error or StaleData(
+                f"store {runner.name}: no master answered within {READ_SECONDS:g} s; "
+                f"{part.core.explain_idle()}"
+            )
+    runner.check()
+    if runner.is_master:
+        last = part.core.requests.last_request
+        while runner.resolved_request < last and runner.error is None:
+            await runner.changed.park()
 
-    async def _reached(self, since: Receipt | int) -> None:
-        """Wait for a revision; or for the one of a receipt, whose error is raised."""
-        await self._readable()
-        runner = self.runner
-        revision: int | None = None
-        with trio.move_on_after(READ_SECONDS):
-            revision = since if isinstance(since, int) else await since.applied()
-            await runner.await_revision(revision)
-            runner.check()
-            return
-        wanted = "that write" if revision is None else f"revision {revision}"
-        raise StaleData(
-            f"store {runner.name} has not seen {wanted} in {READ_SECONDS:g} s: it is at revision "
-            f"{self.runner.core.revision}; {runner.core.explain_idle()}"
-        )
 
-    async def _current(self) -> None:
-        """Wait until everything is here that the master had after this was called."""
-        await self._readable()
-        runner = self.runner
-        if runner.is_master:
-            return
-        with trio.move_on_after(READ_SECONDS):
-            await runner.await_current()
-            runner.check()
-            return
-        raise StaleData(
-            f"store {runner.name}: its master did not say within {READ_SECONDS:g} s how far it is; "
-            f"{runner.core.explain_idle()}"
-        )
+async def reached(part: StorePart, since: Receipt | int) -> None:
+    """Wait for a revision; or for the one of a receipt, whose error is raised."""
+    await readable(part)
+    runner = part.runner
+    revision: int | None = None
+    with trio.move_on_after(READ_SECONDS):
+        revision = since if isinstance(since, int) else await since.applied()
+        await part.await_revision(revision)
+        runner.check()
+        return
+    wanted = "that write" if revision is None else f"revision {revision}"
+    raise StaleData(
+        f"store {runner.name} has not seen {wanted} in {READ_SECONDS:g} s: it is at revision "
+        f"{part.core.revision}; {part.core.explain_idle()}"
+    )
+
+
+async def current(part: StorePart) -> None:
+    """Wait until everything is here that the master had after this was called."""
+    await readable(part)
+    runner = part.runner
+    if runner.is_master:
+        return
+    with trio.move_on_after(READ_SECONDS):
+        await part.await_current()
+        runner.check()
+        return
+    raise StaleData(
+        f"store {runner.name}: its master did not say within {READ_SECONDS:g} s how far it is; "
+        f"{part.core.explain_idle()}"
+    )
 
 
 async def _slices(keys: Sequence[bytes]) -> AsyncIterator[tuple[int, Sequence[bytes]]]:

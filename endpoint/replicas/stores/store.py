@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Final, Unpack, cast
+from typing import Final, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
@@ -13,11 +13,19 @@ from endpoint.replicas.backends import STORE_QUOTA, check_replicas, make_backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.events import QUEUE_SIZE, Events
 from endpoint.replicas.stores.promoting import Promotion, promote
-from endpoint.replicas.stores.reading import Reader, check_revision, span_of
+from endpoint.replicas.stores.reading import (
+    CopySource,
+    Reader,
+    check_revision,
+    current,
+    reached,
+    readable,
+    span_of,
+)
 from endpoint.replicas.stores.store_handle import StoreHandle
-from endpoint.replicas.stores.store_runner import StoreRunner
+from endpoint.replicas.stores.store_part import StorePart
 from endpoint.replicas.stores.verifying import Verification
-from endpoint.replicas.stores.watching import Watch, selection_of
+from endpoint.replicas.stores.watching import DecodedCommits, Watch, selection_of
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
@@ -38,16 +46,18 @@ class Store(StoreHandle, Reader):
     made of them.
     """
 
-    def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, part: StorePart, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
-        Reader.__init__(self, runner, self._readable)
-        StoreHandle.__init__(self, runner, close)
+        self.part = part
+        self._decoded = DecodedCommits()
+        Reader.__init__(self, CopySource(part, partial(readable, part)))
+        StoreHandle.__init__(self, part.runner, part.core.requests, close)
 
     def __repr__(self) -> str:
         """Show the store's name, its role here, and the revision that readers see."""
         runner = self.runner
         role = "master" if runner.is_master else "clone"
-        state = f"revision={runner.core.revision}" if runner.error is None else "closed"
+        state = f"revision={self.part.core.revision}" if runner.error is None else "closed"
         return f"<Store {runner.name} {role} {state}>"
 
     # Reads, besides those of every reader.
@@ -58,8 +68,8 @@ class Store(StoreHandle, Reader):
         At a clone in touch with its master there is nothing to wait for, which is seen at a glance.
         """
         if not self.runner.is_in_touch:
-            await self._readable()
-        encoded = self.runner.core.get(encode(key))
+            await readable(self.part)
+        encoded = self.part.core.get(encode(key))
         return default if encoded is None else decode(encoded)
 
     def not_before(self, since: Receipt | int) -> Reader:
@@ -69,7 +79,7 @@ class Store(StoreHandle, Reader):
         process. A receipt that has an error raises it.
         """
         check_revision(since)
-        return Reader(self.runner, partial(self._reached, since))
+        return Reader(CopySource(self.part, partial(reached, self.part, since)))
 
     def at_master(self) -> Reader:
         """Read what is as fresh as at the master: ``await store.at_master().get(key)``.
@@ -77,7 +87,7 @@ class Store(StoreHandle, Reader):
         A clone asks its master first, and waits until it has all that the master had then. So
         each read sees every write that had its receipt, anywhere, before the read began.
         """
-        return Reader(self.runner, self._current)
+        return Reader(CopySource(self.part, partial(current, self.part)))
 
     # The role.
 
@@ -104,14 +114,14 @@ class Store(StoreHandle, Reader):
         backend = backend_of(backend)
         check_replicas(arguments.count("replicas", replicas, least=0))
         quota = take_quota(options, STORE_QUOTA)
-        make = partial(make_backend, backend, self.runner.name, options, self.runner.open_file)
-        return await promote(self.runner, make, replicas, quota, force=force)
+        make = partial(make_backend, backend, self.runner.name, options, self.part.open_file)
+        return await promote(self.part, make, replicas, quota, force=force)
 
     # The quota.
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has; at the master, the quota is among it."""
-        return cast("StoreStatistics", self.runner.core.statistics())
+        return self.part.core.statistics()
 
     def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
         """Change ``max_entries``, ``max_bytes`` or both, at once; ``None`` sets no limit.
@@ -127,8 +137,8 @@ class Store(StoreHandle, Reader):
         A clone that differs begins anew by itself. Raises ``RequestTimeout`` without a master.
         """
         limit = arguments.seconds("timeout", timeout)
-        await self._readable()
-        return await self.runner.verify(limit)
+        await readable(self.part)
+        return await self.part.verify(limit)
 
     # Events and watches.
 
@@ -138,7 +148,7 @@ class Store(StoreHandle, Reader):
         It never slows writers down: a reader that is more than ``queue_size`` events behind finds
         ``Missed`` in the place of the oldest.
         """
-        return Events(self.runner, span_of(None, None, prefix), queue_size)
+        return Events(self.part, span_of(None, None, prefix), queue_size)
 
     def watch(
         self,
@@ -153,4 +163,4 @@ class Store(StoreHandle, Reader):
         to go on after an interruption, give the last one's plus one. A ``Gap`` says that not all
         of what happened since is known any more; then what there is follows.
         """
-        return Watch(self.runner, selection_of(prefix, keys), from_revision)
+        return Watch(self.part, selection_of(prefix, keys), from_revision, self._decoded)

@@ -11,9 +11,10 @@ import trio
 from endpoint.closing import AsyncClosing
 from endpoint.replicas.idling import Idling
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store_runner import YIELD_COUNT, StoreRunner
+from endpoint.replicas.runner import YIELD_COUNT, Runner
 from stores.actions import Initial
 from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, parts_of, span_ns
+from stores.requests import Requests
 from wire.encoding import encode
 from wire.values import Value
 
@@ -21,13 +22,15 @@ Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
 
 
-class StoreHandle(Idling[StoreRunner], AsyncClosing):
+class StoreHandle(Idling, AsyncClosing):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
-    def __init__(self, runner: StoreRunner, close: Callable[[], Awaitable[None]]) -> None:
-        """Ask ``runner``; ``close`` ends it."""
+    def __init__(
+        self, runner: Runner, requests: Requests, close: Callable[[], Awaitable[None]]
+    ) -> None:
+        """Ask ``runner`` for ``requests``; ``close`` ends it."""
         self.runner = runner
-        self._requests = runner.core.requests
+        self._requests = requests
         self._close = close
         self._since_yield = 0
 

@@ -2,101 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import trio
 
-from endpoint import arguments
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.proxy_runner import ProxyRunner
-from endpoint.replicas.stores.reading import (
-    READ_SECONDS,
-    Entry,
-    Page,
-    Reader,
-    check_revision,
-    decode_entry,
-    decode_page,
-    page_span,
-)
+from endpoint.replicas.stores.proxy_part import ProxyPart
+from endpoint.replicas.stores.reading import READ_SECONDS, Reader, check_revision
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores import scanning
 from stores.commands import LookUpCommand, ReadAnswerCommand, ScanCommand
-from stores.operations import look_up
-from stores.scanning import EVERYTHING, PAGE_COUNT, PAGE_COUNT_MAX, Span
+from stores.scanning import EVERYTHING, PAGE_COUNT_MAX, Span
 from stores.table import Entry as Stored
-from wire.decoding import decode
-from wire.encoding import encode
-from wire.errors import NoSuchKey, StaleData
+from wire.errors import StaleData
 from wire.public import public
-from wire.values import Value
 
 
-class ProxyReader(Reader):
-    """Reads of a proxy: each call but those of many pages is one question, of one moment."""
+class RemoteSource:
+    """The replicas of a store, wherever they are: each page or value is one question."""
 
     def __init__(
-        self, runner: ProxyRunner, *, is_for_master: bool = False, since: Receipt | int = 0
+        self, part: ProxyPart, *, is_for_master: bool = False, since: Receipt | int = 0
     ) -> None:
         """Ask the nearest replica that has what came ``since``, or the master."""
-        super().__init__(runner, trio.lowlevel.checkpoint)
-        self._proxy = runner
+        self._part = part
         self._is_for_master = is_for_master
         self._since = since
 
-    async def get(self, key: Value, default: Value = None) -> Value:
-        """Give the value of a key, or ``default`` if it is missing.
+    @property
+    def name(self) -> str:
+        """Give the name of the store."""
+        return self._part.runner.name
 
-        Raises ``StaleData`` if no replica answers in ``READ_SECONDS``, or all that can be reached
-        are out of touch; and ``StoreClosed``.
-        """
-        stored = await self._look_up(encode(key), has_value=True)
-        return default if stored is None else decode(stored.value)
+    async def entry(self, key: bytes, *, has_value: bool = True) -> Stored | None:
+        """Ask for it."""
+        since = await self._revision_min()
+        ask = partial(LookUpCommand, revision_min=since, key=key, has_value=has_value)
+        answer, _ = await self._part.read(ask, is_for_master=self._is_for_master)
+        return _entries(answer)[0][1] if answer.rows else None
 
-    async def get_index_from_value(self, key: Value, index: Value) -> Value:
-        """Look into the value of a key, which travels here as a whole."""
-        stored = await self._look_up(encode(key), has_value=True)
-        if stored is None:
-            raise NoSuchKey(f"store {self.runner.name} has no key {key!r}")
-        return look_up(decode(stored.value), index)
+    async def keys(self) -> Sequence[bytes]:
+        """Ask for page after page."""
+        return [key for key, _ in await self._everything(has_values=False)]
 
-    async def entry(self, key: Value) -> Entry | None:
-        """Give the value of a key with its revision and expiry; ``None`` if it is missing."""
-        encoded = encode(key)
-        stored = await self._look_up(encoded, has_value=True)
-        return None if stored is None else decode_entry(encoded, stored)
-
-    async def exists(self, key: Value) -> bool:
-        """Tell whether a key is there; its value stays where it is."""
-        return await self._look_up(encode(key), has_value=False) is not None
-
-    async def keys(self) -> list[Value]:
-        """Give all keys, page by page, in their order."""
-        return [decode(key) for key, _ in await self._everything(has_values=False)]
-
-    async def items(self) -> list[tuple[Value, Value]]:
-        """Give all keys with their values, page by page: each page is of one moment."""
+    async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        """Ask for page after page: each is of one moment."""
         found = await self._everything(has_values=True)
-        return [(decode(key), decode(stored.value)) for key, stored in found]
+        return [key for key, _ in found], [stored.value for _, stored in found]
 
-    async def scan(
-        self,
-        start: Value = None,
-        stop: Value = None,
-        *,
-        prefix: Value = None,
-        limit: int = PAGE_COUNT,
-        after: bytes | None = None,
-    ) -> Page:
-        """Give a page of entries in the order of keys, as ``Store.scan`` does.
-
-        It may end earlier than ``limit``, as an answer has up to 256 KiB; only a page without a
-        ``continuation`` is the last.
-        """
-        limit = arguments.count("limit", limit, most=PAGE_COUNT_MAX)
-        span = page_span(start, stop, prefix, after)
-        return decode_page(await self._scan(span, limit, has_values=True))
+    async def scan(self, span: Span, limit: int) -> scanning.Page:
+        """Ask for a page."""
+        return await self._scan(span, limit, has_values=True)
 
     async def _everything(self, *, has_values: bool) -> list[tuple[bytes, Stored]]:
         found: list[tuple[bytes, Stored]] = []
@@ -108,12 +65,6 @@ class ProxyReader(Reader):
                 return found
             span = span.after(page.continuation)
 
-    async def _look_up(self, key: bytes, *, has_value: bool) -> Stored | None:
-        since = await self._revision_min()
-        ask = partial(LookUpCommand, revision_min=since, key=key, has_value=has_value)
-        answer, _ = await self._proxy.read(ask, is_for_master=self._is_for_master)
-        return _entries(answer)[0][1] if answer.rows else None
-
     async def _scan(self, span: Span, limit: int, *, has_values: bool) -> scanning.Page:
         ask = partial(
             ScanCommand,
@@ -123,7 +74,7 @@ class ProxyReader(Reader):
             limit=limit,
             has_values=has_values,
         )
-        answer, revision = await self._proxy.read(ask, is_for_master=self._is_for_master)
+        answer, revision = await self._part.read(ask, is_for_master=self._is_for_master)
         return scanning.Page(_entries(answer), revision, answer.continuation)
 
     async def _revision_min(self) -> int:
@@ -132,8 +83,8 @@ class ProxyReader(Reader):
         with trio.move_on_after(READ_SECONDS):
             return await self._since.applied()
         raise StaleData(
-            f"store {self.runner.name}: that write has no receipt after {READ_SECONDS:g} s:"
-            f" {self.runner.core.explain_idle()}"
+            f"store {self.name}: that write has no receipt after {READ_SECONDS:g} s:"
+            f" {self._part.core.explain_idle()}"
         )
 
 
@@ -145,28 +96,29 @@ def _entries(answer: ReadAnswerCommand) -> list[tuple[bytes, Stored]]:
 
 
 @public
-class StoreProxy(StoreHandle, ProxyReader):
+class StoreProxy(StoreHandle, Reader):
     """A store without a copy: for who comes, reads or writes a little, and goes.
 
     Reads ask the nearest replica, and never go back; they see every write whose receipt this handle
     has. Mutations go to the master, and are applied once.
     """
 
-    def __init__(self, runner: ProxyRunner, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, part: ProxyPart, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_proxy``."""
-        ProxyReader.__init__(self, runner)
-        StoreHandle.__init__(self, runner, close)
+        self.part = part
+        Reader.__init__(self, RemoteSource(part))
+        StoreHandle.__init__(self, part.runner, part.core.requests, close)
 
     def __repr__(self) -> str:
         """Show the store's name, and whether the handle is closed."""
         state = "closed" if self.runner.error is not None else "open"
         return f"<StoreProxy {self.name()} {state}>"
 
-    def not_before(self, since: Receipt | int) -> ProxyReader:
+    def not_before(self, since: Receipt | int) -> Reader:
         """Read what is not older than a write; see ``Store.not_before``."""
         check_revision(since)
-        return ProxyReader(self._proxy, since=since)
+        return Reader(RemoteSource(self.part, since=since))
 
-    def at_master(self) -> ProxyReader:
+    def at_master(self) -> Reader:
         """Read at the master itself: what has every write that anybody had a receipt for."""
-        return ProxyReader(self._proxy, is_for_master=True)
+        return Reader(RemoteSource(self.part, is_for_master=True))

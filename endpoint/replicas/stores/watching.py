@@ -13,9 +13,11 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.replicas.stores.reading import Entry, decode_entry
-from endpoint.replicas.stores.store_runner import StoreCore, StoreRunner
+from endpoint.replicas.stores.store_part import StorePart
 from stores import history, watches
+from stores.clone import Clone
 from stores.history import ChangeOf
+from stores.master import Master
 from stores.scanning import make_span
 from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Watcher
 from wire.decoding import decode
@@ -52,6 +54,28 @@ class Commit:
     changes: tuple[Change, ...]
 
 
+class DecodedCommits:
+    """Commits that watches of a store have decoded, for the others."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._known: dict[int, tuple[history.Commit, Commit]] = {}
+
+    def of(self, commit: history.Commit) -> Commit:
+        """Decode a commit, unless another watch of the store has done that."""
+        known = self._known
+        found = known.get(commit.revision)
+        if found is not None and found[0] is commit:
+            return found[1]
+        writer = commit.writer
+        endpoint = None if writer is None else writer.entity.endpoint
+        shown = Commit(commit.revision, endpoint, tuple(map(_decode, commit.changes)))
+        known[commit.revision] = (commit, shown)
+        if len(known) > DECODED_COUNT:
+            del known[next(iter(known))]
+        return shown
+
+
 WatchItem = Entry | Bookmark | Gap | Commit
 """What a watch gives: entries that are there, a mark, and then commits, and marks from time to
 time. After a gap it begins anew with the entries that are there."""
@@ -77,16 +101,22 @@ class Watch(EitherClosing):
     """
 
     def __init__(
-        self, runner: StoreRunner, selection: Selection, from_revision: int | None
+        self,
+        part: StorePart,
+        selection: Selection,
+        from_revision: int | None,
+        decoded: DecodedCommits,
     ) -> None:
         """Use ``Store.watch``."""
         if from_revision is not None:
             from_revision = arguments.number("from_revision", from_revision, least=1)
-        self._runner = runner
+        self._part = part
+        self._runner = part.runner
+        self._decoded = decoded
         self._selection = selection
         self._from_revision = from_revision
         self._watcher: Watcher | None = None
-        self._core: StoreCore | None = None
+        self._core: Master | Clone | None = None
         self._items: deque[watches.Item] = deque()
         self._revision = (from_revision or 1) - 1
         self._is_recalled = False
@@ -120,7 +150,7 @@ class Watch(EitherClosing):
 
     async def _find(self) -> None:
         """Look for items; wait if there cannot be any yet."""
-        runner = self._runner
+        runner, part = self._runner, self._part
         runner.check_process()
         if isinstance(runner.error, NotAllowed) and not self._is_closed:
             raise runner.error
@@ -130,30 +160,29 @@ class Watch(EitherClosing):
             await runner.changed.park()
             return
         if self._is_recalling():
-            await runner.moved.wait()
+            await part.moved.wait()
             return
         watcher = self._find_watcher()
         self._items += watcher.take()
         if self._items:
             return
         if watcher.is_caught_up:
-            await runner.moved.wait()
+            await part.moved.wait()
         else:
             await trio.lowlevel.checkpoint()
 
     def _is_recalling(self) -> bool:
         """Have a clone ask its master for what came before its time; true until that is there."""
-        runner = self._runner
-        if self._watcher is not None or self._from_revision is None or runner.is_master:
+        if self._watcher is not None or self._from_revision is None or self._runner.is_master:
             return False
         if not self._is_recalled:
             self._is_recalled = True
-            runner.recall(self._from_revision - 1)
-        return runner.is_recalling
+            self._part.recall(self._from_revision - 1)
+        return self._part.is_recalling
 
     def _find_watcher(self) -> Watcher:
         """Give the watcher; or another one, if the store has another core than before."""
-        core, watcher = self._runner.core, self._watcher
+        core, watcher = self._part.core, self._watcher
         if watcher is not None and core is self._core:
             return watcher
         start = self._from_revision
@@ -184,34 +213,19 @@ class Watch(EitherClosing):
                 return decode_entry(key, entry)
             case history.Commit(revision):
                 self._revision = revision
-                return self._shared(item)
+                return self._decoded.of(item)
             case Bookmark(revision):
                 self._revision = revision
                 return item
             case Gap():
                 return item
 
-    def _shared(self, commit: history.Commit) -> Commit:
-        """Decode a commit, unless another watch of the store has done that."""
-        known = self._runner.decoded
-        found = known.get(commit.revision)
-        if found is not None and found[0] is commit:
-            decoded: Commit = found[1]
-            return decoded
-        writer = commit.writer
-        endpoint = None if writer is None else writer.entity.endpoint
-        shown = Commit(commit.revision, endpoint, tuple(map(_decode, commit.changes)))
-        known[commit.revision] = (commit, shown)
-        if len(known) > DECODED_COUNT:
-            del known[next(iter(known))]
-        return shown
-
     def close(self) -> None:
         """Watch no longer; a task that waits for an item gets ``StoreClosed``."""
         self._is_closed = True
         self._items.clear()
         self._runner.changed.unpark_all()
-        self._runner.moved.wake()
+        self._part.moved.wake()
 
     def __aiter__(self) -> Self:
         """Iterate until the watch or the store is closed."""

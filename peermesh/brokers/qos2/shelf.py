@@ -144,7 +144,7 @@ class Shelf:
             retention = {} if topic == BURIAL_TOPIC else self.place.retention
             log = await self._endpoint.attach_log(name, (), 1, backend, **options, **retention)
             if topic != BURIAL_TOPIC:  # Consumers let go of what they cannot deal with.
-                log.runner.share_quota(self._pool)
+                log.part.share_quota(self._pool)
             return log
         if file is None:
             return await self._endpoint.attach_log_proxy(name, patience=PATIENCE_SECONDS)

@@ -78,23 +78,23 @@ class StoreView:
 
     def __init__(self, store: Store) -> None:
         """Look into the core that the store has at the time; promotions change it."""
-        self._runner = store.runner
+        self._part = store.part
 
     def get(self, key: Value) -> Value:
         """Give the value of a key; ``None`` if it is missing."""
-        found = self._runner.core.get(encode(key))
+        found = self._part.core.get(encode(key))
         return None if found is None else decode(found)
 
     def node(self, directory: int, name: str) -> Node | None:
         """Give a directory's entry of that name; ``None`` if there is none."""
-        found = self._runner.core.get(encoded_entry_key(directory, name))
+        found = self._part.core.get(encoded_entry_key(directory, name))
         return None if found is None else decoded_node(found)
 
     def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
         """Give the first keys that begin with a prefix, in order, with their values."""
         span, found = make_span(prefix=encode(prefix)), list[tuple[Value, Value]]()
         while True:
-            page = self._runner.core.scan(span, min(limit - len(found), PAGE_COUNT_MAX))
+            page = self._part.core.scan(span, min(limit - len(found), PAGE_COUNT_MAX))
             found += [(decode(key), decode(entry.value)) for key, entry in page.entries]
             if page.continuation is None or len(found) >= limit:
                 return found
@@ -294,7 +294,7 @@ class Service:
         if upload.is_begun and self.is_active():
             batch = uploads.abandon_upload(upload.number)
             runner = self._store.runner
-            request = runner.core.requests.batch(batch.guards, batch.steps, batch.others)
+            request = self._store.part.core.requests.batch(batch.guards, batch.steps, batch.others)
             runner.ask(request).wake_when_resolved(self.has_garbage)
 
     async def collect(self) -> bool:

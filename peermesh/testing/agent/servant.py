@@ -19,8 +19,8 @@ from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.store import Store
-from endpoint.replicas.stores.store_runner import StoreRunner
 from endpoint.replicas.stores.watching import Watch
 from peermesh.testing import view
 from peermesh.testing.agent import plain
@@ -135,7 +135,7 @@ class Servant:
         core, loop = self.endpoint.loop.core, self.endpoint.loop
         announcements = core.topology.announcements
         reachable = [each for each in core.topology.reachable() if each in announcements]
-        runners = [each for each in loop.stores.values() if isinstance(each, StoreRunner)]
+        runners = [each for each in loop.stores.values() if isinstance(each, Runner)]
         return View(
             announcements[core.local],
             tuple(announcements[each] for each in reachable),

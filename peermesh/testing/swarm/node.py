@@ -207,11 +207,11 @@ class Node:
                 if self._records.heir is not None:  # Its time is over.
                     return await endpoint.attach_clone(STORE)
                 await trio.sleep(MASTER_PAUSE_SECONDS)
-        core = store.runner.core
+        core = store.part.core
         entries = [(key, core.entry(key)) for key in core.keys()]  # noqa: SIM118 - it is no dict
         table = {key: (entry.value, entry.revision) for key, entry in entries if entry}
         self._records.start_master(table, core.revision)
-        store.runner.observe(self)
+        store.part.observe(self)
         return store
 
     async def _try_attach_master(self, endpoint: Endpoint) -> Store:
@@ -276,7 +276,7 @@ class Node:
         store = self.store
         if store is None or store.runner.error is not None or not store.runner.is_synced:
             return None
-        core = store.runner.core
+        core = store.part.core
         keys = core.keys()
         found = {key: core.get(key) for key in keys}
         table = {key: value for key, value in found.items() if value is not None}
@@ -291,7 +291,7 @@ class Node:
         store = self.store
         if store is None or store.runner.error is not None:
             return None
-        core, deadline = store.runner.core, store.runner.now_ns() + seconds * 1e9
+        core, deadline = store.part.core, store.runner.now_ns() + seconds * 1e9
         for key in filter(is_brief, map(decode, core.keys())):
             entry = core.entry(encode(key))
             if entry is not None and (entry.expires_at_ns or 0) <= deadline:

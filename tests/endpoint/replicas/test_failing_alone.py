@@ -60,7 +60,7 @@ async def test_an_error_that_no_backend_explains_ends_its_store_alone(kit, tmp_p
         async with endpoint, endpoint.attach_master("other") as other:
             status, heard = endpoint.subscribe_status(), []
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
-            store.runner.observe(changes := EndOfChanges(heard))
+            store.part.observe(changes := EndOfChanges(heard))
             receipt = await store.put("k", 1)
             backends.opened[0].open()
             with pytest.raises(BackendFailure, match="can't start new thread"):

@@ -13,6 +13,7 @@ from endpoint.replicas.attaching import Backend
 from peermesh.testing.time_limits import limit
 from stores.commands import ReadAnswerCommand
 from stores.effects import ReadAnswered
+from stores.log.effects import Answered
 from stores.log.messages import QueryFailed
 from wire.errors import BackendFailure, ErrorCode, LimitExceeded
 
@@ -37,11 +38,11 @@ async def given_up(kit, ask, asked: dict) -> AsyncIterator[int]:
 
 async def test_an_answer_to_a_read_of_a_proxy(kit, endpoint) -> None:
     async with endpoint.attach_proxy("s") as proxy:
-        runner = proxy.runner
-        async with given_up(kit, lambda: proxy.get("k"), runner._asked) as number:
+        part = proxy.part
+        async with given_up(kit, lambda: proxy.get("k"), part._asked) as number:
             answer = ReadAnswerCommand(number, (), None)
-            runner._on_read(ReadAnswered(number, answer, 1))
-        assert (runner._asked, runner._answers) == ({}, {})
+            part.carry_out(ReadAnswered(number, answer, 1))
+        assert (part._asked, part._answers) == ({}, {})
 
 
 async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
@@ -49,20 +50,20 @@ async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
         assert await endpoint.peer("127.0.0.1", await other.listen(), timeout=limit())
         async with endpoint.attach_log_proxy("log") as log:
             await log.partition_count()
-            runner = log.runner
+            part = log.part
             async with given_up(
-                kit, lambda: log.read(0, 0, timeout=limit()), runner._answers
+                kit, lambda: log.read(0, 0, timeout=limit()), part._answers
             ) as number:
-                runner._on_answer(QueryFailed(number, ErrorCode.INVALID_DATA, "no"))
-            assert (runner._answers, runner._answered) == ({}, {})
+                part.carry_out(Answered(QueryFailed(number, ErrorCode.INVALID_DATA, "no")))
+            assert (part._answers, part._answered) == ({}, {})
 
 
 async def test_a_comparison_of_replicas(kit, endpoint) -> None:
     async with endpoint.attach_clone("s") as clone:
-        runner = clone.runner
-        async with given_up(kit, lambda: runner.verify(limit()), runner._verifying):
+        part = clone.part
+        async with given_up(kit, lambda: part.verify(limit()), part._verifying):
             pass
-        assert runner._verifying == {}
+        assert part._verifying == {}
 
 
 @pytest.mark.parametrize("kind", ["master", "keeper", "follower"])

@@ -79,7 +79,7 @@ def check(data: bytes) -> None:
 
 
 async def _converse(stream: ScriptedStream, token: str | None, files: NoFiles) -> None:
-    store = SimpleNamespace(runner=None, name=lambda: "files")
+    store = SimpleNamespace(runner=None, part=None, name=lambda: "files")
     access = Access("127.0.0.1", token, Protection.PLAIN)
     guard = PortAccess(PORT, Rules(), None)
     network = Network(None, allow_plain=False)

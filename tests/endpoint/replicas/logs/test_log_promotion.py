@@ -35,7 +35,7 @@ class Line:
 
     async def is_lost(self, log: Log) -> None:
         """Wait until a follower has noticed."""
-        await self._until(lambda: log.runner.log.contact.is_lost)
+        await self._until(lambda: log.part.core.contact.is_lost)
 
 
 @asynccontextmanager

@@ -292,7 +292,7 @@ async def test_retention_runs_by_itself(kit):
         endpoint = await world.add()
         async with endpoint.attach_log("log", keep_count=3) as log:
             await (await log.append_batch(range(10))).applied()
-            await kit.until(lambda: log.runner.log.partitions[0].start == 7)
+            await kit.until(lambda: log.part.core.partitions[0].start == 7)
             assert await values(log, 0, 7) == [7, 8, 9]
 
 
@@ -390,9 +390,9 @@ async def test_the_file_of_a_copy_takes_over(kit, tmp_path):
 
 async def watch_fetches(kit, follower: Log, keeper: Log) -> AsyncIterator[int]:
     """Append, and give the partitions that the follower lost until it is level."""
-    lost = follower.runner.log.copy.clear
+    lost = follower.part.core.copy.clear
     cleared: list[int] = []
-    follower.runner.log.copy.clear = lambda partition, start: (
+    follower.part.core.copy.clear = lambda partition, start: (
         cleared.append(partition),
         lost(partition, start),
     )

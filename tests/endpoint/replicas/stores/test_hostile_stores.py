@@ -146,7 +146,7 @@ async def test_a_log_is_asked_for_nonsense_and_without_end(kit) -> None:
             waiting = [Fetch(number, ((0, 1),), 1, FAR) for number in range(2 * FETCHES_MAX)]
             said = [encode_message(me, word) for word in (*words, *waiting)]
             await say_all(raw, keeper, said, siege.hub.node_id())
-            assert len(log.runner.log._readers._waiting) == FETCHES_MAX
+            assert len(log.part.core._readers._waiting) == FETCHES_MAX
             for number in range(5):
                 position = await (await log.append(number)).applied()
                 assert position.offset == number + 1

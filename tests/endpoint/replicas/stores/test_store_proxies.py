@@ -24,7 +24,7 @@ from wire.errors import (
 
 def nearest(proxy: StoreProxy) -> Endpoint:
     """Say whom the proxy asks first."""
-    return proxy.runner._find_replicas()[0].endpoint
+    return proxy.part.find_replicas()[0].endpoint
 
 
 async def test_a_proxy_reads_and_writes_over_several_hops() -> None:
@@ -144,7 +144,7 @@ async def test_without_a_replica_reads_are_stale_and_say_why(
 @pytest.fixture
 def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have reads wait for a moment only."""
-    monkeypatch.setattr("endpoint.replicas.stores.proxy_runner.READ_SECONDS", 0.2)
+    monkeypatch.setattr("endpoint.replicas.stores.proxy_part.READ_SECONDS", 0.2)
 
 
 async def test_a_clone_out_of_touch_refuses_proxies_as_it_refuses_others() -> None:

@@ -313,7 +313,7 @@ async def test_closing_a_watch_waits_for_nobody_and_ends_who_waits() -> None:
         with master.watch() as watch:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(follow)
-                while watch.revision != 0 or watch._runner.moved.is_idle:
+                while watch.revision != 0 or watch._part.moved.is_idle:
                     await trio.lowlevel.checkpoint()
                 watch.close()
         assert ended
@@ -354,11 +354,11 @@ async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
         assert [type(item) for item in items] == [Entry, Bookmark]
         # A clone that is promoted has a master's core, with the same state; one that was deposed
         # has a clone's, and what it had done meanwhile may be lost.
-        runner, core = clone.runner, clone.runner.core
-        runner.core, runner.is_master = master.runner.core, True
+        part, core = clone.part, clone.part.core
+        part.core, clone.runner.is_master = master.part.core, True
         await (await master.put("k", 2)).applied()
         commit, mark = watch.poll()
         assert isinstance(commit, Commit)
         assert (commit.revision, mark) == (2, Bookmark(2))
-        runner.core, runner.is_master = core, False
+        part.core, clone.runner.is_master = core, False
         assert (await watch.get(), type(await watch.get())) == (Gap(2), Entry)

@@ -12,7 +12,7 @@ from endpoint import Endpoint
 from endpoint.dialer import Dialer
 from endpoint.mesh.duplicates import SequenceWindow
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store_runner import StoreRunner
+from endpoint.replicas.stores.store_part import StorePart
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.swarm import draw, run_plan, run_seed
 from peermesh.testing.swarm.__main__ import main
@@ -134,7 +134,7 @@ def test_a_peer_that_is_no_neighbour_is_found(monkeypatch):
 
 
 def test_a_master_that_does_not_step_down_is_found(monkeypatch):
-    monkeypatch.setattr(StoreRunner, "_on_deposed", lambda self, effect: None)
+    monkeypatch.setattr(StorePart, "step_down", lambda self, effect: None)
     heirs = [seed for seed in range(100) if "Succession" in str(plan_of(seed).faults)]
     cut_off = [seed for seed in heirs if "is_killed=False" in str(plan_of(seed).faults)]
     assert all(run_seed(seed).failure for seed in cut_off[:2])

@@ -1,4 +1,4 @@
-"""Drives one store's core: carries out its effects, and keeps the receipts. Decides nothing."""
+"""Drives the core of one store or log: carries out its effects, and keeps the receipts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeVar, Unpack, assert_never, cast
+from typing import Final, TypeVar, Unpack
 
 import trio
 
@@ -19,62 +19,43 @@ from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
 from endpoint.replicas.freed_memory import Shrinkage, give_back
 from endpoint.replicas.guarding import Guarding
 from endpoint.replicas.hosting import StoreHost
+from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Part
 from endpoint.replicas.receipts import Receipt, store_error
-from endpoint.replicas.stores.promoting import MakeClone, step_down
-from endpoint.replicas.stores.verifying import Verification
-from endpoint.surroundings import BackendOpener
 from handshake.roles import Rights
 from net import forking
-from net.wakeup import Wakeup
-from stores.digests import ReplicaDigest
 from stores.effects import (
-    Changed,
     Closed,
     Deposed,
-    Effect,
     IdleReached,
     MasterFound,
     MasterLost,
     Multicast,
     Persist,
     QuotaCrossed,
-    ReadAnswered,
     Resolve,
     SecondMaster,
-    ToClone,
     ToOwnKind,
-    ToProxy,
     Unicast,
-    Verified,
 )
-from stores.gatekeeping import Guard, Post
-from stores.history import History
-from stores.master import Master
+from stores.gatekeeping import Guard
+from stores.log.effects import PersistLog
 from stores.outcomes import Outcome as Outcomes
-from stores.persistence import StoreBackend
 from stores.quota import QuotaLevel, QuotaLimits
-from stores.requests import Requests
-from stores.scanning import Page, Span
 from stores.statistics import LogStatistics, StoreStatistics
-from stores.table import Columns, Entry
-from stores.work import SLICE_COUNT
 from wire.errors import (
     BackendFailure,
     DecodeError,
     ErrorCode,
     ForkedEndpoint,
+    LimitExceeded,
     MasterExists,
     NoSuchMaster,
-    RequestTimeout,
     StaleData,
     StoreClosed,
     StoreError,
 )
 from wire.identifiers import EndpointId, EntityId
 from wire.logs import logger_of
-from wire.topics import proxy_topic, store_topics
-
-logger = logger_of("peermesh.store")
 
 Result = TypeVar("Result")
 
@@ -91,173 +72,79 @@ _QUOTA_CODES: Final = {
 _GOOD_NEWS: Final = frozenset({StatusCode.STORE_MASTER_FOUND, StatusCode.QUOTA_RELIEVED})
 
 
-class StoreCore(Protocol):
-    """What masters and clones have in common."""
-
-    requests: Requests
-    history: History
-
-    @property
-    def size(self) -> int:
-        """Bytes of the keys and values, or entries, that it holds."""
-
-    def get(self, key: bytes) -> bytes | None:
-        """Give the encoded value of an encoded key."""
-
-    def entry(self, key: bytes) -> Entry | None:
-        """Give the value with its revision and expiry."""
-
-    def keys(self) -> list[bytes]:
-        """Give all keys, encoded."""
-
-    def scan(self, span: Span, limit: int) -> Page:
-        """Give the first entries of a span in the order of keys."""
-
-    def prepare_scan(self, count: int) -> int:
-        """Put so many keys in order, at most; says how many."""
-
-    def snapshot(self) -> Columns:
-        """Copy what readers see."""
-
-    @property
-    def revision(self) -> int:
-        """How many mutations made what readers see."""
-
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[Effect]:
-        """Take in a command."""
-
-    def flush(self, now_ns: int) -> list[Effect]:
-        """Tell what was asked."""
-
-    def tick(self, now_ns: int) -> list[Effect]:
-        """Let time pass."""
-
-    def begin_idle(self, token: int) -> list[Effect]:
-        """Wait for idleness."""
-
-    def cancel_idle(self, token: int) -> None:
-        """Stop waiting."""
-
-    def begin_verify(self, token: int) -> list[Effect]:
-        """Compare all replicas."""
-
-    def explain_idle(self) -> str:
-        """Say what is missing."""
-
-    def has_room(self) -> bool:
-        """Tell whether more may be asked."""
-
-    def statistics(self) -> StoreStatistics | LogStatistics:
-        """Give a snapshot of counts."""
-
-    def is_stale(self, now_ns: int) -> bool:
-        """Tell whether what is read is too old; never at a master."""
-
-    def observe(self, *, is_observed: bool) -> None:
-        """Give ``Changed`` effects from now on, or no longer."""
-
-    @property
-    def has_work(self) -> bool:
-        """True if ``work`` has something to do."""
-
-    def work(self, now_ns: int) -> list[Effect]:
-        """Take a step of what is too long for one."""
-
-    def peer_unreachable(self, endpoint: EndpointId) -> list[Effect]:
-        """An endpoint is gone."""
-
-    def endpoint_discovered(self, endpoint: EndpointId) -> list[Effect]:
-        """There is a path to an endpoint."""
-
-    def close(self) -> list[Effect]:
-        """Say goodbye."""
-
-
-class Observer(Protocol):
-    """Somebody who follows the changes of a store."""
-
-    def push(self, change: Changed) -> None:
-        """Take in one change."""
-
-    def end(self) -> None:
-        """Nothing comes any more."""
-
-
-_Told = (
-    Changed
-    | IdleReached
-    | MasterFound
-    | MasterLost
-    | SecondMaster
-    | Deposed
-    | Verified
-    | ReadAnswered
-    | QuotaCrossed
-    | Closed
-)
-
-
-class StoreRunner:
-    """One store of an endpoint at work."""
-
-    is_log = False
-    kind = "store"
-    """What it is, in sentences."""
+class Runner:
+    """One store or log of an endpoint at work. Its part has what only this kind of core needs."""
 
     def __init__(
         self,
         host: StoreHost,
-        core: StoreCore,
+        part: Part,
         *,
         name: str,
         now_ns: Callable[[], int],
-        backend: StoreBackend | None = None,
     ) -> None:
-        """Run ``core``. A master has a ``backend``, a clone has none. ``now_ns`` is a clock."""
-        self.core = core
+        """Run the core of ``part``, and close its backend at the end. ``now_ns`` is a clock."""
         self.name = name
+        self.kind = part.kind
+        """What it is, in sentences."""
         self.error: StoreError | ForkedEndpoint | None = None
-        """Why the store is closed, if it is."""
-        self.is_master = backend is not None
+        """Why the store or log is closed, if it is."""
+        self.is_master = part.leader is not None
         self.is_changing_role = False
         """True while it is being promoted or deposed."""
-        self.is_synced = backend is not None
-        """Whether the store has a state to read: a master always, a clone after its snapshot."""
+        self.is_synced = self.is_master
+        """Whether there is a state to read: a leader always has one, a reader after its first."""
         self.is_in_touch = False
-        """Whether this is a clone that has a state and hears its master: so it can be read."""
+        """Whether this is a reader that has a state and hears its leader: so it can be read."""
         self.why_not_idle = ""
-        """What was missing when somebody last gave up waiting for idleness."""
+        """What was missing when a caller last gave up waiting for idleness."""
         self.resolved_request = 0
         """The outcome of every request up to this one is known."""
         self.changed = trio.lowlevel.ParkingLot()
-        """Woken when outcomes come, or when the state of the store as a whole changes."""
-        self.moved = Wakeup()
-        """Woken when the revision that readers see may be another one."""
-        self.decoded: dict[int, tuple[Any, Any]] = {}
-        """Commits that watches have decoded, by revision; see ``watching``."""
-        self._observers: dict[Observer, None] = {}
-        self._host = host
+        """Woken when outcomes come, or when the state as a whole changes."""
         self.now_ns = now_ns
-        self._use_topics()
-        self.open_file: BackendOpener | None = None
-        """Makes backends that keep a store in a file; ``None`` is SQLite."""
         self.home: Home | None = None
         """The endpoint, for ports that serve this store."""
         self.guarding: Guarding | None = None
-        """Who may do what here; ``None`` is everybody everything."""
-        self.make_clone: MakeClone | None = None
-        """Makes the clone that a deposed master becomes."""
+        """Who may do what here; ``None`` permits everything to all."""
         self.on_swap: list[Callable[[], None]] = []
-        """Told when the store has another core: it has changed its role."""
-        self._backend = backend
+        """Told when there is another core: it has changed its role."""
+        self._host = host
+        self._part = part
+        self._topics = part.topics(name)
+        self._backend = part.backend
+        self._logger = logger_of(f"peermesh.{self.kind}")
         self._receipts: dict[int, Receipt] = {}
         self._idle: dict[int, trio.Event] = {}
-        self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
         self._tokens = 0
         self._turn = -1
         self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
         self._work = trio.lowlevel.ParkingLot()
         self._shrinkage = Shrinkage()
+
+    @property
+    def core(self) -> Core:
+        """What decides; a change of the role puts another one in its place."""
+        return self._part.core
+
+    @property
+    def hears(self) -> str:
+        """The main topic on which it hears commands."""
+        return self._topics.hears
+
+    def start(self) -> None:
+        """Hear, and work; raises ``LimitExceeded`` where there are too many stores."""
+        self._host.add_store(self.hears, self)
+        try:
+            self._hear_more()
+        except LimitExceeded:
+            self._host.drop_store(self.hears)
+            raise
+        self.start_task(self.flush_forever)
+
+    def _hear_more(self) -> None:
+        if self._topics.also_hears is not None:
+            self._host.hear(self._topics.also_hears, self)
 
     # The loop's side.
 
@@ -273,21 +160,18 @@ class StoreRunner:
                     continue
                 self.carry_out(self.core.receive(sender, payload, self.now_ns()))
             except DecodeError as error:
-                logger.warning("store %s: bad command from %s: %s", self.name, sender, error)
+                self._logger.warning(
+                    "%s %s: bad command from %s: %s", self.kind, self.name, sender, error
+                )
 
     def _is_refused(self, sender: EndpointId, guard: Guard, payload: bytes) -> bool:
-        refusal = guard.examine(self._post(), payload)
+        refusal = guard.examine(self._part.post(), payload)
         if refusal is None:
             return False
         assert self.guarding is not None, "the guard is from there"
         self.guarding.note(sender, refusal.text)
-        self.carry_out(list(refusal.answer))
+        self.carry_out(refusal.answer)
         return True
-
-    def _post(self) -> Post:
-        core: Any = self.core  # of logs, too
-        epoch = core.epoch if self.is_master else 0
-        return Post(core.entity, epoch, self.is_master, self.is_log)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
@@ -296,6 +180,7 @@ class StoreRunner:
     def tick(self) -> None:
         """Let a tenth of a second pass."""
         if self.error is None:
+            self._part.survey()
             self.carry_out(self.core.tick(self.now_ns()))
             self.settle()
             if self._shrinkage.tick(self.core.size):
@@ -304,6 +189,7 @@ class StoreRunner:
     def unreachable(self, endpoint: EndpointId) -> None:
         """An endpoint is gone, and whatever part it had in the store."""
         if self.error is None:
+            self._part.survey()
             self.carry_out(self.core.peer_unreachable(endpoint))
             self.settle()
 
@@ -313,7 +199,7 @@ class StoreRunner:
             case Turn.DISMISSED:
                 self.unreachable(endpoint)
                 if self.guarding is not None and self.error is None:
-                    self.carry_out(self.guarding.dismissal(endpoint, self._post()))
+                    self.carry_out(self.guarding.dismissal(endpoint, self._part.post()))
             case Turn.UNSEEN:
                 self.unreachable(endpoint)
             case Turn.NONE:
@@ -335,11 +221,12 @@ class StoreRunner:
         try:
             self.carry_out(self.core.work(self.now_ns()))
         except DecodeError as error:
-            logger.warning("store %s: %s", self.name, error)
+            self._logger.warning("%s %s: %s", self.kind, self.name, error)
 
     def discovered(self, endpoint: EndpointId) -> None:
-        """There is a path to an endpoint, and maybe to a master or a clone there."""
+        """There is a path to an endpoint, and maybe to a leader or a copy there."""
         if self.error is None:
+            self._part.survey()
             self.carry_out(self.core.endpoint_discovered(endpoint))
 
     # The handle's side.
@@ -359,30 +246,20 @@ class StoreRunner:
             self._is_urged = True
             self._work.unpark_all()
 
-    def observe(self, observer: Observer) -> None:
-        """Tell ``observer`` of every change from now on."""
-        self._observers[observer] = None
-        self.core.observe(is_observed=True)
-
     def check(self) -> None:
         """Raise what keeps readers from reading: ``StoreClosed``, ``StaleData``."""
         if self.error is not None:
             raise self.error
         if not self.is_master and self.core.is_stale(self.now_ns()):
             raise StaleData(
-                f"store {self.name}: its master has been out of touch for longer than the stale "
-                "interval; give attach_clone a longer stale_interval to read on"
+                f"{self.kind} {self.name}: its master has been out of touch for longer than the"
+                " stale interval; give attach_clone a longer stale_interval to read on"
             )
 
     def adopt(self, receipt: Receipt, request: int) -> None:
-        """Tell this receipt, which somebody holds already, what becomes of the request."""
+        """Tell this receipt, which was given already, what becomes of the request."""
         receipt.request = request
         self._receipts[request] = receipt
-
-    def unobserve(self, observer: Observer) -> None:
-        """Tell it no longer."""
-        self._observers.pop(observer, None)
-        self.core.observe(is_observed=bool(self._observers))
 
     def note(self, kind: str, text: str) -> None:
         """Record something with the endpoint's flight recorder."""
@@ -408,11 +285,10 @@ class StoreRunner:
         if self._has_failed:
             return
         self._has_failed = True
-        kind = "log" if self.is_log else "store"
-        logger.error("%s %s failed", kind, self.name, exc_info=error)
+        self._logger.error("%s %s failed", self.kind, self.name, exc_info=error)
         if self.error is not None:
             return
-        failure = StoreError(f"{kind} {self.name} failed: {describe(error)}: attach it again")
+        failure = StoreError(f"{self.kind} {self.name} failed: {describe(error)}: attach it again")
         failure.__cause__ = error
         self._on_closed(failure)
         receipts, self._receipts = self._receipts, {}
@@ -422,12 +298,15 @@ class StoreRunner:
         backend, self._backend = self._backend, None
         with suppress(Exception):  # It may be the core that failed.
             farewell = self.core.close()
-            self.carry_out([each for each in farewell if not isinstance(each, Persist)])
+            self.carry_out(
+                [each for each in farewell if not isinstance(each, Persist | PersistLog)]
+            )
         for topic in self.hears_all():
             self._host.drop_store(topic)
         if backend is not None:
             self._is_letting_go = True
             self.start_task(self._let_go, backend)
+        self.end_change()
 
     def finish_task(
         self, what: str, function: Callable[..., Awaitable[Result]], *arguments: object
@@ -437,16 +316,12 @@ class StoreRunner:
 
     def hears_all(self) -> list[str]:
         """Give all topics that are heard, the main one last."""
-        return [self.hears]
+        also = self._topics.also_hears
+        return [self.hears] if also is None else [also, self.hears]
 
     def statistics(self) -> StoreStatistics | LogStatistics:
         """Give a snapshot of counts."""
         return self.core.statistics()
-
-    async def await_revision(self, revision: int) -> None:
-        """Wait until readers see this revision, or the store is closed."""
-        while self.core.revision < revision and self.error is None:
-            await self.moved.wait()
 
     async def wait(self, how: Barrier) -> Outcome | None:
         """Wait until the store or log is idle; or have a callback told of it later."""
@@ -467,27 +342,10 @@ class StoreRunner:
 
     async def await_idle(self) -> None:
         """Wait until the store is idle (seed 7.6.1)."""
-        await self._await(self.core.begin_idle)
+        await self.reach(self.core.begin_idle)
 
-    async def prepare_scan(self) -> None:
-        """Have the keys put in order, a slice at a time, before they are read in it."""
-        while self.core.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
-            await trio.lowlevel.checkpoint()
-
-    def recall(self, after: int) -> None:
-        """Have a clone ask its master for the mutations after a revision."""
-        self.carry_out(self.core.begin_recall(after))  # type: ignore[attr-defined]  # only clones lack any
-
-    @property
-    def is_recalling(self) -> bool:
-        """True while a clone waits for that."""
-        return bool(getattr(self.core, "is_recalling", False))
-
-    async def await_current(self) -> None:
-        """Wait until a clone has all that its master had after the call."""
-        await self._await(self.core.begin_read)  # type: ignore[attr-defined]  # only clones lag
-
-    async def _await(self, begin: Callable[[int], list[Effect]]) -> None:
+    async def reach(self, begin: Callable[[int], Sequence[AnyEffect]]) -> None:
+        """Call ``begin`` with a token of its own, and wait until the core says it is reached."""
         self._tokens += 1
         token = self._tokens
         event = self._idle[token] = trio.Event()
@@ -500,85 +358,48 @@ class StoreRunner:
                 self.why_not_idle = self.core.explain_idle()
                 self.core.cancel_idle(token)
 
-    async def verify(self, timeout: float) -> Verification:
-        """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
-        self._tokens += 1
-        token = self._tokens
-        self._verifying[token] = None
-        try:
-            with trio.move_on_after(timeout):
-                self.carry_out(self.core.begin_verify(token))
-                while self._verifying[token] is None and self.error is None:
-                    await self.changed.park()
-        finally:
-            rows = self._verifying.pop(token)
-        if rows is None:
-            raise self.error or RequestTimeout(
-                f"store {self.name}: the master did not compare the replicas within {timeout:g} s"
-            )
-        return Verification(rows)
-
     # Effects.
 
-    def carry_out(self, effects: list[Effect]) -> None:
+    def carry_out(self, effects: Iterable[AnyEffect]) -> None:
         """Do what the core asks, in order, without waiting."""
-        for effect in effects:
+        todo = list(effects)
+        for effect in todo:  # it grows meanwhile
             match effect:
                 case Resolve(outcome):
                     self._resolve(outcome)
                 case Multicast(payload):
-                    self._host.send_command(self._topic, None, payload)
+                    self._host.send_command(self._topics.shouts, None, payload)
                 case Unicast(to, payload):
-                    self._host.send_command(self._topic, to, payload)
+                    self._host.send_command(self._topics.speaks, to, payload)
                 case ToOwnKind(to, payload):
                     self._host.send_command(self.hears, to, payload)
-                case ToProxy(to, payload):
-                    self._host.send_command(proxy_topic(self.name), to, payload)
-                case ToClone(to, payload):
-                    self._host.send_command(store_topics(self.name)[1], to, payload)
-                case Persist():
-                    self._is_committing = True
-                    self.start_task(self._commit, self.core, self._backend, effect)
                 case _:
-                    self._tell(effect)
+                    todo += self._tell(effect)
         if self.core.has_work:
             self._work.unpark_all()
-        self.moved.wake()
+        self._part.was_carried_out()
 
-    def _tell(self, effect: _Told) -> None:
+    def send_command(self, topic: str, to: EndpointId | None, payload: bytes) -> None:
+        """Send a command on a topic of the store's."""
+        self._host.send_command(topic, to, payload)
+
+    def _tell(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         match effect:
-            case Changed():
-                for observer in list(self._observers):
-                    observer.push(effect)
             case IdleReached(token):
-                self._on_idle(token)
+                if (event := self._idle.get(token)) is not None:
+                    event.set()
             case MasterFound() | MasterLost() | SecondMaster():
                 self._on_master(effect)
             case Deposed():
-                self._on_deposed(effect)
-            case Verified():
-                self._on_verified(effect)
-            case ReadAnswered():
-                self._on_read(effect)
-            case QuotaCrossed():
-                self._on_quota(effect)
+                self._part.step_down(effect)
+            case QuotaCrossed(level, text):
+                entity, code = self.core.entity, _QUOTA_CODES[level]
+                self.tell_status(code, entity, f"{text} of its quota are used")
             case Closed(code, text):
                 self._on_closed(store_error(code, text))
             case _:
-                assert_never(effect)
-
-    def _on_idle(self, token: int) -> None:
-        event = self._idle.get(token)
-        if event is not None:
-            event.set()
-
-    def _on_verified(self, effect: Verified) -> None:
-        if effect.token in self._verifying:
-            self._verifying[effect.token] = effect.rows
-            self.changed.unpark_all()
-
-    def _on_read(self, effect: ReadAnswered) -> None:
-        raise AssertionError(f"only proxies ask: {effect}")
+                return self._part.carry_out(effect)
+        return ()
 
     def _resolve(self, outcome: Outcomes) -> None:
         receipts, result = self._receipts, outcome.result
@@ -595,32 +416,31 @@ class StoreRunner:
         where = effect.master
         if isinstance(effect, MasterFound):
             self.is_synced = self.is_in_touch = True
-            self._emit(StatusCode.STORE_MASTER_FOUND, where, f"in touch with its master {where}")
+            self.tell_status(
+                StatusCode.STORE_MASTER_FOUND, where, f"in touch with its master {where}"
+            )
         elif isinstance(effect, MasterLost):
             self.is_in_touch = False
-            self._emit(StatusCode.STORE_MASTER_LOST, where, f"out of touch: {effect.reason}")
+            self.tell_status(StatusCode.STORE_MASTER_LOST, where, f"out of touch: {effect.reason}")
         else:
-            self._emit(StatusCode.STORE_SECOND_MASTER, where, f"{where} is a second master")
+            self.tell_status(StatusCode.STORE_SECOND_MASTER, where, f"{where} is a second master")
         self.changed.unpark_all()
 
     def set_quota(self, **limits: Unpack[QuotaLimits]) -> None:
         """Have what leads here go by another quota; see ``Store.set_quota``."""
         if self.error is not None:
             raise self.error
-        if not self.is_master:
+        leader = self._part.leader if self.is_master else None
+        if leader is None:
             raise NoSuchMaster(
                 f"{self.kind} {self.name} is led elsewhere: set its quota there, or promote this"
             )
-        core: Any = self.core  # a master or a keeper
-        self.carry_out(core.set_quota(replace(core.meter.quota, **limits)))
+        self.carry_out(leader.set_quota(replace(leader.meter.quota, **limits)))
 
-    def _on_quota(self, effect: QuotaCrossed) -> None:
-        entity: EntityId = cast("Any", self.core).entity
-        self._emit(_QUOTA_CODES[effect.level], entity, f"{effect.text} of its quota are used")
-
-    def _emit(self, status: StatusCode, where: EntityId, reason: str) -> None:
+    def tell_status(self, status: StatusCode, where: EntityId, reason: str) -> None:
+        """Tell those who follow what happens, the log, and the flight recorder."""
         level = logging.INFO if status in _GOOD_NEWS else logging.WARNING
-        logger.log(level, "%s %s: %s", self.kind, self.name, reason)
+        self._logger.log(level, "%s %s: %s", self.kind, self.name, reason)
         self._host.note(self.kind, f"{self.name}: {reason}", where.endpoint)
         text = f"{self.kind} {self.name}: {reason}"
         self._host.emit(StatusEvent(status, where.endpoint, None, ErrorCode.NONE, text, self.name))
@@ -632,44 +452,40 @@ class StoreRunner:
 
     # The role.
 
-    def swap(self, core: StoreCore, backend: StoreBackend | None) -> None:
-        """Go on with a core of the other role, and let go of the backend that there was."""
-        before, hears = self._backend, self.hears
-        self.core, self._backend = core, backend
-        self.is_master = self.is_synced = backend is not None
+    def swapped(self) -> None:
+        """Go on with the core that the part has now, which is of the other role."""
+        before, self._topics = self._topics, self._part.topics(self.name)
+        self.is_master = self.is_synced = self._part.leader is not None
         self.is_in_touch = False
-        self._use_topics()
-        self._host.move_store(self, hears)
-        core.observe(is_observed=bool(self._observers))
+        if before.also_hears is not None:
+            self._host.drop_store(before.also_hears)
+        self._host.move_store(self, before.hears)
+        self._hear_more()
         for rebind in self.on_swap:
             rebind()
+        for token in list(self._idle):
+            self.carry_out(self.core.begin_idle(token))
+        self.changed.unpark_all()
+
+    def use_backend(self, backend: Closes | None) -> None:
+        """Close this one at the end, and the one that there was now."""
+        before, self._backend = self._backend, backend
         if before is not None:
             self._is_letting_go = True
             self.start_task(self._let_go, before)
-        for token in list(self._idle):
-            self.carry_out(core.begin_idle(token))
+
+    def end_change(self) -> None:
+        """Whatever came of it, the role does not change any more."""
+        self.is_changing_role = False
         self.changed.unpark_all()
 
-    def _use_topics(self) -> None:
-        masters, clones = store_topics(self.name)
-        self.hears, self._topic = (masters, clones) if self.is_master else (clones, masters)
-
-    def _on_deposed(self, effect: Deposed) -> None:
-        reason = (
-            f"deposed at revision {effect.revision}: {effect.master} leads; what it did not hear of"
-            " is lost, and this store is a clone now"
-        )
-        self._emit(StatusCode.STORE_DEPOSED, effect.master, reason)
-        assert self.make_clone is not None, "every master can become a clone"
-        step_down(self, effect, self.make_clone)
-
-    async def _let_go(self, backend: StoreBackend) -> None:
+    async def _let_go(self, backend: Closes) -> None:
         try:
             while self._is_committing:
                 await self.changed.park()
             await close_file(self.name, backend.close)
         except BackendFailure as error:
-            logger.error("store %s", error)
+            self._logger.error("%s %s", self.kind, error)
         finally:
             self._is_letting_go = False
             self.changed.unpark_all()
@@ -679,37 +495,51 @@ class StoreRunner:
             return
         self.error = error
         self.is_in_touch = self.is_master = False
-        self._host.note("store", f"{self.name}: closed: {error}")
+        self._host.note(self.kind, f"{self.name}: closed: {error}")
         if not isinstance(error, (StoreClosed, MasterExists)):
             self._tell_failed(error)
         self.changed.unpark_all()
-        self.moved.wake()
         self._work.unpark_all()
         for event in self._idle.values():
             event.set()
-        for observer in self._observers:
-            observer.end()
+        self._part.was_closed()
 
     def _tell_failed(self, error: StoreError) -> None:
-        own: EndpointId = cast("Any", self.core).entity.endpoint
-        text = f"{'log' if self.is_log else 'store'} {self.name}: {error}"
+        own = self.core.entity.endpoint
+        text = f"{self.kind} {self.name}: {error}"
         event = StatusEvent(StatusCode.STORE_FAILED, own, None, error.code, text, self.name)
         self._host.emit(event)
 
-    async def _commit(self, core: Master, backend: StoreBackend, effect: Persist) -> None:
+    def commit(self, core: Commits, token: int, commit: Callable[[], None]) -> None:
+        """Have a commit done by a thread, and tell the core that asked for it."""
+        self._is_committing = True
+        self.start_task(self._commit, core, token, commit)
+
+    async def _commit(self, core: Commits, token: int, commit: Callable[[], None]) -> None:
         # The endpoint's end waits for it: only a disk that never answers is left behind.
         try:
-            await on_disk(backend.commit, effect.changes)
+            await self.on_disk(commit)
         except Exception as error:
-            log_failure("store", self.name, error)
-            self.carry_out(core.commit_failed(effect.token, describe(error)))
+            log_failure(self.kind, self.name, error)
+            self.carry_out(core.commit_failed(token, describe(error)))
             return
+        self.carry_out(core.persisted(token))
+        self.settle()
+        self.changed.unpark_all()
+
+    async def on_disk(self, commit: Callable[[], None]) -> None:
+        """Do a commit in a thread: nothing is closed meanwhile."""
+        self._is_committing = True
+        try:
+            await on_disk(commit)
         finally:
             self._is_committing = False
             self.changed.unpark_all()
-        self.carry_out(core.persisted(effect.token))
-        self.settle()
-        self.changed.unpark_all()
+
+    async def await_commits(self) -> None:
+        """Wait until nothing is on its way to the disk."""
+        while self._is_committing:
+            await self.changed.park()
 
     # The end.
 
@@ -739,6 +569,8 @@ class StoreRunner:
 
     async def close(self) -> None:
         """Say goodbye, and let go of the backend. A task of the endpoint does it, to the end."""
+        while self.is_changing_role and self.error is None:
+            await self.changed.park()
         if self.error is None:
             self.settle()
         while self._is_committing or self._is_letting_go:

@@ -1,0 +1,152 @@
+"""What the one runner asks of every core, and of the part that each kind of core has for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from stores.effects import Deposed, Effect
+from stores.gatekeeping import Post
+from stores.log.effects import LogEffect
+from stores.log.requests import LogRequests
+from stores.quota import Meter, Quota
+from stores.requests import Requests
+from stores.statistics import LogStatistics, StoreStatistics
+from wire.identifiers import EndpointId, EntityId
+
+AnyEffect = Effect | LogEffect
+
+
+class Core(Protocol):
+    """What masters, clones and proxies, keepers, followers and readers of logs have in common."""
+
+    entity: EntityId
+
+    @property
+    def requests(self) -> Requests | LogRequests:
+        """What the handle asked for."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the keys and values, or entries, that it holds."""
+
+    @property
+    def has_work(self) -> bool:
+        """True if ``work`` has something to do."""
+
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> Sequence[AnyEffect]:
+        """Take in a command."""
+
+    def flush(self, now_ns: int) -> Sequence[AnyEffect]:
+        """Tell what was asked."""
+
+    def tick(self, now_ns: int) -> Sequence[AnyEffect]:
+        """Let time pass."""
+
+    def work(self, now_ns: int) -> Sequence[AnyEffect]:
+        """Take a step of what is too long for one."""
+
+    def peer_unreachable(self, endpoint: EndpointId) -> Sequence[AnyEffect]:
+        """Take note that an endpoint is gone."""
+
+    def endpoint_discovered(self, endpoint: EndpointId) -> Sequence[AnyEffect]:
+        """Take note that there is a path to an endpoint."""
+
+    def begin_idle(self, token: int) -> Sequence[AnyEffect]:
+        """Wait for idleness."""
+
+    def cancel_idle(self, token: int) -> None:
+        """Stop waiting."""
+
+    def explain_idle(self) -> str:
+        """Say what is missing."""
+
+    def has_room(self) -> bool:
+        """Tell whether more may be asked."""
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Tell whether what is read is too old; never at a leader."""
+
+    def statistics(self) -> StoreStatistics | LogStatistics:
+        """Give a snapshot of counts."""
+
+    def close(self) -> Sequence[AnyEffect]:
+        """Say goodbye."""
+
+
+class Commits(Protocol):
+    """A core with a backend."""
+
+    def persisted(self, token: int) -> Sequence[AnyEffect]:
+        """Take note that a commit is durable."""
+
+    def commit_failed(self, token: int, text: str) -> Sequence[AnyEffect]:
+        """Take note that a commit failed."""
+
+
+class Leader(Protocol):
+    """A core that decides: a master or a keeper."""
+
+    @property
+    def meter(self) -> Meter:
+        """What is used of the quota."""
+
+    def set_quota(self, quota: Quota) -> Sequence[AnyEffect]:
+        """Go by another quota from now on."""
+
+
+class Closes(Protocol):
+    """A backend, as far as it is closed."""
+
+    def close(self) -> None:
+        """Let go of files and locks."""
+
+
+class Topics(NamedTuple):
+    """Where a core hears commands, speaks to one, speaks to all, and maybe hears more."""
+
+    hears: str
+    speaks: str
+    shouts: str
+    also_hears: str | None = None
+
+
+class Part(Protocol):
+    """What stores, proxies and logs each have for themselves."""
+
+    @property
+    def backend(self) -> Closes | None:
+        """What keeps the core's state, and is closed at the end."""
+
+    @property
+    def kind(self) -> str:
+        """What it is, in sentences: a store or a log."""
+
+    @property
+    def core(self) -> Core:
+        """What decides."""
+
+    @property
+    def leader(self) -> Leader | None:
+        """The core, if it leads."""
+
+    def topics(self, name: str) -> Topics:
+        """Give the topics of the core in its role, for a store or log of this name."""
+
+    def post(self) -> Post:
+        """Give what a guard has to know of the core."""
+
+    def survey(self) -> None:
+        """Look at who is in reach: time passed, or an endpoint came or went."""
+
+    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
+        """Do what only this kind of core asks; gives what is to be done next."""
+
+    def was_carried_out(self) -> None:
+        """Wake the tasks that wait for another state: this may be it."""
+
+    def step_down(self, deposed: Deposed) -> None:
+        """Put a reader in the place of a deposed leader."""
+
+    def was_closed(self) -> None:
+        """Wake all that wait: nothing comes any more."""

@@ -1,0 +1,119 @@
+"""What only proxies of stores have: questions, and who is there to be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import trio
+
+from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.reading import READ_SECONDS
+from stores.asking import KnownReplica
+from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
+from stores.effects import Deposed, ReadAnswered, ToClone
+from stores.gatekeeping import Post
+from stores.proxy import Proxy
+from wire.errors import NotAllowed, StaleData
+from wire.topics import proxy_topic, store_topics
+
+FindReplicas = Callable[[], Sequence[KnownReplica]]
+"""Gives the replicas that can be reached, the nearest first."""
+
+
+class ProxyPart:
+    """The questions of a store's proxy."""
+
+    kind = "store"
+    leader = None
+    backend = None
+    runner: Runner
+
+    def __init__(self, core: Proxy, find_replicas: FindReplicas) -> None:
+        """Tell ``core`` which replicas there are, from time to time."""
+        self.core = core
+        self.find_replicas = find_replicas
+        self._asked: dict[int, trio.Event] = {}
+        self._answers: dict[int, ReadAnswered] = {}
+        self._questions = 0
+
+    # -- for the runner --------------------------------------------------------------------------
+
+    def topics(self, name: str) -> Topics:
+        """Hear on a topic of the proxies' own, and speak to the master."""
+        master, _ = store_topics(name)
+        return Topics(proxy_topic(name), master, master)
+
+    def post(self) -> Post:
+        """Give what a guard has to know of the core."""
+        return Post(self.core.entity, 0, is_master=False, is_log=False)
+
+    def survey(self) -> None:
+        """Tell the proxy which replicas there are now: paths may be others, too."""
+        self.runner.carry_out(self.core.survey(self.find_replicas()))
+
+    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
+        """Do what only proxies ask."""
+        match effect:
+            case ToClone(to, payload):
+                self.runner.send_command(store_topics(self.runner.name)[1], to, payload)
+            case ReadAnswered(token):
+                if (event := self._asked.get(token)) is not None:
+                    self._answers[token] = effect
+                    event.set()
+            case _:
+                raise AssertionError(f"no proxy asks for {effect}")
+        return ()
+
+    def was_carried_out(self) -> None:
+        """Do nothing: answers wake those that wait."""
+
+    def step_down(self, deposed: Deposed) -> None:
+        """Fail: a proxy does not lead."""
+        raise AssertionError(f"a proxy cannot be deposed: {deposed}")
+
+    def was_closed(self) -> None:
+        """Wake all that wait: nothing comes any more."""
+        for event in self._asked.values():
+            event.set()
+
+    # -- for handles -----------------------------------------------------------------------------
+
+    async def read(
+        self, make: Callable[[int], Question], *, is_for_master: bool
+    ) -> tuple[ReadAnswerCommand, int]:
+        """Ask what ``make`` makes of a number, and give the answer with its revision.
+
+        Raises ``StaleData`` if none comes in time.
+        """
+        if self.runner.error is not None:
+            raise self.runner.error
+        self._questions += 1
+        number = self._questions
+        event = self._asked[number] = trio.Event()
+        try:
+            with trio.move_on_after(READ_SECONDS):
+                question = make(number)
+                self.runner.carry_out(self.core.ask(question, is_for_master=is_for_master))
+                await event.wait()
+            reason = self.core.explain(number)
+        finally:
+            del self._asked[number]
+            self.core.cancel(number)
+            found = self._answers.pop(number, None)
+        return self._take(found, reason)
+
+    def _take(self, found: ReadAnswered | None, reason: str) -> tuple[ReadAnswerCommand, int]:
+        name = self.runner.name
+        match found:
+            case ReadAnswered(_, ReadAnswerCommand() as answer, revision):
+                return answer, revision
+            case ReadAnswered(_, ReadRefusedCommand(_, _, text, True)):
+                raise NotAllowed(f"store {name}: {text}")
+            case ReadAnswered(_, ReadRefusedCommand(_, _, text)):
+                raise StaleData(f"store {name}: no replica in reach could answer: {text}")
+            case _:
+                pass
+        raise self.runner.error or StaleData(
+            f"store {name}: no answer within {READ_SECONDS:g} s: {reason}"
+        )

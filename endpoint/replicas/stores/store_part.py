@@ -1,0 +1,218 @@
+"""What only masters and clones of stores have: changes to observe, comparisons, and history."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+import trio
+
+from endpoint.mesh.status import StatusCode
+from endpoint.replicas.attaching import BUFFER_SECONDS, STALE_SECONDS
+from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.verifying import Verification
+from endpoint.surroundings import BackendOpener
+from net.wakeup import Wakeup
+from stores.clone import Clone
+from stores.digests import ReplicaDigest
+from stores.effects import Changed, Deposed, Persist, ToClone, ToProxy, Verified
+from stores.gatekeeping import Post
+from stores.master import Master
+from stores.persistence import StoreBackend
+from stores.succession import Inheritance
+from stores.work import SLICE_COUNT
+from wire.errors import RequestTimeout
+from wire.identifiers import EntityId
+from wire.topics import proxy_topic, store_topics
+
+_NANOSECONDS: Final = 1_000_000_000
+
+TICK_SECONDS: Final = 0.1
+"""The loop's ticks, which clones count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How patient a clone is; a deposed master becomes one that is as patient as usual."""
+
+    stale_interval: float | None = STALE_SECONDS
+    mutation_buffer_interval: float = BUFFER_SECONDS
+
+    @property
+    def buffer_ticks(self) -> int:
+        """Give the ticks for which mutations wait for a master."""
+        return max(0, round(self.mutation_buffer_interval / TICK_SECONDS))
+
+    def clone(self, entity: EntityId, now_ns: int, inheritance: Inheritance | None = None) -> Clone:
+        """Make a clone without data, maybe for the handle of a deposed master."""
+        stale = self.stale_interval
+        return Clone(
+            entity,
+            now_ns,
+            stale_interval_ns=None if stale is None else round(stale * _NANOSECONDS),
+            buffer_ticks=self.buffer_ticks,
+            inheritance=inheritance,
+        )
+
+
+class Observer(Protocol):
+    """Follows the changes of a store."""
+
+    def push(self, change: Changed) -> None:
+        """Take in one change."""
+
+    def end(self) -> None:
+        """Learn that nothing comes any more."""
+
+
+class StorePart:
+    """The copy of a store that is here, at a master or a clone."""
+
+    kind = "store"
+    runner: Runner
+
+    def __init__(
+        self, core: Master | Clone, backend: StoreBackend | None, open_file: BackendOpener | None
+    ) -> None:
+        """Start with a core, and with a master's backend. ``open_file`` is for a promotion."""
+        self.core = core
+        self.backend = backend
+        self.open_file = open_file
+        """Makes backends that keep a store in a file; ``None`` is SQLite."""
+        self.moved = Wakeup()
+        """Woken when the revision that readers see may be another one."""
+        self._observers: dict[Observer, None] = {}
+        self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
+        self._tokens = 0
+
+    # -- for the runner --------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> Master | None:
+        """The core, if it is a master."""
+        return self.core if isinstance(self.core, Master) else None
+
+    def topics(self, name: str) -> Topics:
+        """Give the topics of the core in its role."""
+        masters, clones = store_topics(name)
+        own, other = (clones, masters) if self.leader is None else (masters, clones)
+        return Topics(own, other, other)
+
+    def post(self) -> Post:
+        """Give what a guard has to know of the core."""
+        leader = self.leader if self.runner.is_master else None
+        epoch = 0 if leader is None else leader.epoch
+        return Post(self.core.entity, epoch, leader is not None, is_log=False)
+
+    def survey(self) -> None:
+        """Do nothing: who is in reach makes no difference to a copy."""
+
+    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
+        """Do what only masters and clones ask."""
+        match effect:
+            case Persist(token, changes):
+                assert self.backend is not None, effect
+                assert isinstance(self.core, Master), effect
+                self.runner.commit(self.core, token, partial(self.backend.commit, changes))
+            case ToProxy(to, payload):
+                self.runner.send_command(proxy_topic(self.runner.name), to, payload)
+            case ToClone(to, payload):
+                self.runner.send_command(store_topics(self.runner.name)[1], to, payload)
+            case Changed():
+                for observer in list(self._observers):
+                    observer.push(effect)
+            case Verified(token, rows):
+                if token in self._verifying:
+                    self._verifying[token] = rows
+                    self.runner.changed.unpark_all()
+            case _:
+                raise AssertionError(f"no copy of a store asks for {effect}")
+        return ()
+
+    def was_carried_out(self) -> None:
+        """Wake those that wait for a revision."""
+        self.moved.wake()
+
+    def step_down(self, deposed: Deposed) -> None:
+        """Put a clone in the place of a deposed master; its backend is let go as it is."""
+        master = self.core
+        assert isinstance(master, Master), master
+        reason = (
+            f"deposed at revision {deposed.revision}: {deposed.master} leads; what it did not hear"
+            " of is lost, and this store is a clone now"
+        )
+        self.runner.tell_status(StatusCode.STORE_DEPOSED, deposed.master, reason)
+        clone = Patience().clone(master.entity, self.runner.now_ns(), master.bequeath(deposed))
+        self.swap(clone, None)
+        self.runner.carry_out(clone.start())
+
+    def was_closed(self) -> None:
+        """Wake all that wait: nothing comes any more."""
+        self.moved.wake()
+        for observer in self._observers:
+            observer.end()
+
+    def swap(self, core: Master | Clone, backend: StoreBackend | None) -> None:
+        """Go on with a core of the other role, and let go of the backend that there was."""
+        self.core, self.backend = core, backend
+        core.observe(is_observed=bool(self._observers))
+        self.runner.use_backend(backend)
+        self.runner.swapped()
+
+    # -- for handles -----------------------------------------------------------------------------
+
+    def observe(self, observer: Observer) -> None:
+        """Tell ``observer`` of every change from now on."""
+        self._observers[observer] = None
+        self.core.observe(is_observed=True)
+
+    def unobserve(self, observer: Observer) -> None:
+        """Tell it no longer."""
+        self._observers.pop(observer, None)
+        self.core.observe(is_observed=bool(self._observers))
+
+    async def await_revision(self, revision: int) -> None:
+        """Wait until readers see this revision, or the store is closed."""
+        while self.core.revision < revision and self.runner.error is None:
+            await self.moved.wait()
+
+    async def await_current(self) -> None:
+        """Wait until a clone has all that its master had after the call."""
+        if isinstance(self.core, Clone):
+            await self.runner.reach(self.core.begin_read)
+
+    async def prepare_scan(self) -> None:
+        """Have the keys put in order, a slice at a time, before they are read in it."""
+        while self.core.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
+            await trio.lowlevel.checkpoint()
+
+    def recall(self, after: int) -> None:
+        """Have a clone ask its master for the mutations after a revision."""
+        if isinstance(self.core, Clone):
+            self.runner.carry_out(self.core.begin_recall(after))
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while a clone waits for that."""
+        return isinstance(self.core, Clone) and self.core.is_recalling
+
+    async def verify(self, timeout: float) -> Verification:
+        """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
+        self._tokens += 1
+        token, runner = self._tokens, self.runner
+        self._verifying[token] = None
+        try:
+            with trio.move_on_after(timeout):
+                runner.carry_out(self.core.begin_verify(token))
+                while self._verifying[token] is None and runner.error is None:
+                    await runner.changed.park()
+        finally:
+            rows = self._verifying.pop(token)
+        if rows is None:
+            raise runner.error or RequestTimeout(
+                f"store {runner.name}: the master did not compare the replicas within {timeout:g} s"
+            )
+        return Verification(rows)

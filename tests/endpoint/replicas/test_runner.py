@@ -1,0 +1,91 @@
+"""One runner drives six kinds of cores, and offers what all of them have."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from endpoint.replicas.parts import Core
+from endpoint.replicas.runner import Runner
+from peermesh.testing.time_limits import limit
+
+KINDS: dict[str, Callable[[Endpoint], Any]] = {
+    "master": lambda endpoint: endpoint.attach_master("s"),
+    "clone": lambda endpoint: endpoint.attach_clone("s"),
+    "proxy": lambda endpoint: endpoint.attach_proxy("s"),
+    "keeper": lambda endpoint: endpoint.attach_log("s"),
+    "follower": lambda endpoint: endpoint.attach_log_clone("s"),
+    "reader of a log": lambda endpoint: endpoint.attach_log_proxy("s"),
+}
+LEADERS = {"clone": "master", "proxy": "master", "follower": "keeper", "reader of a log": "keeper"}
+
+
+@asynccontextmanager
+async def attached(kind: str) -> AsyncIterator[Any]:
+    """Attach one of that kind, in touch with its leader elsewhere if it needs one."""
+    with trio.fail_after(limit()):
+        async with Endpoint() as other, Endpoint() as endpoint:
+            if (leader := LEADERS.get(kind)) is not None:
+                await KINDS[leader](other)
+            assert await endpoint.peer("127.0.0.1", await other.listen(), timeout=limit())
+            async with KINDS[kind](endpoint) as handle:
+                assert await handle.await_idle(timeout=limit())
+                yield handle
+
+
+OFFERS: dict[str, Callable[[Runner], object]] = {
+    "receive": lambda runner: runner.receive(runner.core.entity.endpoint, [b"no command"]),
+    "settle": lambda runner: runner.settle(),
+    "tick": lambda runner: runner.tick(),
+    "unreachable": lambda runner: runner.unreachable(runner.core.entity.endpoint),
+    "discovered": lambda runner: runner.discovered(runner.core.entity.endpoint),
+    "urge": lambda runner: runner.urge(),
+    "check": lambda runner: runner.check(),
+    "hears_all": lambda runner: runner.hears_all(),
+    "statistics": lambda runner: runner.statistics(),
+    "await_idle": lambda runner: runner.await_idle(),
+    "await_commits": lambda runner: runner.await_commits(),
+    "check_process": lambda runner: runner.check_process(),
+    "finish": lambda runner: runner.finish(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_runner_can_do_what_runners_offer(kind: str) -> None:
+    async with attached(kind) as handle:
+        assert type(handle.runner) is Runner
+        for offer in OFFERS.values():
+            given = offer(handle.runner)
+            if inspect.isawaitable(given):
+                await given
+        assert handle.runner.error is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_every_core_has_what_runners_ask(kind: str) -> None:
+    asked = [name for name in vars(Core) if not name.startswith("_")]
+    asked += Core.__annotations__
+    async with attached(kind) as handle:
+        missing = [name for name in asked if not hasattr(handle.runner.core, name)]
+        assert not missing
+
+
+@pytest.mark.parametrize("kind", ["keeper", "follower", "reader of a log", "proxy"])
+@pytest.mark.parametrize("method", ["verify", "observe", "await_revision", "prepare_scan"])
+async def test_no_runner_offers_what_only_copies_of_stores_have(kind: str, method: str) -> None:
+    async with attached(kind) as handle:
+        assert not hasattr(handle.runner, method)
+        assert not hasattr(handle.part, method)
+
+
+async def test_a_store_compares_and_observes_by_its_part() -> None:
+    async with attached("master") as master:
+        await (await master.put("k", 1)).applied()
+        await master.part.await_revision(1)
+        assert await master.verify()
