@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from handshake.roles import Rights
 from stores import commands
@@ -22,6 +22,9 @@ from stores.log.messages import Fetch, LogMessage, MoveCursor, StateQuery, TimeQ
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
+Kind = Literal["store", "log"]
+"""The two that speak differently of the same rights."""
+
 
 @dataclass(frozen=True, slots=True)
 class Post:
@@ -32,7 +35,12 @@ class Post:
     """Of the master or keeper; of no meaning elsewhere."""
     is_master: bool
     """Whether it decides: a master, or the keeper of a log."""
-    is_log: bool
+    kind: Kind
+
+    @property
+    def is_log(self) -> bool:
+        """Tell whether messages of logs are for it."""
+        return self.kind == "log"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from types import TracebackType
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 from endpoint import arguments
+from endpoint.closing import AsyncClosing
 from wire.errors import BackendFailure
 from wire.public import public
 
@@ -65,14 +66,7 @@ def first_use() -> Iterator[None]:
         ) from error
 
 
-class Handle(Protocol):
-    """What attaching gives: a store, or a log."""
-
-    async def close(self) -> None:
-        """Let go of it."""
-
-
-HandleT = TypeVar("HandleT", bound=Handle)
+HandleT = TypeVar("HandleT", bound=AsyncClosing)
 
 
 class Attaching(Generic[HandleT]):

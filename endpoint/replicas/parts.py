@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from stores.effects import Deposed, Effect
-from stores.gatekeeping import Post
+from stores.gatekeeping import Kind
 from stores.log.effects import LogEffect
 from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota
@@ -88,6 +88,10 @@ class Leader(Protocol):
     """A core that decides: a master or a keeper."""
 
     @property
+    def epoch(self) -> int:
+        """Which leader of its store or log it is: later ones have greater numbers."""
+
+    @property
     def meter(self) -> Meter:
         """What is used of the quota."""
 
@@ -119,7 +123,7 @@ class Part(Protocol):
         """What keeps the core's state, and is closed at the end."""
 
     @property
-    def kind(self) -> str:
+    def kind(self) -> Kind:
         """What it is, in sentences: a store or a log."""
 
     @property
@@ -132,9 +136,6 @@ class Part(Protocol):
 
     def topics(self, name: str) -> Topics:
         """Give the topics of the core in its role, for a store or log of this name."""
-
-    def post(self) -> Post:
-        """Give what a guard has to know of the core."""
 
     def survey(self) -> None:
         """Look at who is in reach: time passed, or an endpoint came or went."""

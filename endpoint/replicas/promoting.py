@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from endpoint.replicas.runner import Runner
 from stores.epochs import promoted, started_at
 from stores.succession import Assessment
 from wire.errors import PromotionRefused
+
+Result = TypeVar("Result")
 
 
 class Heir(Protocol):
@@ -19,11 +21,11 @@ class Heir(Protocol):
 
 
 async def promote(
-    runner: Runner, heir: Heir, succeed: Callable[[int], Awaitable[None]], *, force: bool
-) -> tuple[int, float]:
-    """Have ``heir`` lead, with an epoch that ``succeed`` is called with.
+    runner: Runner, heir: Heir, succeed: Callable[[int], Awaitable[Result]], *, force: bool
+) -> tuple[Result, float]:
+    """Have ``heir`` lead, with an epoch that ``succeed`` is called with, or a later one.
 
-    Gives the epoch, and the seconds for which the last leader was silent. Raises
+    Gives what that gives, and the seconds for which the last leader was silent. Raises
     ``PromotionRefused``, ``NotAllowed``, and what ``succeed`` raises.
     """
     what = f"{runner.kind} {runner.name}"
@@ -37,10 +39,10 @@ async def promote(
     epoch = promoted(max(assessment.known_epoch, started_at(0)), now_ns)
     runner.is_changing_role = True
     try:
-        await succeed(epoch)
+        result = await succeed(epoch)
     finally:
         runner.end_change()
-    return epoch, assessment.silent_ns / 1e9
+    return result, assessment.silent_ns / 1e9
 
 
 def check_open(runner: Runner) -> None:

@@ -20,6 +20,7 @@ from endpoint.replicas.freed_memory import Shrinkage, give_back
 from endpoint.replicas.guarding import Guarding
 from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Part
+from endpoint.replicas.questions import Questions
 from endpoint.replicas.receipts import Receipt, store_error
 from handshake.roles import Rights
 from net import forking
@@ -37,7 +38,7 @@ from stores.effects import (
     ToOwnKind,
     Unicast,
 )
-from stores.gatekeeping import Guard
+from stores.gatekeeping import Guard, Kind, Post
 from stores.log.effects import PersistLog
 from stores.outcomes import Outcome as Outcomes
 from stores.quota import QuotaLevel, QuotaLimits
@@ -85,7 +86,7 @@ class Runner:
     ) -> None:
         """Run the core of ``part``, and close its backend at the end. ``now_ns`` is a clock."""
         self.name = name
-        self.kind = part.kind
+        self.kind: Kind = part.kind
         """What it is, in sentences."""
         self.error: StoreError | ForkedEndpoint | None = None
         """Why the store or log is closed, if it is."""
@@ -115,8 +116,7 @@ class Runner:
         self._backend = part.backend
         self._logger = logger_of(f"peermesh.{self.kind}")
         self._receipts: dict[int, Receipt] = {}
-        self._idle: dict[int, trio.Event] = {}
-        self._tokens = 0
+        self._idle: Questions[None] = Questions()
         self._turn = -1
         self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
         self._work = trio.lowlevel.ParkingLot()
@@ -165,13 +165,19 @@ class Runner:
                 )
 
     def _is_refused(self, sender: EndpointId, guard: Guard, payload: bytes) -> bool:
-        refusal = guard.examine(self._part.post(), payload)
+        refusal = guard.examine(self._post(), payload)
         if refusal is None:
             return False
         assert self.guarding is not None, "the guard is from there"
         self.guarding.note(sender, refusal.text)
         self.carry_out(refusal.answer)
         return True
+
+    def _post(self) -> Post:
+        """Give what a guard has to know: one that is closed leads no more."""
+        leader = self._part.leader if self.is_master else None
+        epoch = 0 if leader is None else leader.epoch
+        return Post(self.core.entity, epoch, leader is not None, self.kind)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
@@ -199,7 +205,7 @@ class Runner:
             case Turn.DISMISSED:
                 self.unreachable(endpoint)
                 if self.guarding is not None and self.error is None:
-                    self.carry_out(self.guarding.dismissal(endpoint, self._part.post()))
+                    self.carry_out(self.guarding.dismissal(endpoint, self._post()))
             case Turn.UNSEEN:
                 self.unreachable(endpoint)
             case Turn.NONE:
@@ -346,17 +352,21 @@ class Runner:
 
     async def reach(self, begin: Callable[[int], Sequence[AnyEffect]]) -> None:
         """Call ``begin`` with a token of its own, and wait until the core says it is reached."""
-        self._tokens += 1
-        token = self._tokens
-        event = self._idle[token] = trio.Event()
-        try:
-            self.carry_out(begin(token))
-            self.settle()
-            await event.wait()
-        finally:
-            if self._idle.pop(token, None) is not None and not event.is_set():
-                self.why_not_idle = self.core.explain_idle()
-                self.core.cancel_idle(token)
+        with self._idle.ask() as question:
+            try:
+                self.carry_out(begin(question.number))
+                self.settle()
+                await question.wait()
+            finally:
+                if not question.is_over:
+                    self.why_not_idle = self.core.explain_idle()
+                    self.core.cancel_idle(question.number)
+
+    async def await_synced(self, seconds: float) -> None:
+        """Wait until there is a state to read, or the end; for so long at most."""
+        with trio.move_on_after(seconds):
+            while not self.is_synced and self.error is None:
+                await self.changed.park()
 
     # Effects.
 
@@ -386,8 +396,7 @@ class Runner:
     def _tell(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         match effect:
             case IdleReached(token):
-                if (event := self._idle.get(token)) is not None:
-                    event.set()
+                self._idle.answer(token, None)
             case MasterFound() | MasterLost() | SecondMaster():
                 self._on_master(effect)
             case Deposed():
@@ -463,7 +472,7 @@ class Runner:
         self._hear_more()
         for rebind in self.on_swap:
             rebind()
-        for token in list(self._idle):
+        for token in self._idle:
             self.carry_out(self.core.begin_idle(token))
         self.changed.unpark_all()
 
@@ -500,8 +509,7 @@ class Runner:
             self._tell_failed(error)
         self.changed.unpark_all()
         self._work.unpark_all()
-        for event in self._idle.values():
-            event.set()
+        self._idle.end()
         self._part.was_closed()
 
     def _tell_failed(self, error: StoreError) -> None:

@@ -14,6 +14,7 @@ from endpoint import arguments
 from endpoint.arguments import NodeId
 from endpoint.barriers import Callback, Seconds, barrier
 from endpoint.bound import Bound
+from endpoint.closing import AsyncClosing
 from endpoint.endpoint import (
     AWAIT_PEER_SECONDS,
     AWAIT_SUBSCRIBED_SECONDS,
@@ -30,7 +31,6 @@ from endpoint.replicas.attaching import (
     STALE_SECONDS,
     Attaching,
     Backend,
-    Handle,
 )
 from endpoint.replicas.logs.log import Log as CoreLog
 from endpoint.replicas.stores.store import Store as CoreStore
@@ -52,7 +52,7 @@ from wire.values import Value
 if TYPE_CHECKING:
     from endpoint.inspection import Snapshot
 
-HandleT = TypeVar("HandleT", bound=Handle)
+HandleT = TypeVar("HandleT", bound=AsyncClosing)
 
 
 class Endpoint(Bound):

@@ -7,7 +7,7 @@ from typing import overload
 
 from endpoint.barriers import Barrier, Callback, Seconds, barrier
 from endpoint.outcome import Outcome
-from endpoint.replicas.idling import AWAIT_IDLE_SECONDS
+from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
 from peermesh.blocking.living import Passage
 from wire.errors import StoreClosed
 

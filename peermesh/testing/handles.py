@@ -13,7 +13,7 @@ from endpoint.mesh.status import StatusEvent
 from endpoint.outcome import Outcome
 from endpoint.pubsub.messages import Message
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.idling import AWAIT_IDLE_SECONDS
+from endpoint.replicas.handle import AWAIT_IDLE_SECONDS
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import VERIFY_SECONDS

@@ -237,6 +237,14 @@ LIFE = [
         ("tests/endpoint/replicas/test_failing_alone.py",),
     ),
     Safeguard(
+        "what is asked of a closed store waits for no answer",
+        "a read that began as its store closed waits until its time is over",
+        "endpoint/replicas/questions.py",
+        "        if self._has_ended:\n",
+        "        if False:\n",
+        ("tests/endpoint/replicas/test_questions.py",),
+    ),
+    Safeguard(
         "a file is closed without a thread if there is none",
         "it stays locked, since the system starts no thread to close it",
         "endpoint/replicas/disk.py",

@@ -25,10 +25,10 @@ WRITER = WriterId.of(THEIRS, 1)
 NONE, READ, WRITE = Rights(), Rights(read=True), Rights(write=True)
 BOTH = Rights(read=True, write=True)
 
-MASTER = Post(OURS, 5, is_master=True, is_log=False)
-CLONE = Post(OURS, 0, is_master=False, is_log=False)
-KEEPER = Post(OURS, 5, is_master=True, is_log=True)
-FOLLOWER = Post(OURS, 0, is_master=False, is_log=True)
+MASTER = Post(OURS, 5, is_master=True, kind="store")
+CLONE = Post(OURS, 0, is_master=False, kind="store")
+KEEPER = Post(OURS, 5, is_master=True, kind="log")
+FOLLOWER = Post(OURS, 0, is_master=False, kind="log")
 
 
 def takes(post: Post, rights: Rights, payload: bytes) -> bool:

@@ -6,14 +6,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Unpack
 
-import trio
-
 from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.closing import AsyncClosing
 from endpoint.replicas.attaching import Backend, topics_of
 from endpoint.replicas.backends import check_replicas, take_quota
-from endpoint.replicas.idling import Idling
+from endpoint.replicas.handle import ReplicaHandle
 from endpoint.replicas.logs.log_backends import log_quota, take_retention
 from endpoint.replicas.logs.log_consumer import LogConsumer
 from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
@@ -37,7 +34,7 @@ from wire.values import Value
 
 
 @public
-class Log(Idling, AsyncClosing):
+class Log(ReplicaHandle):
     """An append-only store of entries, in partitions, each with offsets from zero.
 
     An append with a receipt is there once, in order for each handle and partition. Readers see
@@ -52,19 +49,13 @@ class Log(Idling, AsyncClosing):
         collect: Callable[[Log, Sequence[str]], None],
     ) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
+        super().__init__(part.runner, close)
         self.part = part
-        self.runner = part.runner
         self.source = source
         self._requests = part.core.requests
-        self._close = close
         self._collect = collect
         self._count = 0
         self._turns = 0
-        self._since_yield = 0
-
-    def name(self) -> str:
-        """Give the log's name."""
-        return self.runner.name
 
     def __repr__(self) -> str:
         """Show the log's name, and its role here."""
@@ -142,7 +133,9 @@ class Log(Idling, AsyncClosing):
         """Ask for an append. All waiting comes first: what is cancelled then has asked nothing."""
         producer, sequence = source
         count = self._count or await self.partition_count()
-        await self._breathe(len(flat) // 2)
+        self._since_yield += len(flat) // 2
+        if self._since_yield >= YIELD_COUNT:
+            await self._breathe()
         number = self._choose(key, partition, producer, count)
         if self.runner.error is not None:
             raise self.runner.error
@@ -164,15 +157,6 @@ class Log(Idling, AsyncClosing):
             return partition_of(encode(producer), count)  # the same when it is repeated
         self._turns += 1
         return self._turns % count
-
-    async def _breathe(self, count: int) -> None:
-        runner = self.runner
-        self._since_yield += count
-        if self._since_yield >= YIELD_COUNT:
-            self._since_yield = 0
-            await trio.lowlevel.checkpoint()
-            while not runner.core.has_room() and runner.error is None:
-                await runner.changed.park()
 
     # The role.
 
@@ -315,13 +299,6 @@ class Log(Idling, AsyncClosing):
         consumer = check_name(consumer)
         spans, cursors = await self.source.state()
         return lag(dict(cursors).get(consumer, ()), spans)
-
-    # Barriers, and the end.
-
-    async def close(self) -> None:
-        """Let go of the log, after what was asked here has its outcome."""
-        if not self.runner.is_forked:
-            await self._close()
 
 
 def _check_append(partition: object, producer: object, sequence: object) -> None:

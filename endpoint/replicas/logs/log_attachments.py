@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from endpoint.pubsub.subscriber import Subscriber
-from endpoint.replicas.attaching import Backend
+from endpoint.replicas.attaching import PATIENCE_SECONDS, Backend
 from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.backends import check_replicas, take_quota
 from endpoint.replicas.disk import reading
@@ -17,8 +17,9 @@ from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_backends import log_quota, make_log_backend, take_retention
 from endpoint.replicas.logs.log_collector import collect
-from endpoint.replicas.logs.log_part import LogCore, LogPart, Patience
+from endpoint.replicas.logs.log_part import LogCore, LogPart, make_follower
 from endpoint.replicas.logs.log_source import LocalSource, RemoteSource
+from endpoint.replicas.patience import Patience
 from endpoint.surroundings import Surroundings
 from stores.epochs import started_at
 from stores.log.changes import LoadedLog, LogBackend, LogChanges, Role
@@ -70,6 +71,7 @@ class LogAttachments:
         self._check_keeper(name)
         options = dict(options)
         retention, quota = take_retention(options), take_quota(options, log_quota(backend))
+        patience = Patience(PATIENCE_SECONDS)
         opened = make_log_backend(backend, name, options, self._around.open_log_file)
         load = partial(opened.load_keeper, started_at(self._around.now_ns()), partitions)
         async with reading(load, opened.close) as read:
@@ -80,8 +82,8 @@ class LogAttachments:
                 core = Keeper(self._attachment.entity(), loaded, retention, replicas)
                 core.meter = Meter(f"log {name}", quota)
             else:
-                core = Patience().follower(self._attachment.entity(), loaded, self._around.now_ns())
-            log = self._run(core, name, opened, Patience())
+                core = self._follower(loaded, patience)
+            log = self._run(core, name, opened, patience)
             log.runner.tell_exposed(loaded.exposed)
         if isinstance(core, Follower):
             log.runner.carry_out(core.start())
@@ -115,11 +117,14 @@ class LogAttachments:
         async with reading(partial(_load_copy, opened), opened.close) as read:
             loaded = await read()
             self._check_reader(name, "read")
-            core = patience.follower(self._attachment.entity(), loaded, self._around.now_ns())
+            core = self._follower(loaded, patience)
             log = self._run(core, name, opened, patience)
             log.runner.tell_exposed(loaded.exposed)
         log.runner.carry_out(core.start())
         return log
+
+    def _follower(self, loaded: LoadedLog, patience: Patience) -> Follower:
+        return make_follower(self._attachment.entity(), loaded, self._around.now_ns(), patience)
 
     async def attach_proxy(self, name: str, patience: float) -> Log:
         """Start a proxy, whether its keeper is known or not."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.attaching import PATIENCE_SECONDS, STALE_SECONDS
 from endpoint.replicas.disk import log_failure, on_disk
 from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.patience import Patience
+from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from stores.effects import Deposed
-from stores.gatekeeping import Post
 from stores.log.changes import LoadedLog, LogBackend, LogChanges, Role
 from stores.log.effects import Answered, Grown, LogEffect, PersistLog, ReadFor
 from stores.log.follower import Follower
@@ -34,43 +33,35 @@ logger = logger_of("peermesh.log")
 
 LogCore = Keeper | Follower | Proxy
 
-TICKS_PER_SECOND: Final = 10
+Place = tuple[int, int, int]
+"""A partition, an offset in it, and where it ends."""
 
 READS_AT_ONCE: Final = 4
 """Threads that read for others at a time: there is one disk, and other work for threads."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How long those wait that look for their keeper; a deposed keeper is as patient as usual."""
-
-    seconds: float = PATIENCE_SECONDS
-    stale_interval: float | None = STALE_SECONDS
-
-    @property
-    def ticks(self) -> int:
-        """Give it as cores count it."""
-        return round(self.seconds * TICKS_PER_SECOND)
-
-    def follower(
-        self, entity: EntityId, loaded: LoadedLog, now_ns: int, requests: LogRequests | None = None
-    ) -> Follower:
-        """Make a follower, maybe for the handle of a deposed keeper."""
-        stale = self.stale_interval
-        return Follower(
-            entity,
-            now_ns,
-            loaded,
-            patience_ticks=self.ticks,
-            stale_interval_ns=None if stale is None else round(stale * 1e9),
-            requests=requests,
-        )
+def make_follower(
+    entity: EntityId,
+    loaded: LoadedLog,
+    now_ns: int,
+    patience: Patience,
+    requests: LogRequests | None = None,
+) -> Follower:
+    """Make a follower, maybe for the handle of a deposed keeper."""
+    return Follower(
+        entity,
+        now_ns,
+        loaded,
+        patience_ticks=patience.ticks,
+        stale_interval_ns=patience.stale_ns,
+        requests=requests,
+    )
 
 
 class LogPart:
     """A log's entries at a keeper or a follower, or the questions of a proxy."""
 
-    kind = "log"
+    kind: Final = "log"
     runner: Runner
 
     def __init__(self, core: LogCore, backend: LogBackend | None, patience: Patience) -> None:
@@ -80,9 +71,7 @@ class LogPart:
         self.patience = patience
         self.grown = trio.lowlevel.ParkingLot()
         """Woken when there is more to read, or less."""
-        self._answers: dict[int, trio.Event] = {}
-        self._answered: dict[int, Answer] = {}
-        self._queries = 0
+        self._questions: Questions[Answer] = Questions()
         self._readers = trio.CapacityLimiter(READS_AT_ONCE)
         self._read_failure = ""
 
@@ -101,12 +90,6 @@ class LogPart:
         also = followers if isinstance(self.core, Follower) else None
         return Topics(readers, keepers, keepers, also)
 
-    def post(self) -> Post:
-        """Give what a guard has to know of the core."""
-        leader = self.leader if self.runner.is_master else None
-        epoch = 0 if leader is None else leader.epoch
-        return Post(self.core.entity, epoch, leader is not None, is_log=True)
-
     def survey(self) -> None:
         """Do nothing: who is in reach makes no difference to a log."""
 
@@ -121,9 +104,7 @@ class LogPart:
                 self.grown.unpark_all()
                 self.runner.changed.unpark_all()
             case Answered(answer):
-                if (event := self._answers.get(answer.query)) is not None:
-                    self._answered[answer.query] = answer
-                    event.set()
+                self._questions.answer(answer.query, answer)
             case _:
                 raise AssertionError(f"no log asks for {effect}")
         return ()
@@ -148,7 +129,8 @@ class LogPart:
         except BackendFailure as error:
             logger.error("log %s: %s", runner.name, error)
         legacy, requests = keeper.legacy(deposed.epoch), keeper.requests
-        follower = self.patience.follower(keeper.entity, legacy, runner.now_ns(), requests)
+        now_ns = runner.now_ns()
+        follower = make_follower(keeper.entity, legacy, now_ns, self.patience, requests)
         self.swap(follower)
         runner.end_change()
         reason = (
@@ -160,8 +142,7 @@ class LogPart:
 
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
-        for event in self._answers.values():
-            event.set()
+        self._questions.end()
         self.grown.unpark_all()
 
     # -- the role --------------------------------------------------------------------------------
@@ -187,27 +168,20 @@ class LogPart:
 
     # -- questions of the handle -----------------------------------------------------------------
 
-    def next_query(self) -> int:
-        """Number a question."""
-        self._queries += 1
-        return self._queries
-
-    async def ask_keeper(self, query: Query) -> Answer:
-        """Ask the keeper; for proxies."""
+    async def ask_keeper(self, make: Callable[[int], Query]) -> Answer:
+        """Ask the keeper what ``make`` makes of a number; for proxies."""
         assert isinstance(self.core, Proxy), self.core
         if self.runner.error is not None:
             raise self.runner.error
-        event = self._answers[query.query] = trio.Event()
-        self.runner.carry_out(self.core.ask(query))
-        try:
-            await event.wait()
-        finally:
-            del self._answers[query.query]
-            self.core.cancel(query.query)
-            found = self._answered.pop(query.query, None)
-        if found is None:
+        with self._questions.ask() as question:
+            self.runner.carry_out(self.core.ask(make(question.number)))
+            try:
+                await question.wait()
+            finally:
+                self.core.cancel(question.number)
+        if question.answer is None:
             raise self.runner.error or StoreClosed(f"log {self.runner.name}: it is closed")
-        return found
+        return question.answer
 
     # -- the backend -----------------------------------------------------------------------------
 
@@ -225,7 +199,7 @@ class LogPart:
         assert self.backend is not None
         assert isinstance(self.core, Keeper), self.core
         if isinstance(query, Fetch):
-            runs = read_at_hand(self.backend, self.core, query)
+            runs = gather(self.backend.read_at_hand, readable(self.core, query), query.size_max)
             if runs is not None:
                 return self.core.was_read(reader, query, runs, None)
         elif not self.backend.is_durable:
@@ -258,29 +232,20 @@ class LogPart:
             self.runner.carry_out(keeper.was_read(reader, query, runs, found))
 
     async def read(self, query: Fetch) -> list[Run]:
-        """Read what a fetch asks for from the backend: committed runs, from the first position
-        that has any.
-        """  # noqa: D205 - one thought
+        """Read what a fetch asks for: committed runs, from the first position that has any."""
         assert self.backend is not None
         assert isinstance(self.core, Keeper | Follower), self.core
-        found = read_at_hand(self.backend, self.core, query)
-        if found is not None:
-            return found
-        runs: list[Run] = []
-        size = query.size_max
-        for partition, offset, end in readable(self.core, query):
-            more = await on_disk(self.backend.read, partition, offset, size, limiter=self._readers)
-            more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
-            size -= sum(len(run.body) for run in more)
-            runs += more
-            if size <= 0:
-                break
-        return runs
+        wanted, size = readable(self.core, query), query.size_max
+        found = gather(self.backend.read_at_hand, wanted, size)
+        if found is None:
+            read = self.backend.read
+            found = await on_disk(gather, read, wanted, size, limiter=self._readers)
+        return found or []
 
 
-def readable(log: Keeper | Follower, query: Fetch) -> list[tuple[int, int, int]]:
-    """Give the positions of a fetch that can be read now, each with the end of its partition."""
-    found: list[tuple[int, int, int]] = []
+def readable(log: Keeper | Follower, query: Fetch) -> list[Place]:
+    """Give the positions of a fetch that can be read now."""
+    found: list[Place] = []
     for partition, offset in query.positions:
         span = log.partitions[partition].span
         if span.start <= offset < span.end:
@@ -288,12 +253,13 @@ def readable(log: Keeper | Follower, query: Fetch) -> list[tuple[int, int, int]]
     return found
 
 
-def read_at_hand(backend: LogBackend, log: Keeper | Follower, query: Fetch) -> list[Run] | None:
-    """Read without waiting; ``None`` if that takes the disk."""
+def gather(
+    read: Callable[[int, int, int], Sequence[Run] | None], wanted: Sequence[Place], size: int
+) -> list[Run] | None:
+    """Read up to ``size`` bytes; ``None`` if that takes the disk, and ``read`` does not."""
     runs: list[Run] = []
-    size = query.size_max
-    for partition, offset, end in readable(log, query):
-        more = backend.read_at_hand(partition, offset, size)
+    for partition, offset, end in wanted:
+        more = read(partition, offset, size)
         if more is None:
             return None
         more = within([run for run in more if run.end <= end], size, has_more=bool(runs))

@@ -37,10 +37,8 @@ async def promote(
         raise MasterExists(f"log {runner.name} has its keeper here already")
     if not isinstance(follower, Follower):
         raise PromotionRefused(f"log {runner.name}: a proxy has no copy: promote a follower")
-    ends: tuple[int, ...] = ()
 
-    async def succeed(epoch: int) -> None:
-        nonlocal ends
+    async def succeed(epoch: int) -> tuple[int, tuple[int, ...]]:
         await _stand_still(part, follower)
         change = follower.copy.promote(epoch)
         try:
@@ -55,9 +53,10 @@ async def promote(
         part.swap(keeper)
         runner.carry_out(keeper.inherit(follower.requests, unanswered))
         runner.settle()
+        return term_of(epoch), ends
 
-    epoch, silent_seconds = await promoting.promote(runner, follower, succeed, force=force)
-    return LogPromotion(term_of(epoch), ends, silent_seconds)
+    (term, ends), silent_seconds = await promoting.promote(runner, follower, succeed, force=force)
+    return LogPromotion(term, ends, silent_seconds)
 
 
 async def _stand_still(part: LogPart, follower: Follower) -> None:

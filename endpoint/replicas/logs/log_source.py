@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import trio
 
 from endpoint.replicas.disk import on_disk
-from endpoint.replicas.logs.log_part import TICKS_PER_SECOND, LogPart, readable
+from endpoint.replicas.logs.log_part import LogPart, readable
+from endpoint.replicas.patience import TICKS_PER_SECOND
 from endpoint.replicas.receipts import store_error
 from endpoint.replicas.runner import Runner
 from stores.log.follower import Follower
 from stores.log.keeper import Keeper
 from stores.log.limits import WAIT_TICKS_MAX
 from stores.log.messages import (
+    Answer,
     Cursors,
     Fetch,
     Fetched,
     Found,
     Positions,
+    Query,
     QueryFailed,
     State,
     StateQuery,
@@ -86,8 +90,7 @@ class LocalSource:
     async def partition_count(self) -> int:
         """Give the number of partitions: a follower waits for its first state."""
         runner = self._runner
-        if not runner.is_synced:
-            await await_sync(runner, self._patience_seconds)
+        await await_sync(runner, self._patience_seconds)
         runner.check()
         return len(self._log.partitions)
 
@@ -160,8 +163,9 @@ class RemoteSource:
             left = max(0.0, deadline - trio.current_time())
             ticks = WAIT_TICKS_MAX if math.isinf(left) else math.ceil(left * TICKS_PER_SECOND)
             ticks = min(ticks, WAIT_TICKS_MAX)
-            fetch = Fetch(self._part.next_query(), positions, size_max, ticks)
-            answer = await self._ask(fetch)
+            answer = await self._ask(
+                partial(Fetch, positions=positions, size_max=size_max, wait_ticks=ticks)
+            )
             assert isinstance(answer, Fetched), answer
             starts_ends = zip(answer.starts, answer.ends, strict=True)
             batch = Batch(answer.runs, [Span(start, end) for start, end in starts_ends])
@@ -175,7 +179,7 @@ class RemoteSource:
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Ask what the keeper has."""
         await self.partition_count()
-        state = await self._ask(StateQuery(self._part.next_query()))
+        state = await self._ask(StateQuery)
         assert isinstance(state, State), state
         spans = [Span(*span) for span in zip(state.starts, state.ends, strict=True)]
         return spans, state.cursors
@@ -183,12 +187,12 @@ class RemoteSource:
     async def offset_at(self, partition: int, timestamp_ns: int) -> int:
         """Have the keeper look it up."""
         await self.partition_count()
-        found = await self._ask(TimeQuery(self._part.next_query(), partition, timestamp_ns))
+        found = await self._ask(partial(TimeQuery, partition=partition, timestamp_ns=timestamp_ns))
         assert isinstance(found, Found), found
         return found.offset
 
-    async def _ask(self, query: Fetch | StateQuery | TimeQuery) -> object:
-        answer = await self._part.ask_keeper(query)
+    async def _ask(self, make: Callable[[int], Query]) -> Answer:
+        answer = await self._part.ask_keeper(make)
         if isinstance(answer, QueryFailed):
             raise store_error(answer.code, f"log {self._runner.name}: {answer.text}")
         return answer
@@ -196,13 +200,11 @@ class RemoteSource:
 
 async def await_sync(runner: Runner, seconds: float) -> None:
     """Wait for a first state; raises ``KeeperUnreachable``."""
-    with trio.move_on_after(seconds):
-        while not runner.is_synced and runner.error is None:
-            await runner.changed.park()
-    if runner.error is not None:
-        raise runner.error
+    if runner.is_synced:
+        return
+    await runner.await_synced(seconds)
     if not runner.is_synced:
-        raise KeeperUnreachable(
+        raise runner.error or KeeperUnreachable(
             f"log {runner.name}: no keeper answered within {seconds:g} s: attach one with"
             " attach_log, and peer with its mesh"
         )

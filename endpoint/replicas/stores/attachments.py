@@ -12,9 +12,10 @@ from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.backends import STORE_QUOTA, check_replicas, make_backend, take_quota
 from endpoint.replicas.disk import reading
 from endpoint.replicas.hosting import AttachingHost
+from endpoint.replicas.patience import Patience
 from endpoint.replicas.stores.proxy_part import ProxyPart
 from endpoint.replicas.stores.store import Store
-from endpoint.replicas.stores.store_part import Patience, StorePart
+from endpoint.replicas.stores.store_part import StorePart, make_clone
 from endpoint.replicas.stores.store_proxy import StoreProxy
 from endpoint.surroundings import Surroundings
 from stores.asking import KnownReplica
@@ -72,7 +73,7 @@ class Attachments:
         self, name: str, stale_interval: float | None, mutation_buffer_interval: float
     ) -> Store:
         """Start a clone of a store, whether its master is known or not."""
-        patience = Patience(stale_interval, mutation_buffer_interval)
+        patience = Patience(mutation_buffer_interval, stale_interval)
         speaks, hears = store_topics(name)
         self._attachment.guarding(name).check("read")
         if speaks in self._host.stores:
@@ -82,7 +83,7 @@ class Attachments:
             )
         if hears in self._host.stores:
             raise StoreError(f"store {name} has a clone at this endpoint: use its handle")
-        core = patience.clone(self._attachment.entity(), self._around.now_ns())
+        core = make_clone(self._attachment.entity(), self._around.now_ns(), patience)
         part = StorePart(core, None, self._around.open_file)
         store = Store(part, self._attachment.run(name, part))
         store.runner.carry_out(core.start())
@@ -95,7 +96,7 @@ class Attachments:
         self._attachment.guarding(name).check("read", "write")
         if any(topic in self._host.stores for topic in (*topics, hears)):
             raise StoreError(f"store {name} is in use at this endpoint: use that handle")
-        ticks = Patience(mutation_buffer_interval=mutation_buffer_interval).buffer_ticks
+        ticks = Patience(mutation_buffer_interval).ticks
         proxy = Proxy(self._attachment.entity(), self._around.now_ns(), ticks)
 
         def find_replicas() -> list[KnownReplica]:

@@ -40,13 +40,10 @@ async def promote(
     clone, runner = part.core, part.runner
     if not isinstance(clone, Clone):
         raise MasterExists(f"store {runner.name} has its master here already")
-    revision = 0
 
-    async def succeed(epoch: int) -> None:
-        nonlocal revision
+    async def succeed(epoch: int) -> Loaded:
         backend = make_backend()
         legacy = await _settle_in(part, clone, backend, epoch)
-        revision = legacy.revision
         master = Master(
             clone.entity,
             legacy,
@@ -60,9 +57,10 @@ async def promote(
         runner.tell_exposed(legacy.exposed)
         runner.carry_out(master.inherit(clone.requests, unanswered))
         runner.settle()
+        return legacy
 
-    epoch, silent_seconds = await promoting.promote(runner, clone, succeed, force=force)
-    return Promotion(term_of(epoch), revision, silent_seconds)
+    legacy, silent_seconds = await promoting.promote(runner, clone, succeed, force=force)
+    return Promotion(term_of(legacy.epoch), legacy.revision, silent_seconds)
 
 
 async def _settle_in(part: StorePart, clone: Clone, backend: StoreBackend, epoch: int) -> Loaded:

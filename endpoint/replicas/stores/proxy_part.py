@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import trio
 
 from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.reading import READ_SECONDS
 from stores.asking import KnownReplica
 from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
 from stores.effects import Deposed, ReadAnswered, ToClone
-from stores.gatekeeping import Post
 from stores.proxy import Proxy
 from wire.errors import NotAllowed, StaleData
 from wire.topics import proxy_topic, store_topics
@@ -24,7 +25,7 @@ FindReplicas = Callable[[], Sequence[KnownReplica]]
 class ProxyPart:
     """The questions of a store's proxy."""
 
-    kind = "store"
+    kind: Final = "store"
     leader = None
     backend = None
     runner: Runner
@@ -33,9 +34,7 @@ class ProxyPart:
         """Tell ``core`` which replicas there are, from time to time."""
         self.core = core
         self.find_replicas = find_replicas
-        self._asked: dict[int, trio.Event] = {}
-        self._answers: dict[int, ReadAnswered] = {}
-        self._questions = 0
+        self._questions: Questions[ReadAnswered] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
 
@@ -43,10 +42,6 @@ class ProxyPart:
         """Hear on a topic of the proxies' own, and speak to the master."""
         master, _ = store_topics(name)
         return Topics(proxy_topic(name), master, master)
-
-    def post(self) -> Post:
-        """Give what a guard has to know of the core."""
-        return Post(self.core.entity, 0, is_master=False, is_log=False)
 
     def survey(self) -> None:
         """Tell the proxy which replicas there are now: paths may be others, too."""
@@ -58,9 +53,7 @@ class ProxyPart:
             case ToClone(to, payload):
                 self.runner.send_command(store_topics(self.runner.name)[1], to, payload)
             case ReadAnswered(token):
-                if (event := self._asked.get(token)) is not None:
-                    self._answers[token] = effect
-                    event.set()
+                self._questions.answer(token, effect)
             case _:
                 raise AssertionError(f"no proxy asks for {effect}")
         return ()
@@ -74,8 +67,7 @@ class ProxyPart:
 
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
-        for event in self._asked.values():
-            event.set()
+        self._questions.end()
 
     # -- for handles -----------------------------------------------------------------------------
 
@@ -88,20 +80,16 @@ class ProxyPart:
         """
         if self.runner.error is not None:
             raise self.runner.error
-        self._questions += 1
-        number = self._questions
-        event = self._asked[number] = trio.Event()
-        try:
-            with trio.move_on_after(READ_SECONDS):
-                question = make(number)
-                self.runner.carry_out(self.core.ask(question, is_for_master=is_for_master))
-                await event.wait()
-            reason = self.core.explain(number)
-        finally:
-            del self._asked[number]
-            self.core.cancel(number)
-            found = self._answers.pop(number, None)
-        return self._take(found, reason)
+        with self._questions.ask() as question:
+            try:
+                with trio.move_on_after(READ_SECONDS):
+                    asked = make(question.number)
+                    self.runner.carry_out(self.core.ask(asked, is_for_master=is_for_master))
+                    await question.wait()
+                reason = self.core.explain(question.number)
+            finally:
+                self.core.cancel(question.number)
+        return self._take(question.answer, reason)
 
     def _take(self, found: ReadAnswered | None, reason: str) -> tuple[ReadAnswerCommand, int]:
         name = self.runner.name

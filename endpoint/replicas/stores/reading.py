@@ -245,9 +245,7 @@ async def readable(part: StorePart) -> None:
     """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
     runner = part.runner
     if not runner.is_synced and runner.error is None:
-        with trio.move_on_after(READ_SECONDS):
-            while not runner.is_synced and runner.error is None:
-                await runner.changed.park()
+        await runner.await_synced(READ_SECONDS)
         if not runner.is_synced:
             raise runner.error or StaleData(
                 f"store {runner.name}: no master answered within {READ_SECONDS:g} s; "

@@ -1,4 +1,4 @@
-"""What handles of stores have in common: mutations, the barrier, and the end."""
+"""What handles of stores have in common: mutations."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from functools import partial
 
 import trio
 
-from endpoint.closing import AsyncClosing
-from endpoint.replicas.idling import Idling
+from endpoint.replicas.handle import ReplicaHandle
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import YIELD_COUNT, Runner
 from stores.actions import Initial
@@ -22,21 +21,15 @@ Expiry = float | timedelta | None
 """From now: seconds, or a timespan. ``None`` is for ever, and removes an expiry that was set."""
 
 
-class StoreHandle(Idling, AsyncClosing):
+class StoreHandle(ReplicaHandle):
     """Changes a store through its runner: a master's, a clone's or a proxy's."""
 
     def __init__(
         self, runner: Runner, requests: Requests, close: Callable[[], Awaitable[None]]
     ) -> None:
         """Ask ``runner`` for ``requests``; ``close`` ends it."""
-        self.runner = runner
+        super().__init__(runner, close)
         self._requests = requests
-        self._close = close
-        self._since_yield = 0
-
-    def name(self) -> str:
-        """Give the store's name."""
-        return self.runner.name
 
     # Mutations.
 
@@ -137,18 +130,3 @@ class StoreHandle(Idling, AsyncClosing):
             raise runner.error
         self._since_yield += 1
         return runner.ask(request())
-
-    async def _breathe(self) -> None:
-        """Let others run, and wait until the core has room."""
-        runner = self.runner
-        self._since_yield = 0
-        await trio.lowlevel.checkpoint()
-        while not runner.core.has_room() and runner.error is None:
-            await runner.changed.park()
-
-    # The barrier, and the end.
-
-    async def close(self) -> None:
-        """Let go of the store, after what was asked here has its outcome."""
-        if not self.runner.is_forked:
-            await self._close()

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.attaching import BUFFER_SECONDS, STALE_SECONDS
+from endpoint.replicas.attaching import BUFFER_SECONDS
 from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.patience import Patience
+from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.verifying import Verification
 from endpoint.surroundings import BackendOpener
@@ -19,7 +20,6 @@ from net.wakeup import Wakeup
 from stores.clone import Clone
 from stores.digests import ReplicaDigest
 from stores.effects import Changed, Deposed, Persist, ToClone, ToProxy, Verified
-from stores.gatekeeping import Post
 from stores.master import Master
 from stores.persistence import StoreBackend
 from stores.succession import Inheritance
@@ -28,34 +28,18 @@ from wire.errors import RequestTimeout
 from wire.identifiers import EntityId
 from wire.topics import proxy_topic, store_topics
 
-_NANOSECONDS: Final = 1_000_000_000
 
-TICK_SECONDS: Final = 0.1
-"""The loop's ticks, which clones count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How patient a clone is; a deposed master becomes one that is as patient as usual."""
-
-    stale_interval: float | None = STALE_SECONDS
-    mutation_buffer_interval: float = BUFFER_SECONDS
-
-    @property
-    def buffer_ticks(self) -> int:
-        """Give the ticks for which mutations wait for a master."""
-        return max(0, round(self.mutation_buffer_interval / TICK_SECONDS))
-
-    def clone(self, entity: EntityId, now_ns: int, inheritance: Inheritance | None = None) -> Clone:
-        """Make a clone without data, maybe for the handle of a deposed master."""
-        stale = self.stale_interval
-        return Clone(
-            entity,
-            now_ns,
-            stale_interval_ns=None if stale is None else round(stale * _NANOSECONDS),
-            buffer_ticks=self.buffer_ticks,
-            inheritance=inheritance,
-        )
+def make_clone(
+    entity: EntityId, now_ns: int, patience: Patience, inheritance: Inheritance | None = None
+) -> Clone:
+    """Make a clone without data, maybe for the handle of a deposed master."""
+    return Clone(
+        entity,
+        now_ns,
+        stale_interval_ns=patience.stale_ns,
+        buffer_ticks=patience.ticks,
+        inheritance=inheritance,
+    )
 
 
 class Observer(Protocol):
@@ -71,7 +55,7 @@ class Observer(Protocol):
 class StorePart:
     """The copy of a store that is here, at a master or a clone."""
 
-    kind = "store"
+    kind: Final = "store"
     runner: Runner
 
     def __init__(
@@ -85,8 +69,7 @@ class StorePart:
         self.moved = Wakeup()
         """Woken when the revision that readers see may be another one."""
         self._observers: dict[Observer, None] = {}
-        self._verifying: dict[int, tuple[ReplicaDigest, ...] | None] = {}
-        self._tokens = 0
+        self._verifying: Questions[tuple[ReplicaDigest, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
 
@@ -100,12 +83,6 @@ class StorePart:
         masters, clones = store_topics(name)
         own, other = (clones, masters) if self.leader is None else (masters, clones)
         return Topics(own, other, other)
-
-    def post(self) -> Post:
-        """Give what a guard has to know of the core."""
-        leader = self.leader if self.runner.is_master else None
-        epoch = 0 if leader is None else leader.epoch
-        return Post(self.core.entity, epoch, leader is not None, is_log=False)
 
     def survey(self) -> None:
         """Do nothing: who is in reach makes no difference to a copy."""
@@ -125,9 +102,7 @@ class StorePart:
                 for observer in list(self._observers):
                     observer.push(effect)
             case Verified(token, rows):
-                if token in self._verifying:
-                    self._verifying[token] = rows
-                    self.runner.changed.unpark_all()
+                self._verifying.answer(token, rows)
             case _:
                 raise AssertionError(f"no copy of a store asks for {effect}")
         return ()
@@ -145,13 +120,15 @@ class StorePart:
             " of is lost, and this store is a clone now"
         )
         self.runner.tell_status(StatusCode.STORE_DEPOSED, deposed.master, reason)
-        clone = Patience().clone(master.entity, self.runner.now_ns(), master.bequeath(deposed))
+        patience, now_ns = Patience(BUFFER_SECONDS), self.runner.now_ns()
+        clone = make_clone(master.entity, now_ns, patience, master.bequeath(deposed))
         self.swap(clone, None)
         self.runner.carry_out(clone.start())
 
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
         self.moved.wake()
+        self._verifying.end()
         for observer in self._observers:
             observer.end()
 
@@ -201,18 +178,12 @@ class StorePart:
 
     async def verify(self, timeout: float) -> Verification:
         """Compare all replicas; raises ``RequestTimeout`` if the master does not answer."""
-        self._tokens += 1
-        token, runner = self._tokens, self.runner
-        self._verifying[token] = None
-        try:
-            with trio.move_on_after(timeout):
-                runner.carry_out(self.core.begin_verify(token))
-                while self._verifying[token] is None and runner.error is None:
-                    await runner.changed.park()
-        finally:
-            rows = self._verifying.pop(token)
-        if rows is None:
-            raise runner.error or RequestTimeout(
-                f"store {runner.name}: the master did not compare the replicas within {timeout:g} s"
+        with self._verifying.ask() as question, trio.move_on_after(timeout):
+            self.runner.carry_out(self.core.begin_verify(question.number))
+            await question.wait()
+        if question.answer is None:
+            raise self.runner.error or RequestTimeout(
+                f"store {self.runner.name}: the master did not compare the replicas within"
+                f" {timeout:g} s"
             )
-        return Verification(rows)
+        return Verification(question.answer)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 import trio
 
 from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.questions import Questions
 from peermesh.testing.time_limits import limit
 from stores.commands import ReadAnswerCommand
 from stores.effects import ReadAnswered
@@ -26,7 +28,7 @@ async def endpoint() -> AsyncIterator[Endpoint]:
 
 
 @asynccontextmanager
-async def given_up(kit, ask, asked: dict) -> AsyncIterator[int]:
+async def given_up(kit, ask, asked: Questions) -> AsyncIterator[int]:
     """Ask, and give up; within the block the task has not heard of that yet."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
@@ -39,10 +41,10 @@ async def given_up(kit, ask, asked: dict) -> AsyncIterator[int]:
 async def test_an_answer_to_a_read_of_a_proxy(kit, endpoint) -> None:
     async with endpoint.attach_proxy("s") as proxy:
         part = proxy.part
-        async with given_up(kit, lambda: proxy.get("k"), part._asked) as number:
+        async with given_up(kit, lambda: proxy.get("k"), part._questions) as number:
             answer = ReadAnswerCommand(number, (), None)
             part.carry_out(ReadAnswered(number, answer, 1))
-        assert (part._asked, part._answers) == ({}, {})
+        assert not part._questions
 
 
 async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
@@ -51,11 +53,10 @@ async def test_an_answer_of_a_keeper(kit, endpoint) -> None:
         async with endpoint.attach_log_proxy("log") as log:
             await log.partition_count()
             part = log.part
-            async with given_up(
-                kit, lambda: log.read(0, 0, timeout=limit()), part._answers
-            ) as number:
+            read = partial(log.read, 0, 0, timeout=limit())
+            async with given_up(kit, read, part._questions) as number:
                 part.carry_out(Answered(QueryFailed(number, ErrorCode.INVALID_DATA, "no")))
-            assert (part._answers, part._answered) == ({}, {})
+            assert not part._questions
 
 
 async def test_a_comparison_of_replicas(kit, endpoint) -> None:
@@ -63,7 +64,7 @@ async def test_a_comparison_of_replicas(kit, endpoint) -> None:
         part = clone.part
         async with given_up(kit, lambda: part.verify(limit()), part._verifying):
             pass
-        assert part._verifying == {}
+        assert not part._verifying
 
 
 @pytest.mark.parametrize("kind", ["master", "keeper", "follower"])

@@ -13,6 +13,7 @@ import trio
 from endpoint import Endpoint
 from endpoint.replicas.parts import Core
 from endpoint.replicas.runner import Runner
+from handshake.roles import ALL_RIGHTS
 from peermesh.testing.time_limits import limit
 
 KINDS: dict[str, Callable[[Endpoint], Any]] = {
@@ -40,6 +41,14 @@ async def attached(kind: str) -> AsyncIterator[Any]:
 
 
 OFFERS: dict[str, Callable[[Runner], object]] = {
+    "carry_out": lambda runner: runner.carry_out([]),
+    "note": lambda runner: runner.note("test", "nothing"),
+    "tell_exposed": lambda runner: runner.tell_exposed([]),
+    "rights_changed": lambda runner: runner.rights_changed(
+        runner.core.entity.endpoint, ALL_RIGHTS, ALL_RIGHTS
+    ),
+    "await_synced": lambda runner: runner.await_synced(0),
+    "reach": lambda runner: runner.reach(runner.core.begin_idle),
     "receive": lambda runner: runner.receive(runner.core.entity.endpoint, [b"no command"]),
     "settle": lambda runner: runner.settle(),
     "tick": lambda runner: runner.tick(),
@@ -54,6 +63,19 @@ OFFERS: dict[str, Callable[[Runner], object]] = {
     "check_process": lambda runner: runner.check_process(),
     "finish": lambda runner: runner.finish(),
 }
+PARTS_OF_OTHERS = {
+    *("start", "ask", "adopt", "flush_forever", "start_task", "finish_task", "wait", "on_disk"),
+    *("send_command", "tell_status", "commit", "close"),
+}
+"""Methods that every handle uses from its first mutation to its end."""
+CHANGES = {"fail", "forked", "set_quota", "swapped", "use_backend", "end_change"}
+"""Methods after which it is not what it was: tests of their own have them."""
+
+
+def test_every_method_of_runners_is_looked_at() -> None:
+    methods = {name for name, _ in inspect.getmembers(Runner, inspect.isfunction)}
+    public = {name for name in methods if not name.startswith("_")}
+    assert public == {*OFFERS, *PARTS_OF_OTHERS, *CHANGES}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -131,6 +131,19 @@ async def test_a_promoted_store_on_disk_survives_its_master(tmp_path: Path) -> N
         assert (await follower.promote()).term == 2
 
 
+async def test_a_promotion_says_the_term_that_its_file_gives(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.db", tmp_path / "second.db"
+    for before, path, term in ((None, first, 1), (first, second, 2), (None, second, 2)):
+        options = {} if before is None else {"backend": Backend.SQLite, "path": before}
+        async with two_endpoints() as pair:
+            await pair.join()
+            old = await pair.left.attach_master("s", **options)
+            clone = await pair.right.attach_clone("s")
+            assert await clone.await_idle(timeout=limit())
+            await old.close()
+            assert (await clone.promote(Backend.SQLite, path=path)).term == term
+
+
 async def test_what_is_asked_while_a_clone_is_promoted_is_done_by_the_heir(tmp_path: Path) -> None:
     async with two_endpoints() as pair:
         await pair.join()

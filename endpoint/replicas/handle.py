@@ -1,10 +1,14 @@
-"""What the handles of stores and of logs have in common: they can be idle."""
+"""What the handles of stores and of logs have in common: a runner, room, the barrier, the end."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Final, overload
 
+import trio
+
 from endpoint.barriers import Callback, Seconds, barrier
+from endpoint.closing import AsyncClosing
 from endpoint.outcome import Outcome
 from endpoint.replicas.runner import Runner
 
@@ -12,10 +16,26 @@ AWAIT_IDLE_SECONDS: Final = 15.0
 """Broker's own default for ``await_idle``."""
 
 
-class Idling:
-    """A base of handles that have a runner."""
+class ReplicaHandle(AsyncClosing):
+    """A base of the handles that users get."""
 
-    runner: Runner
+    def __init__(self, runner: Runner, close: Callable[[], Awaitable[None]]) -> None:
+        """Ask ``runner``; ``close`` ends it."""
+        self.runner = runner
+        self._close = close
+        self._since_yield = 0
+
+    def name(self) -> str:
+        """Give the name of the store or log."""
+        return self.runner.name
+
+    async def _breathe(self) -> None:
+        """Let others run, and wait until the core has room."""
+        runner = self.runner
+        self._since_yield = 0
+        await trio.lowlevel.checkpoint()
+        while not runner.core.has_room() and runner.error is None:
+            await runner.changed.park()
 
     @overload
     async def await_idle(self, timeout: Seconds = AWAIT_IDLE_SECONDS) -> Outcome: ...
@@ -42,3 +62,8 @@ class Idling:
         """
         how = barrier("await_idle", positional, timeout, callback, AWAIT_IDLE_SECONDS)
         return await self.runner.wait(how)
+
+    async def close(self) -> None:
+        """Let go of the store or log, after what was asked here has its outcome."""
+        if not self.runner.is_forked:
+            await self._close()
