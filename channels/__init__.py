@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels.backlog import Backlog
 from channels.config import ChannelConfig
 from channels.consumer import ConsumeEach, Consumer, ConsumerBackend
 from channels.messages import (
@@ -20,6 +21,7 @@ from channels.producer import Producer, ProducerBackend
 from channels.statistics import ConsumerStatistics, PathStatistics, ProducerStatistics
 
 __all__ = [
+    "Backlog",
     "ChannelConfig",
     "ConsumeEach",
     "Consumer",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Generic, Protocol, assert_never
 
+from channels.backlog import Backlog, Buffer
 from channels.config import (
     DEFAULT_CONFIG,
     INITIAL_SEQUENCE,
@@ -85,6 +86,10 @@ class _Path:
 class Producer(Generic[HandleT, PayloadT]):
     """Numbers events, broadcasts them, and keeps each until every consumer acknowledged it.
 
+    An owner that keeps its events anyway, as a journal, lends it as the ``backlog``: the producer
+    then keeps none, and asks the backlog for what consumers lack. Events have to be in it before
+    they are produced. As they exist with or without consumers, the sequence advances either way.
+
     A handle names one consumer for its whole life. If a successor takes the handle over, a late
     acknowledgement of its predecessor may speak for it; it then ends up closed and has to begin
     once more. Iteration over consumers follows the order in which they were added.
@@ -101,19 +106,24 @@ class Producer(Generic[HandleT, PayloadT]):
         epoch: int,
         config: ChannelConfig = DEFAULT_CONFIG,
         sequence: int = INITIAL_SEQUENCE,
+        backlog: Backlog[PayloadT] | None = None,
     ) -> None:
         """Stand at ``sequence``: the first event gets the number after it.
 
-        The epoch has to be greater than that of any producer that these consumers had before.
+        The epoch has to be greater than that of any producer that these consumers had before. A
+        ``backlog`` that is given has to end at ``sequence``.
         """
         self._backend = backend
         self._epoch = epoch
         self._config = config
         self._sequence = sequence
-        self._buffer: list[PayloadT] = []
-        # The number of the first buffered event, or of the next one if the buffer is empty. With
-        # consumers it is one above the lowest floor, without it is one above the sequence.
-        self._buffer_start = sequence + 1
+        self._buffer: Buffer[PayloadT] | None = None
+        if backlog is None:
+            backlog = self._buffer = Buffer(sequence + 1)
+        self._backlog: Backlog[PayloadT] = backlog
+        # All consumers acknowledged everything up to it: the lowest floor, or the sequence if there
+        # are no consumers. Own events are kept from the next one on.
+        self._floor = sequence
         self._paths: dict[HandleT, _Path] = {}
         self._tick = 0
         self._last_broadcast_tick = 0
@@ -129,39 +139,52 @@ class Producer(Generic[HandleT, PayloadT]):
         consumers = {handle: path.acknowledged for handle, path in self._paths.items()}
         return (
             f"<Producer epoch={self._epoch} sequence={self._sequence}"
-            f" unacknowledged={len(self._buffer)} tick={self._tick} consumers={consumers}>"
+            f" unacknowledged={self.unacknowledged} tick={self._tick} consumers={consumers}>"
         )
 
     # -- what the owner does ---------------------------------------------------------------------
 
     def produce(self, payload: PayloadT) -> None:
-        """Broadcast one event. Without consumers nothing happens: the sequence does not advance."""
+        """Broadcast one event. Without consumers and backlog the sequence does not advance."""
         if not self._paths:
+            self._advance_alone(1)
             return
         self._sequence = sequence = self._sequence + 1
-        self._buffer.append(payload)
+        if self._buffer is not None:
+            self._buffer.events.append(payload)
         self._last_broadcast_tick = self._tick
         self._backend.broadcast(self, Event(self._epoch, sequence, (payload,)))
 
     def produce_run(self, payloads: Sequence[PayloadT]) -> None:
         """Broadcast consecutive events as one message; do not change ``payloads`` afterwards."""
-        if not self._paths or not payloads:
+        if not payloads:
+            return
+        if not self._paths:
+            self._advance_alone(len(payloads))
             return
         first_sequence = self._sequence + 1
         self._sequence += len(payloads)
-        self._buffer.extend(payloads)
+        if self._buffer is not None:
+            self._buffer.extend(payloads)
         self._last_broadcast_tick = self._tick
         self._backend.broadcast(self, Event(self._epoch, first_sequence, payloads))
 
-    def add(self, handle: HandleT) -> None:
+    def add(self, handle: HandleT, after: int | None = None) -> None:
         """Take a consumer in and send its handshake: it gets every event from now on.
 
-        Raises ``LocalProtocolError`` if the handle is known.
+        One that has everything up to ``after`` already gets what comes after that; it has to ask
+        for what was produced before. Raises ``LocalProtocolError`` if the handle is known, or if
+        the events after ``after`` are not kept.
         """
         if handle in self._paths:
             raise LocalProtocolError(f"{handle!r} is a consumer already: discard it first")
-        self._paths[handle] = _Path(floor=self._sequence, last_seen_tick=self._tick)
-        self._send_handshake(handle, offset=self._sequence)
+        offset = self._sequence if after is None else after
+        if not self._backlog.first_sequence - 1 <= offset <= self._sequence:
+            first, last = self._backlog.first_sequence, self._sequence
+            raise LocalProtocolError(f"no events after {offset}: {first} to {last} are kept")
+        self._paths[handle] = _Path(floor=offset, last_seen_tick=self._tick)
+        self._floor = min(self._floor, offset)
+        self._send_handshake(handle, offset=offset)
 
     def discard(self, handle: HandleT) -> None:
         """Forget a consumer, without the ``drop`` callback. An unknown handle changes nothing."""
@@ -221,12 +244,12 @@ class Producer(Generic[HandleT, PayloadT]):
     @property
     def unacknowledged(self) -> int:
         """How many events wait for the acknowledgement of at least one consumer."""
-        return len(self._buffer)
+        return self._sequence - self._floor
 
     @property
     def is_idle(self) -> bool:
         """True if every consumer acknowledged its handshake and the latest event."""
-        return not self._buffer and not self.has_pending_consumers
+        return not self.unacknowledged and not self.has_pending_consumers
 
     @property
     def has_pending_consumers(self) -> bool:
@@ -248,7 +271,7 @@ class Producer(Generic[HandleT, PayloadT]):
         return ProducerStatistics(
             epoch=self._epoch,
             sequence=self._sequence,
-            unacknowledged=len(self._buffer),
+            unacknowledged=self.unacknowledged,
             tick=self._tick,
             consumers=tuple(
                 PathStatistics(handle, path.acknowledged, self._tick - path.last_seen_tick)
@@ -263,6 +286,12 @@ class Producer(Generic[HandleT, PayloadT]):
         )
 
     # -- steps -----------------------------------------------------------------------------------
+
+    def _advance_alone(self, count: int) -> None:
+        """Number events that no consumer waits for: only a backlog of the owner's has them."""
+        if self._buffer is None:
+            self._sequence += count
+            self._floor = self._sequence
 
     def _on_handshake_request(self, handle: HandleT) -> None:
         path = self._paths.get(handle)
@@ -285,7 +314,7 @@ class Producer(Generic[HandleT, PayloadT]):
             return  # overtaken by a later one: it says nothing about now
         path.last_seen_tick = self._tick
         was_pending, path.is_pending = path.is_pending, False
-        was_lowest = path.floor < self._buffer_start
+        was_lowest = path.floor == self._floor
         path.floor = sequence
         if was_lowest:
             self._prune()
@@ -309,22 +338,22 @@ class Producer(Generic[HandleT, PayloadT]):
     def _retransmissions(self, sequences: Iterable[int]) -> list[ProducerMessage[PayloadT]]:
         """Answer each sequence number; neighbours share a run."""
         answers: list[ProducerMessage[PayloadT]] = []
-        run: list[PayloadT] = []
-        run_end = 0
+        first_kept, runs = self._backlog.first_sequence, list[list[int]]()
         for sequence in sequences:
             if sequence > self._sequence:
                 # A "failed" would make the consumer skip an event that is still to come.
                 self._refused_count += 1
-            elif sequence < self._buffer_start:
+            elif sequence < first_kept:
                 self._retransmit_failed_count += 1
                 answers.append(RetransmitFailed(self._epoch, sequence))
+            elif runs and runs[-1][-1] == sequence - 1 and len(runs[-1]) < RETRANSMIT_COUNT_MAX:
+                runs[-1].append(sequence)
             else:
-                self._retransmitted_count += 1
-                if not run or sequence != run_end or len(run) == RETRANSMIT_COUNT_MAX:
-                    run = []
-                    answers.append(Event(self._epoch, sequence, run))
-                run.append(self._buffer[sequence - self._buffer_start])
-                run_end = sequence + 1
+                runs.append([sequence])
+        for run in runs:
+            self._retransmitted_count += len(run)
+            payloads = self._backlog.payloads(run[0], run[-1])
+            answers.append(Event(self._epoch, run[0], payloads))
         return answers
 
     def _send_handshake(self, handle: HandleT, *, offset: int) -> None:
@@ -340,9 +369,6 @@ class Producer(Generic[HandleT, PayloadT]):
 
     def _prune(self) -> None:
         """Forget every event that no consumer may ask for."""
-        floor = min((path.floor for path in self._paths.values()), default=self._sequence)
-        count = floor + 1 - self._buffer_start
-        assert 0 <= count <= len(self._buffer), (floor, self._buffer_start, len(self._buffer))
-        del self._buffer[:count]
-        self._buffer_start += count
-        assert self._buffer_start + len(self._buffer) == self._sequence + 1, repr(self)
+        self._floor = min((path.floor for path in self._paths.values()), default=self._sequence)
+        if self._buffer is not None:
+            self._buffer.forget(self._floor)

@@ -192,6 +192,7 @@ def _hears(
 
 PRODUCER_TRIGGERS: Final[dict[str, Callable[[Producer[str, str]], None]]] = {
     "add()": lambda producer: producer.add(CLONE),
+    "add(after) of an event that is gone": lambda producer: producer.add(CLONE, OFFSET - 1),
     "produce()": lambda producer: producer.produce("event"),
     "HandshakeRequest": _hears(lambda producer: HandshakeRequest(EPOCH)),
     "CumulativeAck of the latest event": _hears(

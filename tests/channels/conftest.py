@@ -98,6 +98,22 @@ class Member:
         self.closed = reason
 
 
+class Journal:
+    """A backlog of the owner's own, which forgets what it likes."""
+
+    def __init__(self, first_sequence=2):
+        self.first_sequence = first_sequence
+        self.events = []
+
+    def payloads(self, first, last):
+        assert self.first_sequence <= first <= last < self.first_sequence + len(self.events)
+        return self.events[first - self.first_sequence : last + 1 - self.first_sequence]
+
+    def compact(self, count):
+        del self.events[:count]
+        self.first_sequence += count
+
+
 class World:
     """One producer at a time, some consumers, and what is on its way between them.
 
@@ -106,8 +122,9 @@ class World:
 
     LOST = "lost an event"
 
-    def __init__(self, config=None):
+    def __init__(self, config=None, *, has_journal=False):
         self.config = config or ChannelConfig()
+        self.has_journal = has_journal
         self.in_flight = []
         self.members = {}
         self.ended = []
@@ -117,7 +134,8 @@ class World:
 
     def restart(self, epoch):
         """Replace the producer; the model of the old one goes with it."""
-        self.producer = Producer(self, epoch=epoch, config=self.config)
+        self.journal = Journal() if self.has_journal else None
+        self.producer = Producer(self, epoch=epoch, config=self.config, backlog=self.journal)
         self.produced[epoch] = {}
         self.floors = {}
         self.offsets = {}
@@ -143,15 +161,19 @@ class World:
 
     # What a test does.
 
-    def join(self, *, producer_first=False, epoch_min=None):
+    def join(self, *, producer_first=False, epoch_min=None, after=None):
         self.joined_count += 1
         handle = f"consumer {self.joined_count}"
         member = self.members[handle] = Member(self, handle, epoch_min)
         if producer_first:
-            self.producer.add(handle)
+            self.producer.add(handle, after)
         else:
             member.consumer.start()
         return handle
+
+    def compact(self, count):
+        """Forget the journal's beginning, whether or not a consumer lacks it."""
+        self.journal.compact(min(count, len(self.journal.events)))
 
     def leave(self, handle, *, producer_knows):
         self.members.pop(handle).consumer.stop()
@@ -166,11 +188,13 @@ class World:
         """Produce ``count`` payloads, each unlike all others: one event, or one run."""
         epoch, first = self.producer.epoch, self.producer.sequence + 1
         payloads = [(epoch, sequence) for sequence in range(first, first + count)]
+        if self.journal is not None:
+            self.journal.events += payloads
         if count == 1:
             self.producer.produce(payloads[0])
         else:
             self.producer.produce_run(payloads)
-        if self.floors:
+        if self.floors or self.has_journal:
             self.produced[epoch].update(enumerate(payloads, first))
 
     def tick(self):
@@ -251,7 +275,14 @@ class World:
         assert set(producer.handles) == set(self.floors)
         lowest = min(self.floors.values(), default=producer.sequence)
         wanted = range(lowest + 1, producer.sequence + 1)
-        assert producer._buffer == [self.produced[producer.epoch][number] for number in wanted]
+        assert producer.unacknowledged == len(wanted)
+        if self.has_journal:
+            assert producer._buffer is None
+            assert self.journal.first_sequence + len(self.journal.events) == producer.sequence + 1
+            return
+        assert producer._buffer.events == [
+            self.produced[producer.epoch][number] for number in wanted
+        ]
 
     def check_all_equal(self):
         """Nothing is under way any more: everybody has everything since its own start."""
@@ -275,6 +306,11 @@ def producer_backend():
 @pytest.fixture
 def consumer_backend():
     return RecordingConsumerBackend()
+
+
+@pytest.fixture
+def journal_type():
+    return Journal
 
 
 @pytest.fixture

@@ -38,10 +38,11 @@ class ChannelMachine(RuleBasedStateMachine):
         nack_timeout_ticks=st.integers(1, 5),
         carries_snapshot=st.booleans(),
         is_calm=st.booleans(),
+        has_journal=st.booleans(),
     )
-    def begin(self, is_calm, **parameters):
+    def begin(self, is_calm, has_journal, **parameters):
         self.is_calm = is_calm
-        self.world = self.world_type(ChannelConfig(**parameters))
+        self.world = self.world_type(ChannelConfig(**parameters), has_journal=has_journal)
         self.has_timeouts = parameters["connection_timeout_factor"] != SILENCE_FACTOR_NEVER
         self.may_close = self.has_timeouts
 
@@ -49,6 +50,21 @@ class ChannelMachine(RuleBasedStateMachine):
     @rule(producer_first=st.booleans())
     def join(self, producer_first):
         self.world.join(producer_first=producer_first)
+
+    @precondition(lambda self: self.world.has_journal and len(self.world.members) < MEMBERS_MAX)
+    @rule(data=st.data())
+    def join_after(self, data):
+        """Take in a member that has the beginning of the journal from elsewhere."""
+        first = self.world.journal.first_sequence - 1
+        after = data.draw(st.integers(first, self.world.producer.sequence))
+        self.world.join(producer_first=True, after=after)
+
+    @precondition(lambda self: self.world.has_journal and not self.is_calm)
+    @rule(count=st.integers(1, 8))
+    def compact(self, count):
+        """Forget the journal's beginning; members that lack some of it begin anew."""
+        self.may_close = True
+        self.world.compact(count)
 
     @precondition(lambda self: not self.is_calm and self.world.members)
     @rule(data=st.data())
@@ -203,3 +219,17 @@ def test_a_replaced_producer_gets_all_members_back(world_type, carries_snapshot)
     world.check_all_equal()
     assert {member.consumer.epoch for member in world.members.values()} == {2}
     assert all(len(member.consumed) == 2 for member in world.members.values())
+
+
+def test_a_member_with_half_of_a_journal_gets_the_other_half(world_type):
+    world = world_type(has_journal=True)
+    world.produce(5)
+    world.produce(3)
+    world.join(producer_first=True, after=4)
+    for _ in range(12):
+        world.deliver_all()
+        world.tick()
+    world.check()
+    world.check_all_equal()
+    (member,) = world.members.values()
+    assert [sequence for sequence, _ in member.consumed] == [5, 6, 7, 8, 9]

@@ -344,6 +344,78 @@ def test_a_backend_may_answer_from_inside_of_send(producer_backend):
     assert producer.is_idle
 
 
+@pytest.fixture
+def journal(journal_type):
+    journal = journal_type(first_sequence=11)
+    journal.events += "abcdef"
+    return journal
+
+
+@pytest.fixture
+def lender(producer_backend, journal):
+    """Give a producer whose journal holds 11 to 16, of which it stands at the last."""
+    return Producer(producer_backend, epoch=7, sequence=16, backlog=journal)
+
+
+def test_with_a_backlog_the_sequence_advances_without_consumers(lender, journal, producer_backend):
+    journal.events += "ghi"
+    lender.produce("g")
+    lender.produce_run("hi")
+    assert lender.sequence == 19
+    assert lender.unacknowledged == 0
+    assert lender.is_idle
+    assert producer_backend.sent == []
+
+
+def test_a_consumer_with_the_beginning_gets_the_rest_out_of_the_backlog(lender, producer_backend):
+    lender.add("A", after=13)
+    assert producer_backend.take() == [("A", Handshake(7, 13, 5))]
+    assert lender.unacknowledged == 3
+    lender.receive("A", Nack(7, (14, 15, 16)))
+    assert producer_backend.take() == [("A", Event(7, 14, ["d", "e", "f"]))]
+    lender.receive("A", CumulativeAck(7, 16))
+    assert lender.is_idle
+
+
+def test_a_backlog_is_the_owners_to_forget(lender, journal, producer_backend):
+    lender.add("A", after=10)
+    lender.receive("A", CumulativeAck(7, 16))
+    lender.add("B", after=10)
+    assert (lender.unacknowledged, len(journal.events)) == (6, 6)
+    journal.compact(2)
+    producer_backend.take()
+    lender.receive("B", Nack(7, (11, 12, 13)))
+    assert producer_backend.take() == [
+        ("B", RetransmitFailed(7, 11)),
+        ("B", RetransmitFailed(7, 12)),
+        ("B", Event(7, 13, ["c"])),
+    ]
+
+
+@pytest.mark.parametrize("after", [9, 17])
+def test_a_consumer_begins_within_the_backlog(lender, after):
+    with pytest.raises(LocalProtocolError, match=f"no events after {after}: 11 to 16 are kept"):
+        lender.add("A", after)
+    assert lender.handles == ()
+
+
+def test_an_empty_backlog_is_one(producer_backend, journal_type):
+    producer = Producer(producer_backend, epoch=1, sequence=0, backlog=journal_type(1))
+    producer.produce("a")
+    assert producer.sequence == 1
+
+
+def test_without_a_backlog_a_consumer_begins_with_what_is_kept(producer, producer_backend):
+    producer.receive("A", CumulativeAck(7, 3))
+    with pytest.raises(LocalProtocolError, match="no events after 2: 4 to 5 are kept"):
+        producer.add("B", after=2)
+    producer.add("B", after=3)
+    producer.receive("A", CumulativeAck(7, 5))
+    assert producer.unacknowledged == 2
+    producer.receive("B", Nack(7, (4, 5)))
+    assert producer_backend.take()[-1] == ("B", Event(7, 4, ["c", "d"]))
+
+
 def test_the_message_union_is_closed(producer):
     with pytest.raises(AssertionError):
         producer.receive("A", Heartbeat(7, 1))
