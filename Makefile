@@ -19,7 +19,7 @@ TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev,mutation
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-changes \
-	check-audit lowest wheel-test versions swarm mutation bench clean
+	check-audit lowest wheel-test versions swarm group-model mutation bench clean
 .NOTPARALLEL:
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo 'make versions   have an older release and this one work in one mesh (ARGS="--old peermesh[cli]==1.2")'
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
+	@echo 'make group-model run random worlds around a replica group (ARGS="--seeds 1000")'
 	@echo 'make mutation   change the code in small ways; tests have to notice (ARGS="--sample 20")'
 	@echo 'make bench      run the benchmarks (ARGS="..." are passed on)'
 	@echo 'make clean      remove the virtual environment and all caches'
@@ -94,6 +95,9 @@ versions: $(VENV)/.ready-test
 
 swarm: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m peermesh.testing.swarm $(ARGS)
+
+group-model: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tests.stores.group $(ARGS)
 
 mutation: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tests.mutation $(ARGS)

@@ -8,7 +8,7 @@ from typing import Final
 
 import channels
 import handshake
-from drawing import doors, figures, house, log_page, protocols, store_page
+from drawing import doors, figures, group_page, house, log_page, protocols, store_page
 from drawing.channel_trials import (
     CONSUMER_STATES,
     PRODUCER_STATES,
@@ -34,6 +34,12 @@ from peermesh.brokers.qos2.counters import Counters
 from peermesh.brokers.qos2.limits import Pace
 from stores import effects, persistence
 from stores.batch import Batch
+from stores.group import (
+    effects as group_effects,
+    entries as group_entries,
+    machine as group_machine,
+    messages as group_messages,
+)
 from stores.log import changes as log_changes, effects as log_effects, messages as log_messages
 from wire import messages
 
@@ -162,6 +168,25 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.log.keeper",
         "stores.log.questions",
         "stores.log.follower",
+    ),
+    "group-roles": group_page.group_roles,
+    "group-triggers": group_page.group_triggers,
+    "group-moves": group_page.group_moves,
+    "group-diagram": group_page.group_diagram,
+    "group-entries": lambda: messages_table(group_entries.Entry),
+    "group-election-messages": lambda: messages_table(group_messages.ElectionMessage),
+    "group-leader-messages": lambda: messages_table(group_messages.LeaderMessage),
+    "group-follower-messages": lambda: messages_table(group_messages.FollowerMessage),
+    "group-effects": lambda: effects_table(group_effects.Effect),
+    "group-machine": lambda: methods_table(group_machine.Machine, "call"),
+    "group-refusals": group_page.change_refusals,
+    "group-limits": lambda: limits_table(
+        "stores.group.limits",
+        "stores.group.ballot",
+        "stores.group.clock",
+        "stores.group.following",
+        "stores.group.leading",
+        "stores.group.snapshots",
     ),
     "qos2-limits": lambda: limits_table("peermesh.brokers.qos2.limits"),
     "qos2-pace": lambda: settings_table(Pace),

@@ -8,6 +8,7 @@ from tests.safeguards.table_disk import DISK
 from tests.safeguards.table_doors import DOORS
 from tests.safeguards.table_flow import FLOW
 from tests.safeguards.table_foreign import FOREIGN
+from tests.safeguards.table_group import GROUP
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_link import LINK
@@ -758,4 +759,5 @@ SAFEGUARDS = [
     *QUOTAS,
     *LINK,
     *FLOW,
+    *GROUP,
 ]

@@ -1,0 +1,69 @@
+"""The committed part of a journal, and the machine that has applied it."""
+
+from __future__ import annotations
+
+from stores.group.clock import GroupClock, Times
+from stores.group.effects import Snapshot
+from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.journal import Journal
+from stores.group.machine import Machine
+from stores.group.positions import Position
+
+
+class AppliedState:
+    """A machine beside its journal. What is committed is applied at once, in order."""
+
+    def __init__(self, journal: Journal, machine: Machine, applied: int, times: Times) -> None:
+        """Take a machine that has applied all up to ``applied``, at those times of the group."""
+        assert journal.floor.index <= applied <= journal.end.index, (journal, applied)
+        self.journal = journal
+        self.machine = machine
+        self.clock = GroupClock(times)
+        self.commit = applied
+        """All entries up to it are committed, and applied here."""
+
+    @property
+    def is_voters_committed(self) -> bool:
+        """True if the voters in force are known to stay so."""
+        return self.journal.voters.changed_at <= self.commit
+
+    def advance(self, commit: int) -> dict[int, object]:
+        """Apply what is committed now, and give the answers of actions by index."""
+        answers: dict[int, object] = {}
+        while self.commit < commit:
+            index = self.commit + 1
+            match self.journal.entry(index):
+                case ActionEntry(term=term, body=body):
+                    answers[index] = self.machine.apply(Position(term, index), body)
+                case LeadEntry(times=times) | TimeEntry(times=times):
+                    self.clock.hear(times)
+                case VotersEntry():
+                    pass
+            self.commit = index
+        return answers
+
+    def stage_all(self) -> None:
+        """Have later requests judged with all entries of the journal, committed or not."""
+        for index in range(self.commit + 1, self.journal.end.index + 1):
+            entry = self.journal.entry(index)
+            if isinstance(entry, ActionEntry):
+                self.machine.stage(Position(entry.term, index), entry.body)
+
+    def freeze(self) -> Snapshot:
+        """Give the state as it is now."""
+        voters = self.journal.voters.at(self.commit)
+        position = self.journal.position(self.commit)
+        return Snapshot(position, voters, self.clock.times, self.machine.freeze())
+
+    def install(self, snapshot: Snapshot) -> None:
+        """Replace journal and machine; what was committed here is in the snapshot."""
+        assert snapshot.position.index >= self.commit, (snapshot.position, self.commit)
+        self.journal.install(snapshot)
+        self.machine.install(snapshot.parts)
+        self.clock.hear(snapshot.times)
+        self.commit = snapshot.position.index
+
+    def truncate(self, index: int) -> None:
+        """Drop the entries above an index, none of which is committed."""
+        assert index >= self.commit, (index, self.commit, self.journal)
+        self.journal.truncate(index)

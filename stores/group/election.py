@@ -1,0 +1,403 @@
+"""Who leads: roles and what moves them, as a table.
+
+The table drives the machine, draws the diagram of the documents, and tells the tests what has to
+happen. For each role and event it lists moves, in order; the first whose condition holds is made.
+What has no move is ignored.
+
+Two rules stand before the table. A message of a later term brings that term, and with it the role
+of a follower; but a ``PreVote`` promises nothing, and a ``Vote`` is ignored while a leader is
+heard, unless that leader itself asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, NamedTuple
+
+from stores.group.applied_state import AppliedState
+from stores.group.ballot import Ballot
+from stores.group.effects import Effect, Send
+from stores.group.messages import (
+    ElectionMessage,
+    HigherTerm,
+    Keepalive,
+    PreVote,
+    PreVoteGranted,
+    TimeoutNow,
+    Vote,
+    VoteGranted,
+)
+from stores.group.positions import MemberId
+from stores.group.quorum import has_majority
+
+Draw = Callable[[int, int], int]
+"""Gives a random number between two numbers, both included."""
+
+
+class Role(Enum):
+    """What a member is in the group, in this term."""
+
+    LEARNER = "has no vote"
+    FOLLOWER = "follows a leader, or waits for one"
+    ASKING = "asks whether it would win, without a new term"
+    CANDIDATE = "asks for votes in its own term"
+    LEADER = "decides"
+
+
+class Trigger(Enum):
+    """What moves a role, and is no message."""
+
+    TIMEOUT = "no leader was heard for an election timeout"
+    LEADER_UNREACHABLE = "the connection to the leader was reset"
+    VOTERS_CHANGED = "the journal has other voters"
+    MAJORITY_WON = "a majority of the voters granted what it asked for"
+    MAJORITY_LOST = "no majority echoes the leader's rounds, or its disk does not answer"
+
+
+Event = ElectionMessage | Keepalive | Trigger
+
+_PROMISES_NOTHING: Final = (Trigger, PreVote, PreVoteGranted)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Ticks of elections. All members of a group have the same."""
+
+    timeout_ticks_min: int = 10
+    """One second at the usual pace: a pause below it costs no leader its office."""
+    timeout_ticks_max: int = 20
+    hint_ticks_max: int = 2
+    """A connection that was reset lets followers ask after so many ticks at most."""
+    backoff_max: int = 4
+    """The timeouts of a member that lost its lead double up to this factor."""
+    backoff_ticks: int = 300
+    """For so long after the last lost lead."""
+
+
+DEFAULT_TIMING: Final = Timing()
+"""Leads change within two seconds of silence; no pause below 0.9 s changes one."""
+
+
+class Election:
+    """One member's role, its leader, and its timers."""
+
+    def __init__(self, ballot: Ballot, state: AppliedState, timing: Timing, draw: Draw) -> None:
+        """Start as a follower, or as a learner, that has heard no leader yet."""
+        self._ballot = ballot
+        self._state = state
+        self._journal = state.journal
+        self._timing = timing
+        self._draw = draw
+        self.leader: MemberId | None = None
+        self.role = Role.FOLLOWER if self.may_lead else Role.LEARNER
+        self._votes: set[MemberId] = set()
+        self._elapsed_ticks = 0
+        self._unheard_ticks = 0
+        self._backoff = 1
+        self._backoff_ticks = 0
+        self._limit_ticks = self._draw_limit()
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    def take(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Take a message or a trigger in; a trigger's sender is whom it is about."""
+        if isinstance(event, PreVote | Vote) and self._protects_leader(event):
+            return []
+        if not isinstance(event, _PROMISES_NOTHING) and event.term > self._ballot.term:
+            self._enter(event.term)
+        for move in TABLE[self.role].get(kind_of(event), ()):
+            if move.condition(self, sender, event):
+                effects = move.action(self, sender, event)
+                self.role = move.role or self.role
+                if move.goes_on:
+                    effects += self.take(self._ballot.member, Trigger.VOTERS_CHANGED)
+                return effects + self._count()
+        return []
+
+    def _count(self) -> list[Effect]:
+        """Go on if the votes are a majority; a single voter's own vote is one."""
+        is_asking = self.role in (Role.ASKING, Role.CANDIDATE)
+        if not is_asking or not has_majority(self._journal.voters.current, self._votes):
+            return []
+        return self.take(self._ballot.member, Trigger.MAJORITY_WON)
+
+    def tick(self) -> list[Effect]:
+        """Let one tick pass. The ticks of a pause count as one: what came meanwhile goes first."""
+        self._backoff_ticks -= 1
+        if self._backoff_ticks <= 0:
+            self._backoff = 1
+        if self.role is Role.LEADER:
+            self._unheard_ticks = 0
+            return []
+        self._elapsed_ticks += 1
+        self._unheard_ticks += 1
+        if self._elapsed_ticks < self._limit_ticks:
+            return []
+        return self.take(self._ballot.member, Trigger.TIMEOUT)
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def may_lead(self) -> bool:
+        """Tell whether this member may ask for votes.
+
+        A voter may; so may one that is removed, as long as it does not know that to be committed:
+        it may be the only one with that entry, and no shorter journal wins against it.
+        """
+        member, voters = self._ballot.member, self._journal.voters
+        if member in voters.current:
+            return True
+        return voters.changed_at > self._state.commit and member in voters.previous
+
+    def _protects_leader(self, event: PreVote | Vote) -> bool:
+        """Tell whether a leader was heard lately, in ticks since then: timers may be younger."""
+        if isinstance(event, Vote) and event.is_handed:
+            return False
+        return self.leader is not None and self._unheard_ticks < self._timing.timeout_ticks_min
+
+    def _is_level(self, event: PreVote | Vote) -> bool:
+        """Tell whether the asking journal has everything that this one may have seen committed."""
+        return event.last >= self._journal.end
+
+    def _draw_limit(self) -> int:
+        timing = self._timing
+        limits = timing.timeout_ticks_min, timing.timeout_ticks_max
+        return self._draw(*(limit * self._backoff for limit in limits))
+
+    def _restart_timer(self) -> None:
+        self._elapsed_ticks, self._limit_ticks = 0, self._draw_limit()
+
+    def _enter(self, term: int) -> None:
+        """Enter a later term: the leader of the term before leads no more."""
+        self._ballot.follow(term)
+        if self.role is Role.LEADER:
+            self._restart_timer()
+        self.leader = None
+        self.role = Role.FOLLOWER if self.may_lead else Role.LEARNER
+
+    def _ask(self, message: PreVote | Vote) -> list[Effect]:
+        """Ask all other voters."""
+        self._restart_timer()
+        self.leader = None
+        self._votes = {self._ballot.member}
+        voters = self._journal.voters.current
+        return [Send(voter, message) for voter in voters if voter != self._ballot.member]
+
+    def _stand(self, *, is_handed: bool) -> list[Effect]:
+        """Enter a term of its own, vote for itself, and ask the others."""
+        self._ballot.follow(self._ballot.term + 1)
+        self._ballot.cast(self._ballot.member)
+        return self._ask(Vote(self._ballot.term, self._journal.end, is_handed))
+
+    # -- conditions of moves ---------------------------------------------------------------------
+
+    def always(self, sender: MemberId, event: Event) -> bool:
+        """In any case."""
+        return True
+
+    def can_stand(self, sender: MemberId, event: Event) -> bool:
+        """It is a voter, and whole."""
+        return self.may_lead and self._ballot.is_whole
+
+    def is_told_to_stand(self, sender: MemberId, event: Event) -> bool:
+        """It is a voter, and whole, and the leader of its own term says so."""
+        assert isinstance(event, TimeoutNow)
+        return event.term == self._ballot.term and self.can_stand(sender, event)
+
+    def would_grant(self, sender: MemberId, event: Event) -> bool:
+        """It is whole, the term is later than its own, the asking journal is level."""
+        assert isinstance(event, PreVote)
+        is_news = event.term > self._ballot.term
+        return self._ballot.is_whole and is_news and self._is_level(event)
+
+    def can_grant(self, sender: MemberId, event: Event) -> bool:
+        """It is whole, has no other candidate in this term, the asking journal is level."""
+        assert isinstance(event, Vote)
+        ballot = self._ballot
+        if not ballot.is_whole or event.term != ballot.term:
+            return False
+        return ballot.vote in (None, sender) and self._is_level(event)
+
+    def is_no_news(self, sender: MemberId, event: Event) -> bool:
+        """The term is its own, or an earlier one."""
+        assert not isinstance(event, Trigger)
+        return event.term <= self._ballot.term
+
+    def is_over(self, sender: MemberId, event: Event) -> bool:
+        """The term is an earlier one."""
+        assert not isinstance(event, Trigger)
+        return event.term < self._ballot.term
+
+    def is_current(self, sender: MemberId, event: Event) -> bool:
+        """The term is its own."""
+        assert not isinstance(event, Trigger)
+        return event.term == self._ballot.term
+
+    def is_next(self, sender: MemberId, event: Event) -> bool:
+        """The term is the one that it asked for."""
+        assert not isinstance(event, Trigger)
+        return event.term == self._ballot.term + 1
+
+    def is_of_leader(self, sender: MemberId, event: Event) -> bool:
+        """It is about the leader."""
+        return sender == self.leader
+
+    def has_vote(self, sender: MemberId, event: Event) -> bool:
+        """It may lead."""
+        return self.may_lead
+
+    def has_no_vote(self, sender: MemberId, event: Event) -> bool:
+        """It may not lead."""
+        return not self.may_lead
+
+    # -- actions of moves ------------------------------------------------------------------------
+
+    def ignore(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Nothing."""
+        return []
+
+    def tell_term(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Sends `HigherTerm`."""
+        return [Send(sender, HigherTerm(self._ballot.term))]
+
+    def would_vote(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Sends `PreVoteGranted`."""
+        assert isinstance(event, PreVote)
+        return [Send(sender, PreVoteGranted(event.term))]
+
+    def vote(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Votes; sends `VoteGranted`."""
+        self._ballot.cast(sender)
+        self._elapsed_ticks = 0
+        return [Send(sender, VoteGranted(self._ballot.term))]
+
+    def count_vote(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Counts the vote."""
+        self._votes.add(sender)
+        return []
+
+    def ask_around(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Sends `PreVote` to all voters."""
+        return self._ask(PreVote(self._ballot.term + 1, self._journal.end))
+
+    def stand(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Enters a new term; sends `Vote` to all voters."""
+        return self._stand(is_handed=isinstance(event, TimeoutNow))
+
+    def win(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Leads."""
+        self.leader = self._ballot.member
+        return []
+
+    def hear_leader(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Follows the sender."""
+        if self.leader != sender:
+            self.leader = sender
+            self._limit_ticks = self._draw_limit()  # a hint about the leader before is void
+        self._elapsed_ticks = self._unheard_ticks = 0
+        return []
+
+    def wait_on(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Waits for another timeout."""
+        self.leader = None
+        self._restart_timer()
+        return []
+
+    def ask_soon(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Waits 0 to 2 ticks instead of a timeout."""
+        self.leader = None
+        self._limit_ticks = self._elapsed_ticks + 1 + self._draw(0, self._timing.hint_ticks_max)
+        return []
+
+    def step_down(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Leads no more; its timeouts double for a time."""
+        self.leader = None
+        self._backoff = min(2 * self._backoff, self._timing.backoff_max)
+        self._backoff_ticks = self._timing.backoff_ticks
+        self._restart_timer()
+        return []
+
+
+Condition = Callable[[Election, MemberId, Event], bool]
+Action = Callable[[Election, MemberId, Event], list[Effect]]
+
+
+class Move(NamedTuple):
+    """One row of the table. The docstrings of condition and action are what the documents show."""
+
+    condition: Condition
+    action: Action
+    role: Role | None = None
+    """The role after it; ``None`` keeps the role."""
+    goes_on: bool = False
+    """True if the new role depends on whether the member has a vote."""
+
+
+Moves = Mapping[type[ElectionMessage] | type[Keepalive] | Trigger, tuple[Move, ...]]
+
+_VOTING: Final[Moves] = {
+    PreVote: (
+        Move(Election.would_grant, Election.would_vote),
+        Move(Election.is_no_news, Election.tell_term),
+    ),
+    Vote: (
+        Move(Election.can_grant, Election.vote),
+        Move(Election.is_no_news, Election.tell_term),
+    ),
+}
+
+_BACK: Final[Moves] = {
+    **_VOTING,
+    Keepalive: (
+        Move(Election.is_current, Election.hear_leader, Role.FOLLOWER, goes_on=True),
+        Move(Election.is_over, Election.tell_term),
+    ),
+    TimeoutNow: (Move(Election.is_told_to_stand, Election.stand, Role.CANDIDATE),),
+    Trigger.TIMEOUT: (
+        Move(Election.can_stand, Election.ask_around, Role.ASKING),
+        Move(Election.always, Election.wait_on, Role.FOLLOWER, goes_on=True),
+    ),
+    Trigger.VOTERS_CHANGED: (Move(Election.has_no_vote, Election.ignore, Role.LEARNER),),
+}
+
+TABLE: Final[Mapping[Role, Moves]] = {
+    Role.LEARNER: {
+        **_VOTING,
+        Keepalive: (
+            Move(Election.is_current, Election.hear_leader),
+            Move(Election.is_over, Election.tell_term),
+        ),
+        Trigger.TIMEOUT: (Move(Election.always, Election.wait_on),),
+        Trigger.LEADER_UNREACHABLE: (Move(Election.is_of_leader, Election.ask_soon),),
+        Trigger.VOTERS_CHANGED: (Move(Election.has_vote, Election.ignore, Role.FOLLOWER),),
+    },
+    Role.FOLLOWER: {
+        **_BACK,
+        Trigger.LEADER_UNREACHABLE: (Move(Election.is_of_leader, Election.ask_soon),),
+    },
+    Role.ASKING: {
+        **_BACK,
+        PreVoteGranted: (Move(Election.is_next, Election.count_vote),),
+        Trigger.MAJORITY_WON: (Move(Election.always, Election.stand, Role.CANDIDATE),),
+    },
+    Role.CANDIDATE: {
+        **_BACK,
+        VoteGranted: (Move(Election.is_current, Election.count_vote),),
+        Trigger.MAJORITY_WON: (Move(Election.always, Election.win, Role.LEADER),),
+    },
+    Role.LEADER: {
+        **_VOTING,
+        Keepalive: (Move(Election.is_over, Election.tell_term),),
+        Trigger.MAJORITY_LOST: (
+            Move(Election.always, Election.step_down, Role.FOLLOWER, goes_on=True),
+        ),
+    },
+}
+"""The only moves there are."""
+
+
+def kind_of(event: Event) -> type[ElectionMessage | Keepalive] | Trigger:
+    """Give the column of an event."""
+    return event if isinstance(event, Trigger) else type(event)

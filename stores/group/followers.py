@@ -1,0 +1,108 @@
+"""What a leader knows of those that follow it: who echoes, what is durable there, what to send."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from channels import Event
+from stores.group.journal import Journal
+from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN, FOLLOWERS_MAX
+from stores.group.messages import FromFollower, ToFollower
+from stores.group.positions import MemberId
+from stores.group.snapshots import SnapshotSending
+
+
+@dataclass(slots=True)
+class Follower:
+    """One member, as its leader sees it."""
+
+    round: int = 0
+    """The latest round that it echoed."""
+    echoed_tick: int = 0
+    session: int = -1
+    match: int = 0
+    """All up to it is durable there. Only acknowledgements of a whole member raise it."""
+    is_whole: bool = False
+    sending: SnapshotSending | None = None
+    next_index: int = 0
+    """The next entry of the journal to send ahead of acknowledgements."""
+    catch_up_end: int = 0
+    """What was there when the session began, and was not broadcast to it."""
+
+    def begin(self, session: int, agreed: int, end: int) -> None:
+        """Start a session. Nothing counts as durable before an acknowledgement in it."""
+        self.session, self.match, self.is_whole = session, 0, False
+        self.sending = None
+        self.next_index, self.catch_up_end = agreed + 1, end
+
+    def catch_up(self, journal: Journal, term: int, done: int) -> Iterator[ToFollower]:
+        """Give the entries that have room ahead of ``done``, its latest acknowledgement."""
+        end = min(self.catch_up_end, done + CATCH_UP_ENTRIES)
+        self.next_index = max(self.next_index, done + 1, journal.first_sequence)
+        while self.next_index <= end:
+            last = min(self.next_index + CATCH_UP_RUN - 1, end)
+            entries = journal.payloads(self.next_index, last)
+            yield ToFollower(term, None, Event(term, self.next_index, entries))
+            self.next_index = last + 1
+
+
+class Followers:
+    """All members that the leader of one term heard of."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._known: dict[MemberId, Follower] = {}
+        self.tick = 0
+
+    def __iter__(self) -> Iterator[tuple[MemberId, Follower]]:
+        """Give all of them."""
+        return iter(self._known.items())
+
+    def get(self, member: MemberId) -> Follower | None:
+        """Give one, if it was heard of."""
+        return self._known.get(member)
+
+    def find(self, member: MemberId) -> Follower | None:
+        """Give one, known before or not; ``None`` if there are too many."""
+        if member not in self._known and len(self._known) >= FOLLOWERS_MAX:
+            return None
+        return self._known.setdefault(member, Follower())
+
+    def matched(self, member: MemberId) -> int:
+        """Give the index up to which all is durable at a member, as far as is known."""
+        follower = self._known.get(member)
+        return follower.match if follower is not None else 0
+
+    def echoed(self, member: MemberId) -> int:
+        """Give the latest round that a member echoed."""
+        follower = self._known.get(member)
+        return follower.round if follower is not None else 0
+
+    def echo(self, member: MemberId, round_number: int) -> None:
+        """Note that a member heard a round."""
+        follower = self.find(member)
+        if follower is not None:
+            follower.round = max(follower.round, round_number)
+            follower.echoed_tick = self.tick
+
+    def is_in_touch(self, member: MemberId, ticks: int) -> bool:
+        """Tell whether a member echoed a round within so many ticks."""
+        follower = self._known.get(member)
+        return (
+            follower is not None
+            and bool(follower.round)
+            and (self.tick - follower.echoed_tick <= ticks)
+        )
+
+    def is_healthy(self, member: MemberId, ticks: int) -> bool:
+        """Tell whether a member is in touch, in session and whole: its votes and acks count."""
+        follower = self._known.get(member)
+        return follower is not None and follower.is_whole and self.is_in_touch(member, ticks)
+
+    def acknowledged(self, member: MemberId, message: FromFollower, sequence: int) -> None:
+        """Note what is durable at a member, by its own word in this session."""
+        follower = self._known[member]
+        follower.is_whole = message.is_whole
+        if message.is_whole:
+            follower.match = max(follower.match, sequence)

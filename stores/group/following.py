@@ -1,0 +1,256 @@
+"""A member that follows: it joins its leader, catches up, and applies what is committed.
+
+The journal comes over an ordered, complete channel: the leader is its producer. An acknowledgement
+says what is durable here, not what has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from channels import Consumer, ConsumerMessage, CumulativeAck, Handshake, Heartbeat, Nack
+from stores.group.applied_state import AppliedState
+from stores.group.ballot import Ballot
+from stores.group.effects import (
+    Committed,
+    Effect,
+    Failed,
+    Readable,
+    Send,
+    Setback,
+    Snapshot,
+)
+from stores.group.entries import Entry
+from stores.group.limits import JOURNAL_CHANNEL, READS_MAX
+from stores.group.messages import (
+    Admitted,
+    Echo,
+    FromFollower,
+    Join,
+    Keepalive,
+    ReadFrom,
+    ReadIndex,
+    SnapshotAck,
+    SnapshotPart,
+    ToFollower,
+)
+from stores.group.positions import MemberId
+from stores.group.snapshots import SnapshotReceiving
+from wire.errors import ErrorCode
+
+JOIN_TICKS: Final = 4
+"""Ticks after which a ``Join`` without an answer is repeated, in a new session."""
+
+SNAPSHOT_TICKS: Final = 20
+"""Ticks without a part after which a snapshot is given up, and asked for anew."""
+
+
+class Following:
+    """What a member does under leaders of others; kept while it leads, and idle then.
+
+    It is the backend of the channel's consumer. What the consumer sends is collected, and given by
+    the method that caused it.
+    """
+
+    def __init__(self, ballot: Ballot, state: AppliedState) -> None:
+        """Follow no leader yet."""
+        self._ballot = ballot
+        self._state = state
+        self._leader: MemberId | None = None
+        self._session = ballot.starts << 32
+        self._consumer: Consumer[Entry] | None = None
+        self._receiving: SnapshotReceiving | None = None
+        self._join_ticks = 0
+        self._goal: int | None = None
+        self._ticket = 0
+        self._asked: dict[int, object] = {}
+        self._reads: list[tuple[int, object]] = []
+        self._collected: list[Effect] = []
+
+    @property
+    def is_joined(self) -> bool:
+        """True while the journal's channel stands."""
+        return self._consumer is not None
+
+    def stop(self) -> list[Effect]:
+        """End the session: the term is over, or this member leads."""
+        if self._consumer is not None:
+            self._consumer.stop()
+        self._consumer = self._receiving = self._leader = self._goal = None
+        self._join_ticks = 0
+        asked, self._asked = self._asked, {}
+        return [Failed(caller, Setback.NOT_LEADER, None) for caller in asked.values()]
+
+    # -- from the leader -------------------------------------------------------------------------
+
+    def on_keepalive(self, sender: MemberId, message: Keepalive) -> list[Effect]:
+        """Answer a round, join if there is no session, and apply what is committed."""
+        self._leader = sender
+        self._state.clock.hear(message.times)
+        effects: list[Effect] = [Send(sender, Echo(message.term, message.round))]
+        if self._consumer is None:
+            if self._receiving is None and self._join_ticks <= 0:
+                effects.append(self._join())
+            return effects
+        self._consumer.receive(Heartbeat(message.term, message.end))
+        if self._consumer is not None:
+            effects += self._commit(min(message.commit, self._consumer.next_sequence - 1))
+        return effects + self._take()
+
+    def on_admitted(self, message: Admitted) -> list[Effect]:
+        """Start the session: cut what the leader does not have, or wait for a snapshot."""
+        is_waiting = self._consumer is None and self._receiving is None
+        if not is_waiting or message.session != self._session:
+            return []
+        if message.snapshot is not None:
+            self._receiving = SnapshotReceiving(message.snapshot, message.end)
+            return self._receive_parts()
+        journal = self._state.journal
+        effects: list[Effect] = []
+        if message.agreed < journal.end.index:
+            effects += self._ballot.lower_mark(journal.position(message.agreed))
+            self._state.truncate(message.agreed)
+        return effects + self._begin(message.agreed, message.end)
+
+    def on_part(self, message: SnapshotPart) -> list[Effect]:
+        """Take a part of a snapshot in; with the last one, install it."""
+        if self._receiving is None or message.session != self._session:
+            return []
+        self._receiving.receive(message.number, message.part)
+        return self._receive_parts()
+
+    def on_channel(self, message: ToFollower) -> list[Effect]:
+        """Take in what the channel brings."""
+        if self._consumer is None or message.session not in (None, self._session):
+            return []
+        self._consumer.receive(message.message)
+        return self._take()
+
+    def on_read_from(self, message: ReadFrom) -> list[Effect]:
+        """Let a read begin once all up to an index is applied."""
+        if message.ticket not in self._asked:
+            return []
+        self._reads.append((message.index, self._asked.pop(message.ticket)))
+        return self._serve_reads()
+
+    # -- from the owner --------------------------------------------------------------------------
+
+    def tick(self) -> list[Effect]:
+        """Let one tick pass."""
+        self._join_ticks -= 1
+        if self._receiving is not None:
+            self._receiving.idle_ticks += 1
+            if self._receiving.idle_ticks > SNAPSHOT_TICKS:
+                self._receiving = None
+        if self._consumer is not None:
+            self._consumer.tick()
+        return self._take()
+
+    def read(self, caller: object) -> list[Effect]:
+        """Ask the leader for an index that is not older than now."""
+        if self._leader is None:
+            return [Failed(caller, Setback.NOT_LEADER, None)]
+        if len(self._asked) + len(self._reads) >= READS_MAX:
+            return [Failed(caller, Setback.NO_ROOM, self._leader)]
+        self._ticket += 1
+        self._asked[self._ticket] = caller
+        return [Send(self._leader, ReadIndex(self._ballot.term, self._ticket))]
+
+    def persisted(self) -> list[Effect]:
+        """Acknowledge what is durable now; with all that the leader had, count again."""
+        journal, effects = self._state.journal, list[Effect]()
+        durable = journal.durable
+        if self._consumer is None or durable < journal.floor.index:
+            return effects
+        if not self._ballot.is_whole and self._goal is not None and durable >= self._goal:
+            effects += self._ballot.make_whole(journal.position(durable))
+        return effects + self._acknowledge()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _join(self) -> Send:
+        assert self._leader is not None
+        self._session += 1
+        self._join_ticks = JOIN_TICKS
+        ends = self._state.journal.ends()
+        return Send(self._leader, Join(self._ballot.term, self._session, ends))
+
+    def _receive_parts(self) -> list[Effect]:
+        assert self._receiving is not None
+        assert self._leader is not None
+        count = len(self._receiving.parts)
+        ack = Send(self._leader, SnapshotAck(self._ballot.term, self._session, count))
+        snapshot = self._receiving.snapshot
+        if snapshot is None:
+            return [ack]
+        end, self._receiving = self._receiving.end, None
+        return [ack, *self._install(snapshot, end)]
+
+    def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
+        effects = self._ballot.lower_mark(snapshot.position)
+        first = self._state.commit + 1
+        self._state.install(snapshot)
+        effects.append(Committed(first, snapshot.position.index))
+        return effects + self._begin(snapshot.position.index, end)
+
+    def _begin(self, agreed: int, end: int) -> list[Effect]:
+        """Open the channel after what both journals have."""
+        term = self._ballot.term
+        self._goal = end
+        self._consumer = Consumer(self, config=JOURNAL_CHANNEL, epoch_min=term)
+        interval_ticks = JOURNAL_CHANNEL.heartbeat_interval_ticks
+        self._consumer.receive(Handshake(term, agreed, interval_ticks))
+        return self._take() + self.persisted()
+
+    def _commit(self, index: int) -> list[Effect]:
+        first = self._state.commit + 1
+        if index < first:
+            return []
+        self._state.advance(index)
+        return [Committed(first, index), *self._serve_reads()]
+
+    def _serve_reads(self) -> list[Effect]:
+        commit = self._state.commit
+        ready = [caller for index, caller in self._reads if index <= commit]
+        self._reads = [read for read in self._reads if read[0] > commit]
+        return [Readable(caller) for caller in ready]
+
+    def _acknowledge(self) -> list[Effect]:
+        """Say what is durable, of what this session brought or found here."""
+        assert self._consumer is not None
+        done = min(self._state.journal.durable, self._consumer.next_sequence - 1)
+        return self._say(CumulativeAck(self._ballot.term, done))
+
+    def _say(self, message: CumulativeAck | Nack) -> list[Effect]:
+        assert self._leader is not None
+        is_whole = self._ballot.is_whole
+        word = FromFollower(self._ballot.term, self._session, is_whole, message)
+        return [Send(self._leader, word)]
+
+    def _take(self) -> list[Effect]:
+        collected, self._collected = self._collected, []
+        return collected
+
+    # -- the consumer's backend ------------------------------------------------------------------
+
+    def consume_run(self, consumer: Consumer[Entry], payloads: Sequence[Entry]) -> None:
+        """Append what comes; it is acknowledged once it is durable."""
+        assert self._state.journal.end.index + 1 == consumer.next_sequence, self._state.journal
+        for entry in payloads:
+            self._state.journal.append(entry)
+
+    def send(self, consumer: Consumer[Entry], message: ConsumerMessage) -> None:
+        """Send what the consumer says; what it has processed is what is durable."""
+        if isinstance(message, Nack):
+            self._collected += self._say(message)
+        elif isinstance(message, CumulativeAck) and self._consumer is not None:
+            self._collected += self._acknowledge()
+
+    def consume_nil(self, consumer: Consumer[Entry]) -> ErrorCode | None:
+        """End the session: the leader's journal begins later. The next one brings a snapshot."""
+        return ErrorCode.BROKEN_CLONE
+
+    def close(self, consumer: Consumer[Entry], reason: ErrorCode) -> None:
+        """Learn that the session is over; the next keepalive leads to another one."""
+        self._consumer = None

@@ -1,0 +1,183 @@
+"""The journal of one member: entries by index, their terms, and what of it is on the disk.
+
+It is the channel's backlog, too: a leader sends again out of it what a follower lacks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from stores.group.effects import Persist, Snapshot
+from stores.group.entries import Entry, VotersEntry
+from stores.group.positions import Position, Voters
+from stores.group.quorum import VoterHistory
+
+
+@dataclass(slots=True)
+class _Write:
+    """A write under way: all up to ``limit`` is durable once it is done."""
+
+    token: int
+    limit: int
+
+
+class Journal:
+    """Entries above a floor. What lies below it is in the machine's state alone.
+
+    One write is under way at a time, so that all that comes meanwhile shares the next fsync.
+    """
+
+    def __init__(self, floor: Position, voters: Voters, entries: Iterable[Entry] = ()) -> None:
+        """Hold what the disk has: ``voters`` are those in force at the floor."""
+        self._floor = floor
+        self._entries: list[Entry] = []
+        # Where each term begins. The floor stands for its own term.
+        self._terms = [floor]
+        self.voters = VoterHistory(floor.index, voters)
+        self.durable = self._stored = floor.index
+        self._write: _Write | None = None
+        self._token = 0
+        self._installing: Snapshot | None = None
+        self._has_cut = False
+        for entry in entries:
+            self.append(entry)
+        self.durable = self._stored = self.end.index
+
+    def __repr__(self) -> str:
+        """Show in one line where it begins and ends, and how much is durable."""
+        return f"<Journal floor={self._floor} end={self.end} durable={self.durable}>"
+
+    # -- what is in it ---------------------------------------------------------------------------
+
+    @property
+    def floor(self) -> Position:
+        """The last entry that it does not hold."""
+        return self._floor
+
+    @property
+    def end(self) -> Position:
+        """The last entry, durable or not."""
+        return Position(self._terms[-1].term, self._floor.index + len(self._entries))
+
+    def term_at(self, index: int) -> int:
+        """Give the term of the entry at an index between floor and end."""
+        assert self._floor.index <= index <= self.end.index, (index, self)
+        return self._terms[bisect_right(self._terms, index, key=lambda begin: begin.index) - 1].term
+
+    def position(self, index: int) -> Position:
+        """Give the full name of the entry at an index between floor and end."""
+        return Position(self.term_at(index), index)
+
+    def entry(self, index: int) -> Entry:
+        """Give the entry at an index above the floor."""
+        assert index > self._floor.index, (index, self)
+        return self._entries[index - self._floor.index - 1]
+
+    @property
+    def first_sequence(self) -> int:
+        """The index of the first entry that it holds, or of the next one."""
+        return self._floor.index + 1
+
+    def payloads(self, first: int, last: int) -> Sequence[Entry]:
+        """Give the entries from ``first`` to ``last``."""
+        assert first > self._floor.index, (first, self)
+        return self._entries[first - self._floor.index - 1 : last - self._floor.index]
+
+    # -- what two journals have in common --------------------------------------------------------
+
+    def ends(self) -> tuple[Position, ...]:
+        """Give where each term ends, the floor's first: enough to compare two journals by."""
+        lasts = [begin.index - 1 for begin in self._terms[1:]] + [self.end.index]
+        return tuple(
+            Position(begin.term, last) for begin, last in zip(self._terms, lasts, strict=True)
+        )
+
+    def agreed(self, ends: Sequence[Position]) -> int:
+        """Give the last index that this journal shares with the one of these ends.
+
+        Entries of one term stand in one order everywhere, after the same entries. So two journals
+        are equal up to where the latest term that both have ends in the shorter one.
+        """
+        mine = {end.term: end.index for end in self.ends()}
+        for end in reversed(ends):
+            if end.term in mine:
+                return min(end.index, mine[end.term])
+        return 0
+
+    # -- changes ---------------------------------------------------------------------------------
+
+    def append(self, entry: Entry) -> int:
+        """Add an entry, and give its index."""
+        assert entry.term >= self._terms[-1].term, (entry, self)
+        self._entries.append(entry)
+        index = self._floor.index + len(self._entries)
+        if entry.term > self._terms[-1].term:
+            self._terms.append(Position(entry.term, index))
+        if isinstance(entry, VotersEntry):
+            self.voters.append(index, entry.voters)
+        return index
+
+    def truncate(self, index: int) -> None:
+        """Drop all entries above an index: they were never committed."""
+        assert index >= self._floor.index, (index, self)
+        del self._entries[index - self._floor.index :]
+        while self._terms[-1].index > index:
+            del self._terms[-1]
+        self.voters.truncate(index)
+        self._forget_durable(index)
+        self._has_cut = True
+
+    def install(self, snapshot: Snapshot) -> None:
+        """Replace all by a snapshot; the journal goes on after it."""
+        self._floor = snapshot.position
+        self._entries.clear()
+        self._terms = [snapshot.position]
+        self.voters = VoterHistory(snapshot.position.index, snapshot.voters)
+        self._forget_durable(0)
+        self._installing = snapshot
+
+    def compact(self, index: int) -> None:
+        """Forget the entries up to an index, which the machine has applied and keeps for itself."""
+        assert self._floor.index <= index <= self.durable, (index, self)
+        floor = self.position(index)
+        del self._entries[: index - self._floor.index]
+        self._floor = floor
+        self._terms = [floor, *(begin for begin in self._terms if begin.index > index)]
+        self.voters.compact(index)
+
+    # -- the disk --------------------------------------------------------------------------------
+
+    @property
+    def is_writing(self) -> bool:
+        """True while a write is under way."""
+        return self._write is not None
+
+    def next_write(self) -> Persist | None:
+        """Start the next write, if there is something to write and none is under way."""
+        end = self.end.index
+        is_clean = self._stored == end and not self._has_cut and self._installing is None
+        if is_clean or self._write is not None:
+            return None
+        self._token += 1
+        first = max(self._stored, self._floor.index) + 1
+        entries = tuple(self.payloads(first, end))
+        write = Persist(self._token, self._installing, first - 1, entries)
+        self._write = _Write(self._token, end)
+        self._stored, self._has_cut, self._installing = end, False, None
+        return write
+
+    def persisted(self, token: int) -> None:
+        """Learn that a write is on the disk."""
+        assert self._write is not None, token
+        assert self._write.token == token, (token, self._write)
+        self.durable = max(self.durable, self._write.limit)
+        self._write = None
+
+    def _forget_durable(self, index: int) -> None:
+        """Count nothing above an index as stored; a write under way may bring what is cut here."""
+        self.durable = min(self.durable, index)
+        self._stored = min(self._stored, index)
+        if self._write is not None:
+            self._write.limit = min(self._write.limit, index)

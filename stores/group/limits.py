@@ -1,0 +1,30 @@
+"""Limits of a group, each with its reason, and the parameters of its channel."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from channels import ChannelConfig
+
+JOURNAL_CHANNEL: Final = ChannelConfig(
+    heartbeat_interval_ticks=5, connection_timeout_factor=20, nack_timeout_ticks=2
+)
+"""The leader's keepalives are its heartbeats; a follower that is silent for 10 s begins anew."""
+
+UNCOMMITTED_MAX: Final = 65_536
+"""Entries that wait for a majority. A leader without one takes no more; each may be a whole run."""
+
+READS_MAX: Final = 16_384
+"""Reads that wait for one round, as many as a handle has requests under way."""
+
+FOLLOWERS_MAX: Final = 1_024
+"""Members that follow one leader, voters and learners: each echoes every round."""
+
+JOURNAL_MAX: Final = 1_000_000
+"""Entries that are kept for a follower in session that is behind; beyond, it takes a snapshot."""
+
+CATCH_UP_ENTRIES: Final = 1_024
+"""Entries sent to a joining member ahead of its acknowledgement; it asks for what gets lost."""
+
+CATCH_UP_RUN: Final = 256
+"""Entries in one message of these."""

@@ -1,0 +1,73 @@
+"""What a group replicates: the protocol of a state machine.
+
+A leader *judges* a request before anything is appended. What comes out is an absolute action: all
+members apply it alike, without a clock. Between append and commit an action is *staged*: later
+requests are judged against it, and nothing else shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from stores.group.clock import Times
+from stores.group.positions import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """The request becomes this action; its answer comes when the action is applied."""
+
+    body: object
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The request changes nothing, and this is its answer: it was done before, or is refused."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The request was repeated; the answer comes when the entry at ``index`` is applied."""
+
+    index: int
+
+
+Judgement = Append | Answer | Staged
+
+
+class Machine(Protocol):
+    """A table, a log, or another state that is a function of the applied actions alone."""
+
+    def judge(self, request: object, now: Times) -> Judgement:
+        """Decide what a request does to the state with all that is staged."""
+
+    def due(self, now: Times) -> object | None:
+        """Give an action that time alone brings about, as expiry does; ``None`` if there is none.
+
+        What is staged counts as done. The leader asks once a tick.
+        """
+
+    def stage(self, position: Position, body: object) -> None:
+        """Let later requests be judged as if an action were applied. Readers do not see it."""
+
+    def undo(self) -> None:
+        """Forget all that is staged and not applied: this member leads no more."""
+
+    def apply(self, position: Position, body: object) -> object:
+        """Apply a committed action, in order, and give its answer."""
+
+    def freeze(self) -> Sequence[object]:
+        """Give the applied state in parts of at most 256 KiB, which later actions do not change.
+
+        Whatever decides about later requests is in it: the records of writers, too.
+        """
+
+    def install(self, parts: Sequence[object]) -> None:
+        """Replace the whole state."""
+
+    def digest(self) -> bytes:
+        """Give a hash of the applied state: equal for members that applied the same entries."""

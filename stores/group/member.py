@@ -1,0 +1,290 @@
+"""One member of a group: all of its parts behind one door.
+
+Inputs are messages, ticks, what the disk has done, and what callers want. Each gives a list of
+effects for the driver. There is no clock, disk or chance in here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from stores.group.applied_state import AppliedState
+from stores.group.ballot import Ballot, Slots
+from stores.group.clock import NO_TIMES, Moment, Times
+from stores.group.effects import (
+    Effect,
+    Failed,
+    LeaderChanged,
+    Promises,
+    Setback,
+)
+from stores.group.election import DEFAULT_TIMING, Draw, Election, Role, Timing, Trigger
+from stores.group.entries import Entry
+from stores.group.following import Following
+from stores.group.journal import Journal
+from stores.group.leading import Leading
+from stores.group.limits import JOURNAL_MAX
+from stores.group.machine import Machine
+from stores.group.messages import (
+    Admitted,
+    Echo,
+    FollowerMessage,
+    FromFollower,
+    HigherTerm,
+    Join,
+    Keepalive,
+    LeaderMessage,
+    Message,
+    PreVote,
+    PreVoteGranted,
+    ReadFrom,
+    ReadIndex,
+    SnapshotAck,
+    SnapshotPart,
+    TimeoutNow,
+    ToFollower,
+    Vote,
+    VoteGranted,
+)
+from stores.group.positions import MemberId, Position, Voters
+from stores.group.quorum import ChangeRefusal
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What the disk has at the start of a member; of a new one, what it is given."""
+
+    promises: Promises
+    slots: Slots
+    floor: Position
+    voters: Voters
+    """Those in force at the floor."""
+    entries: Iterable[Entry]
+    """The journal above the floor."""
+    applied: int
+    """The machine has applied all up to it; between the floor and the journal's end."""
+    times: Times = NO_TIMES
+
+
+class Member:
+    """A replica's part in its group, as learner, follower, candidate or leader."""
+
+    def __init__(
+        self, stored: Stored, machine: Machine, draw: Draw, timing: Timing = DEFAULT_TIMING
+    ) -> None:
+        """Open what the disk has. ``draw`` gives random numbers, for timeouts alone."""
+        journal = Journal(stored.floor, stored.voters, stored.entries)
+        self.ballot = Ballot(stored.promises, stored.slots, journal.end)
+        self.state = AppliedState(journal, machine, stored.applied, stored.times)
+        self.election = Election(self.ballot, self.state, timing, draw)
+        self._timing = timing
+        self._following = Following(self.ballot, self.state)
+        self.leading: Leading | None = None
+        """What it does as the leader; ``None`` while it does not lead."""
+        self._moment = Moment(0, 0)
+        self._seen: tuple[int, MemberId | None] = (self.ballot.term, None)
+        self._changed_at = journal.voters.changed_at
+
+    def __repr__(self) -> str:
+        """Show in one line what matters when something hangs."""
+        return (
+            f"<Member {self.id} {self.role.name} term={self.ballot.term} leader={self.leader}"
+            f" commit={self.state.commit} {self.state.journal!r}>"
+        )
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> MemberId:
+        """The member."""
+        return self.ballot.member
+
+    @property
+    def role(self) -> Role:
+        """What it is in its term."""
+        return self.election.role
+
+    @property
+    def leader(self) -> MemberId | None:
+        """The leader of its term, if it knows one."""
+        return self.election.leader
+
+    @property
+    def journal(self) -> Journal:
+        """Its journal."""
+        return self.state.journal
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    def start(self, moment: Moment) -> list[Effect]:
+        """Start: the ballot is saved before the first word leaves."""
+        self._moment = moment
+        return self._settle(self.ballot.start(self.journal.end))
+
+    def tick(self, moment: Moment) -> list[Effect]:
+        """Let one tick pass. After a pause all that came meanwhile has to be taken in first."""
+        self._moment = moment
+        effects = self.ballot.tick()
+        if self.leading is None:
+            effects += self._following.tick()
+        else:
+            effects += self.leading.tick(moment)
+            if self.leading.is_disk_stuck:
+                effects += self.leading.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
+            elif not self.leading.has_majority:
+                effects += self._trigger(Trigger.MAJORITY_LOST)
+        return self._settle(effects + self.election.tick())
+
+    def receive(self, sender: MemberId, message: Message) -> list[Effect]:
+        """Take in what another member says."""
+        match message:
+            case (
+                PreVote() | PreVoteGranted() | Vote() | VoteGranted() | HigherTerm() | TimeoutNow()
+            ):
+                effects = self.election.take(sender, message)
+            case Keepalive():
+                effects = self.election.take(sender, message) + self._reconcile()
+                if sender == self.leader and message.term == self.ballot.term:
+                    effects += self._following.on_keepalive(sender, message)
+            case Admitted() | ToFollower() | SnapshotPart() | ReadFrom():
+                effects = self._from_leader(sender, message)
+            case Echo() | Join() | FromFollower() | SnapshotAck() | ReadIndex():
+                effects = self._from_follower(sender, message)
+        return self._settle(effects)
+
+    def persisted(self, token: int) -> list[Effect]:
+        """Learn that a ``Persist`` is on the disk."""
+        journal, effects = self.journal, list[Effect]()
+        journal.persisted(token)
+        if journal.durable >= journal.floor.index:
+            effects += self.ballot.raise_mark(journal.position(journal.durable))
+        if self.leading is not None:
+            effects += self.leading.advance()
+        else:
+            effects += self._following.persisted()
+        return self._settle(effects)
+
+    def promises_saved(self, token: int) -> list[Effect]:
+        """Learn that a ``SavePromises`` is on the disk."""
+        self.ballot.promises_saved(token)
+        return self._settle([])
+
+    def marks_synced(self, number: int) -> list[Effect]:
+        """Learn that a ``SyncMarks`` is over."""
+        self.ballot.marks_synced(number)
+        return self._settle([])
+
+    def unreachable(self, member: MemberId) -> list[Effect]:
+        """Take a hint: a connection to a member was reset. It is no vote, it only saves waiting."""
+        return self._settle(self.election.take(member, Trigger.LEADER_UNREACHABLE))
+
+    # -- what callers want -----------------------------------------------------------------------
+
+    def propose(self, caller: object, request: object) -> list[Effect]:
+        """Have a request judged; ``Replied`` or ``Failed`` names the caller, once."""
+        if self.leading is None:
+            return self._settle([Failed(caller, Setback.NOT_LEADER, self.leader)])
+        return self._settle(self.leading.propose(caller, request))
+
+    def read(self, caller: object) -> list[Effect]:
+        """Have a linearizable read begin; ``Readable`` or ``Failed`` names the caller.
+
+        At a follower a lost message loses the read: its caller asks again after a time of its own.
+        """
+        if self.leading is None:
+            return self._settle(self._following.read(caller))
+        return self._settle(self.leading.read(caller))
+
+    def change(self, voters: Voters) -> tuple[ChangeRefusal | None, list[Effect]]:
+        """Add or remove one voter; says why not."""
+        if self.leading is None:
+            return ChangeRefusal.NOT_READY, []
+        refusal = self.leading.change(voters)
+        return refusal, self._settle([])
+
+    def transfer(self, to: MemberId) -> tuple[bool, list[Effect]]:
+        """Hand the lead over to a voter; ``False`` if that cannot begin now."""
+        has_begun = self.leading is not None and self.leading.transfer(to)
+        return has_begun, self._settle([])
+
+    def compact(self, index: int) -> int:
+        """Forget the journal up to an index, and give up to where it was done.
+
+        The machine's state on the disk has to have all up to it. Followers in session keep what
+        they may ask for; one that is away gets a snapshot later.
+        """
+        index = min(index, self.state.commit, self.journal.durable)
+        if self.leading is not None:
+            oldest = self.journal.end.index - JOURNAL_MAX
+            index = min(index, max(oldest, self.leading.wanted_index))
+        if index > self.journal.floor.index:
+            self.journal.compact(index)
+        return self.journal.floor.index
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _from_leader(self, sender: MemberId, message: LeaderMessage) -> list[Effect]:
+        if message.term != self.ballot.term or sender != self.leader or self.leading is not None:
+            return []
+        match message:
+            case Admitted():
+                return self._following.on_admitted(message)
+            case ToFollower():
+                return self._following.on_channel(message)
+            case SnapshotPart():
+                return self._following.on_part(message)
+            case ReadFrom():
+                return self._following.on_read_from(message)
+            case Keepalive():
+                raise AssertionError(message)
+
+    def _from_follower(self, sender: MemberId, message: FollowerMessage) -> list[Effect]:
+        if message.term != self.ballot.term or self.leading is None:
+            return []
+        match message:
+            case Echo():
+                return self.leading.on_echo(sender, message)
+            case Join():
+                return self.leading.on_join(sender, message)
+            case FromFollower():
+                return self.leading.on_channel(sender, message)
+            case SnapshotAck():
+                return self.leading.on_snapshot_ack(sender, message)
+            case ReadIndex():
+                return self.leading.on_read_index(sender, message)
+
+    def _trigger(self, trigger: Trigger) -> list[Effect]:
+        return self.election.take(self.id, trigger) + self._reconcile()
+
+    def _reconcile(self) -> list[Effect]:
+        """Have the parts follow the election: who leads has changed, or who votes."""
+        effects: list[Effect] = []
+        if self.journal.voters.changed_at != self._changed_at:
+            self._changed_at = self.journal.voters.changed_at
+            effects += self.election.take(self.id, Trigger.VOTERS_CHANGED)
+        seen = (self.ballot.term, self.leader)
+        if seen == self._seen:
+            return effects
+        if self.leading is not None and self.role is not Role.LEADER:
+            effects += self.leading.stop()
+            self.leading = None
+        effects += self._following.stop()
+        self._seen = seen
+        effects.append(LeaderChanged(*seen))
+        if self.role is Role.LEADER:
+            self.leading = Leading(self.ballot, self.state, self._timing)
+            effects += self.leading.start(self._moment)
+        return effects
+
+    def _settle(self, effects: list[Effect]) -> list[Effect]:
+        """End a step: write what is new, say what is new, and hold words back for the ballot."""
+        effects = effects + self._reconcile()
+        if self.leading is not None and self.leading.is_removed:
+            effects += self.leading.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
+        if self.leading is not None:
+            effects += self.leading.settle()
+        write = self.journal.next_write()
+        if write is not None:
+            effects.append(write)
+        return self.ballot.settle(effects)

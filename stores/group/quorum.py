@@ -1,0 +1,106 @@
+"""Who votes, what a majority has, and which change of the voters is safe now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+from stores.group.positions import MemberId, Voters
+
+
+def majority(voters: Voters) -> int:
+    """Give how many voters decide; more than half of them."""
+    return len(voters) // 2 + 1
+
+
+def has_majority(voters: Voters, granted: Iterable[MemberId]) -> bool:
+    """Tell whether a majority of the voters is among ``granted``."""
+    return len(set(granted) & set(voters)) >= majority(voters)
+
+
+def agreed(voters: Voters, reached: Callable[[MemberId], int]) -> int:
+    """Give the highest number that a majority of the voters has reached."""
+    return sorted(map(reached, voters), reverse=True)[majority(voters) - 1] if voters else 0
+
+
+class VoterHistory:
+    """The configurations in a journal. The latest is in force from the moment it is appended.
+
+    Waiting for its commit would let two majorities decide side by side that share no voter.
+    """
+
+    def __init__(self, index: int, voters: Voters) -> None:
+        """Take the configuration in force at ``index``."""
+        self._changes = [(index, voters)]
+
+    @property
+    def current(self) -> Voters:
+        """The voters in force."""
+        return self._changes[-1][1]
+
+    @property
+    def changed_at(self) -> int:
+        """The index of the entry that put them in force, or that of the journal's floor."""
+        return self._changes[-1][0]
+
+    @property
+    def previous(self) -> Voters:
+        """The voters before the latest change that the journal still has."""
+        return self._changes[-2][1] if len(self._changes) > 1 else self.current
+
+    def at(self, index: int) -> Voters:
+        """Give the voters that were in force at an index, not below the journal's floor."""
+        return next(voters for begin, voters in reversed(self._changes) if begin <= index)
+
+    def append(self, index: int, voters: Voters) -> None:
+        """Put new voters in force."""
+        self._changes.append((index, voters))
+
+    def truncate(self, index: int) -> None:
+        """Forget the changes above an index: the voters before them are in force again."""
+        while self._changes[-1][0] > index:
+            del self._changes[-1]
+
+    def compact(self, index: int) -> None:
+        """Forget the configurations that ended below an index."""
+        while len(self._changes) > 1 and self._changes[1][0] <= index:
+            del self._changes[0]
+
+
+class ChangeRefusal(Enum):
+    """Why the voters cannot be changed now."""
+
+    NOT_READY = "the leader has not committed an entry of its own term yet"
+    UNDER_WAY = "another change is not committed yet"
+    NO_CHANGE = "these are the voters"
+    SEVERAL = "one voter is added or removed at a time"
+    NOBODY = "a group has at least one voter"
+    TOO_FEW_HEALTHY = "no majority of the new voters is whole and in touch"
+    NOT_LEVEL = "the new voter has not caught up"
+
+
+def refusal_of(
+    old: Voters,
+    new: Voters,
+    *,
+    is_healthy: Callable[[MemberId], bool],
+    is_level: Callable[[MemberId], bool],
+) -> ChangeRefusal | None:
+    """Judge a change by itself; ``None`` if it is safe.
+
+    Majorities of two configurations that differ in one voter share a voter, so that no entry is
+    committed by one and unknown to the other. A new majority that is not healthy could elect no
+    leader again: the leader would be the last one.
+    """
+    added, removed = set(new) - set(old), set(old) - set(new)
+    if not new:
+        return ChangeRefusal.NOBODY
+    if not added and not removed:
+        return ChangeRefusal.NO_CHANGE
+    if len(added) + len(removed) > 1:
+        return ChangeRefusal.SEVERAL
+    if not has_majority(new, filter(is_healthy, new)):
+        return ChangeRefusal.TOO_FEW_HEALTHY
+    if not all(map(is_level, added)):
+        return ChangeRefusal.NOT_LEVEL
+    return None

@@ -1,0 +1,158 @@
+"""The rules of a replica group: each can be switched off, and is missed then.
+
+``tests/stores/group`` switches them off, too, under these names, in worlds and schedules of a model.
+"""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+_SCHEDULES = ("tests/stores/group/test_group_schedules.py",)
+
+
+def _rule(switch: str, why: str, file: str, text: str, replacement: str) -> Safeguard:
+    return Safeguard(f"group: {switch}", why, f"stores/group/{file}", text, replacement, _SCHEDULES)
+
+
+GROUP = [
+    _rule(
+        "vote_not_durable",
+        "a member votes for two candidates of one term, and both lead",
+        "ballot.py",
+        "        if not is_awaited and not self._is_dirty and self._saving is None:\n",
+        "        if True:\n",
+    ),
+    _rule(
+        "no_log_check",
+        "a candidate leads that lacks what was acknowledged",
+        "election.py",
+        "        return event.last >= self._journal.end\n",
+        "        return True\n",
+    ),
+    _rule(
+        "ack_before_fsync",
+        "an acknowledged entry is gone after a power cut of the leader and one follower",
+        "following.py",
+        "        done = min(self._state.journal.durable, self._consumer.next_sequence - 1)\n",
+        "        done = self._consumer.next_sequence - 1\n",
+    ),
+    _rule(
+        "nack_acknowledges",
+        "what a follower has taken in counts as if it were on its disk",
+        "leading.py",
+        "        if isinstance(message.message, CumulativeAck):\n            done = min(message.message.sequence, self._journal.end.index)\n",
+        "        if True:\n            done = self._producer.acknowledged(sender) or 0\n",
+    ),
+    _rule(
+        "read_without_round",
+        "a deposed leader reads what is overwritten already",
+        "reads.py",
+        "        while self._reads and self._reads[0].round <= heard:\n",
+        "        while self._reads:\n",
+    ),
+    _rule(
+        "serve_before_own_term",
+        "a new leader reads less than what was acknowledged",
+        "leading.py",
+        "        return self._state.commit >= self._first_own and self._transfer is None\n",
+        "        return self._transfer is None\n",
+    ),
+    _rule(
+        "regressed_votes",
+        "a member with an older file elects a leader that lacks what it had acknowledged",
+        "ballot.py",
+        "        is_whole = promises.is_whole and mark is not None and mark <= end\n",
+        "        is_whole = True\n",
+    ),
+    _rule(
+        "changes_at_once",
+        "two majorities without a common voter decide side by side",
+        "leading.py",
+        "        if not self.is_ready:\n            return ChangeRefusal.NOT_READY\n",
+        "",
+    ),
+    _rule(
+        "removed_stays_silent",
+        "a group stands still, because only a removed voter knows of its removal",
+        "election.py",
+        "        return voters.changed_at > self._state.commit and member in voters.previous\n",
+        "        return False\n",
+    ),
+    _rule(
+        "two_is_enough",
+        "two of five have an acknowledged entry, and are gone",
+        "quorum.py",
+        "    return len(voters) // 2 + 1\n",
+        "    return min(2, len(voters))\n",
+    ),
+    _rule(
+        "no_truncation",
+        "a follower keeps entries that its leader does not have",
+        "journal.py",
+        "                return min(end.index, mine[end.term])\n",
+        "                return min(ends[-1].index, self.end.index)\n",
+    ),
+    _rule(
+        "join_twice",
+        "a late message ends a session that stands",
+        "leading.py",
+        "        if follower is None or message.session <= follower.session:\n",
+        "        if follower is None:\n",
+    ),
+    _rule(
+        "commit_old_term",
+        "an entry counts as committed that a later leader overwrites",
+        "leading.py",
+        "        if index < first or self._journal.term_at(index) != self._ballot.term:\n",
+        "        if index < first:\n",
+    ),
+    _rule(
+        "lease_ignores_drift",
+        "a leader with a slow clock reads on its own, while another one writes",
+        "reads.py",
+        "        heard = agreed(voters, lambda voter: self._heard(voter, echoed))\n",
+        "        heard = agreed(voters, lambda voter: self._heard(voter, echoed)) + 10\n",
+    ),
+    _rule(
+        "refuses_in_silence",
+        "of two members one has the longer journal, the other the higher term, and none ever leads",
+        "election.py",
+        "        return [Send(sender, HigherTerm(self._ballot.term))]\n",
+        "        return []\n",
+    ),
+    _rule(
+        "removes_the_last_healthy",
+        "a group has voters left that can elect no leader again",
+        "quorum.py",
+        "        return ChangeRefusal.TOO_FEW_HEALTHY\n",
+        "        pass\n",
+    ),
+    _rule(
+        "mark_is_index",
+        "an older file with a longer tail of an older term passes for whole",
+        "ballot.py",
+        "mark is not None and mark <= end\n",
+        "mark is not None and mark.index <= end.index\n",
+    ),
+    _rule(
+        "marks_alternate",
+        "a power cut leaves no mark that can be read, and no member that counts",
+        "ballot.py",
+        "        return [WriteMark(self._open, self.number, mark)]\n",
+        "        return [WriteMark(self.number % SLOT_COUNT, self.number, mark)]\n",
+    ),
+    _rule(
+        "no_mark_is_whole",
+        "a member whose marks are gone counts, whatever file it has",
+        "ballot.py",
+        "mark is not None and mark <= end\n",
+        "(mark is None or mark <= end)\n",
+    ),
+    _rule(
+        "term_mark_unsynced",
+        "after a power cut an older file of an older term passes for whole",
+        "ballot.py",
+        "        if durable.term > mark.term:\n",
+        "        if False:\n",
+    ),
+]

@@ -1,0 +1,149 @@
+"""A tiny machine for the model: lists that grow, and a ledger of writers, as tables have one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import NamedTuple
+
+from stores.group.machine import Answer, Append, Staged
+
+WRITERS_MAX = 6
+"""So few that writers are evicted in most runs."""
+
+
+class Register(NamedTuple):
+    """Ask for a number to write under; a repeated nonce is answered with the same number."""
+
+    nonce: str
+
+
+class Push(NamedTuple):
+    """Append a value to a list, once, however often this is sent."""
+
+    writer: int
+    request: int
+    key: int
+    value: str
+
+
+class Noop(NamedTuple):
+    """Only grow the journal."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    nonce: str
+    evicted: int | None
+
+
+@dataclass(frozen=True)
+class Pushed:
+    push: Push
+    position: int
+
+
+class Unknown(NamedTuple):
+    """The writer was evicted: whether the request was done cannot be told."""
+
+
+@dataclass
+class Writer:
+    nonce: str
+    request: int = 0
+    answer: object = None
+    index: int = 0
+    """Where the entry of that request is."""
+
+
+@dataclass
+class State:
+    lists: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    writers: dict[int, Writer] = field(default_factory=dict)
+    """By number, that which was idle longest first."""
+
+    def copy(self) -> State:
+        writers = {number: Writer(**vars(writer)) for number, writer in self.writers.items()}
+        return State(dict(self.lists), writers)
+
+    def apply(self, index: int, body: object) -> object:
+        if isinstance(body, Registered):
+            if body.evicted is not None:
+                del self.writers[body.evicted]
+            self.writers[index] = Writer(body.nonce, index=index)
+            return index
+        if isinstance(body, Pushed):
+            push, values = body.push, self.lists.get(body.push.key, ())
+            assert body.position == len(values) + 1, ("machines diverged", body, len(values))
+            self.lists[push.key] = (*values, push.value)
+            writer = self.writers.pop(push.writer)
+            writer.request, writer.answer, writer.index = push.request, body.position, index
+            self.writers[push.writer] = writer
+            return body.position
+        return None
+
+
+class Lists:
+    """The machine. Its staged state is a second one, made when a member begins to lead."""
+
+    def __init__(self, state: State | None = None) -> None:
+        self.state = state or State()
+        self.staged: State | None = None
+        self.is_due = False
+
+    def judge(self, request, now):
+        if self.staged is None:
+            self.staged = self.state.copy()
+        match request:
+            case Register(nonce=nonce):
+                return self._judge_nonce(nonce)
+            case Push():
+                return self._judge_push(request)
+        return Append(request)
+
+    def _judge_nonce(self, nonce):
+        writers = self.staged.writers
+        for number, writer in writers.items():
+            if writer.nonce == nonce:
+                return Answer(number) if number in self.state.writers else Staged(number)
+        is_full = len(writers) >= WRITERS_MAX
+        return Append(Registered(nonce, next(iter(writers)) if is_full else None))
+
+    def _judge_push(self, push):
+        writer = self.staged.writers.get(push.writer)
+        if writer is None:
+            # The eviction may be staged alone; then the answer waits for a later attempt.
+            return Answer(None if push.writer in self.state.writers else Unknown())
+        if writer.request >= push.request:
+            known = self.state.writers.get(push.writer)
+            is_applied = known is not None and known.request >= push.request
+            return Answer(known.answer) if is_applied else Staged(writer.index)
+        return Append(Pushed(push, len(self.staged.lists.get(push.key, ())) + 1))
+
+    def due(self, now):
+        return None
+
+    def stage(self, position, body):
+        if self.staged is None:
+            self.staged = self.state.copy()
+        self.staged.apply(position.index, body)
+
+    def undo(self):
+        self.staged = None
+
+    def apply(self, position, body):
+        return self.state.apply(position.index, body)
+
+    def freeze(self):
+        """Give a part for each list and one for the writers, so that snapshots have several."""
+        state = self.state.copy()
+        return (*sorted(state.lists.items()), state.writers)
+
+    def install(self, parts):
+        *lists, writers = parts
+        self.state = State(dict(lists), writers).copy()
+        self.staged = None
+
+    def digest(self):
+        writers = sorted((number, vars(writer)) for number, writer in self.state.writers.items())
+        return sha256(repr((sorted(self.state.lists.items()), writers)).encode()).digest()
