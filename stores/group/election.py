@@ -288,7 +288,7 @@ class Election:
 
     def win(self, sender: MemberId, event: Event) -> list[Effect]:
         """Leads."""
-        self.leader = self._ballot.member
+        self.leader, self._unheard_ticks = self._ballot.member, 0
         return []
 
     def hear_leader(self, sender: MemberId, event: Event) -> list[Effect]:
@@ -348,8 +348,10 @@ _VOTING: Final[Moves] = {
     ),
 }
 
+_REFUSING: Final[Moves] = {Vote: (Move(Election.is_no_news, Election.tell_term),)}
+"""Candidates and leaders have given their term's vote to themselves."""
+
 _BACK: Final[Moves] = {
-    **_VOTING,
     Keepalive: (
         Move(Election.is_current, Election.hear_leader, Role.FOLLOWER, goes_on=True),
         Move(Election.is_over, Election.tell_term),
@@ -374,21 +376,25 @@ TABLE: Final[Mapping[Role, Moves]] = {
         Trigger.VOTERS_CHANGED: (Move(Election.has_vote, Election.ignore, Role.FOLLOWER),),
     },
     Role.FOLLOWER: {
+        **_VOTING,
         **_BACK,
         Trigger.LEADER_UNREACHABLE: (Move(Election.is_of_leader, Election.ask_soon),),
     },
     Role.ASKING: {
+        **_VOTING,
         **_BACK,
         PreVoteGranted: (Move(Election.is_next, Election.count_vote),),
         Trigger.MAJORITY_WON: (Move(Election.always, Election.stand, Role.CANDIDATE),),
     },
     Role.CANDIDATE: {
+        PreVote: _VOTING[PreVote],
+        **_REFUSING,
         **_BACK,
         VoteGranted: (Move(Election.is_current, Election.count_vote),),
         Trigger.MAJORITY_WON: (Move(Election.always, Election.win, Role.LEADER),),
     },
     Role.LEADER: {
-        **_VOTING,
+        **_REFUSING,
         Keepalive: (Move(Election.is_over, Election.tell_term),),
         Trigger.MAJORITY_LOST: (
             Move(Election.always, Election.step_down, Role.FOLLOWER, goes_on=True),

@@ -1,0 +1,57 @@
+"""Runs many seeds of the model on all cores, and remembers what is done, so that it can go on."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+from tests.stores.group.product import load
+from tests.stores.group.rules import RULES
+
+CHUNK = 25
+"""Seeds that a process runs before it reports: some seconds."""
+
+
+def run_chunk(first, count, off):
+    """Run some seeds; gives failures by seed, and figures."""
+    changes = [change for rule in RULES if rule.switch == off for change in rule.changes]
+    run_seed = load("tests.stores.group.world", changes).run_seed
+    failures, figures = {}, Counter(seeds=count)
+    for seed in range(first, first + count):
+        failure, found = run_seed(seed)
+        figures.update(found)
+        if failure is not None:
+            failures[seed] = failure
+    return failures, figures
+
+
+def sweep(options):
+    """Run all chunks that are not done, and say what came of them."""
+    failures, figures, begun = {}, Counter(), time.monotonic()
+    done = set()
+    if options.state is not None and options.state.exists():
+        for line in options.state.read_text("utf-8").splitlines():
+            entry = json.loads(line)
+            done.add((entry["first"], entry["count"]))
+            failures.update({int(seed): text for seed, text in entry["failures"].items()})
+            figures.update(entry["figures"])
+    end = options.first + options.seeds
+    chunks = [(at, min(CHUNK, end - at)) for at in range(options.first, end, CHUNK)]
+    todo = [chunk for chunk in chunks if chunk not in done]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        tasks = [(chunk, pool.submit(run_chunk, *chunk, options.off)) for chunk in todo]
+        for (first, count), task in tasks:
+            found, more = task.result()
+            failures.update(found)
+            figures.update(more)
+            if options.state is not None:
+                entry = {"first": first, "count": count, "failures": found, "figures": more}
+                with options.state.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(entry) + "\n")
+            if options.off and failures:
+                pool.shutdown(cancel_futures=True)
+                break
+    return failures, figures, time.monotonic() - begun

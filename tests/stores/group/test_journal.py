@@ -1,0 +1,198 @@
+"""The journal: positions, what two of them share, what is durable, truncation and compaction."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, strategies as st
+
+from stores.group.clock import NO_TIMES
+from stores.group.effects import Persist, Snapshot
+from stores.group.entries import ActionEntry, VotersEntry
+from stores.group.journal import Journal
+from stores.group.positions import START, MemberId, Position
+
+A, B, C = (MemberId(name, 0) for name in "abc")
+
+
+def journal_of(*terms, floor=START):
+    return Journal(floor, (A,), [ActionEntry(term, number) for number, term in enumerate(terms)])
+
+
+def test_positions_are_terms_and_indexes():
+    journal = journal_of(1, 1, 3, 3, 4)
+    assert journal.end == Position(4, 5)
+    assert [journal.term_at(index) for index in range(6)] == [0, 1, 1, 3, 3, 4]
+    assert journal.ends() == (START, Position(1, 2), Position(3, 4), Position(4, 5))
+    assert (journal.floor, journal.first_sequence, journal.durable) == (START, 1, 5)
+
+
+@pytest.mark.parametrize("index", [-1, 6])
+def test_what_is_not_there_has_no_term(index):
+    with pytest.raises(AssertionError):
+        journal_of(1, 1, 3, 3, 4).term_at(index)
+
+
+def test_terms_do_not_go_back():
+    with pytest.raises(AssertionError):
+        journal_of(2, 1)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "agreed"),
+    [
+        ((1, 1, 1), (1, 1), 2),
+        ((1, 1), (1, 1, 1), 2),
+        ((1, 1, 2), (1, 1, 1, 1), 2),
+        ((1, 1, 3, 3), (1, 1, 2, 2, 2), 2),
+        ((2, 2), (1, 1), 0),
+        ((), (1, 1), 0),
+        ((1, 1), (), 0),
+        ((1, 4, 4, 5), (1, 4), 2),
+    ],
+)
+def test_journals_agree_up_to_the_latest_common_term(mine, theirs, agreed):
+    assert journal_of(*mine).agreed(journal_of(*theirs).ends()) == agreed
+
+
+@st.composite
+def histories(draw):
+    """Draw journals as leaders of rising terms make them: each goes on from a prefix of another."""
+    journals = [()]
+    for term in range(1, draw(st.integers(1, 6))):
+        base = draw(st.sampled_from(journals))
+        kept = base[: draw(st.integers(0, len(base)))]
+        grown = kept + tuple((term, number) for number in range(draw(st.integers(1, 4))))
+        journals += [grown[:end] for end in range(len(kept) + 1, len(grown) + 1)]
+    return draw(st.sampled_from(journals)), draw(st.sampled_from(journals))
+
+
+@given(histories())
+def test_what_is_agreed_is_the_common_beginning(pair):
+    mine, theirs = pair
+    common = next((i for i, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b), None)
+    common = min(len(mine), len(theirs)) if common is None else common
+    ends = journal_of(*(term for term, _ in theirs)).ends()
+    assert journal_of(*(term for term, _ in mine)).agreed(ends) == common
+
+
+@given(histories(), st.data())
+def test_a_floor_changes_no_agreement_above_it(pair, data):
+    mine, theirs = ([term for term, _ in each] for each in pair)
+    agreed = journal_of(*mine).agreed(journal_of(*theirs).ends())
+    compacted = journal_of(*mine)
+    compacted.compact(data.draw(st.integers(0, len(mine))))
+    found = compacted.agreed(journal_of(*theirs).ends())
+    if found >= compacted.floor.index or agreed >= compacted.floor.index:
+        assert found == agreed
+
+
+def write(journal):
+    effect = journal.next_write()
+    assert effect is not None
+    return effect
+
+
+def test_one_write_is_under_way_and_all_that_comes_meanwhile_is_the_next():
+    journal = journal_of()
+    assert journal.next_write() is None
+    entries = [ActionEntry(1, number) for number in range(3)]
+    journal.append(entries[0])
+    assert write(journal) == Persist(1, None, 0, (entries[0],))
+    journal.append(entries[1])
+    journal.append(entries[2])
+    assert journal.next_write() is None
+    assert (journal.is_writing, journal.durable) == (True, 0)
+    journal.persisted(1)
+    assert journal.durable == 1
+    assert write(journal) == Persist(2, None, 1, (entries[1], entries[2]))
+    journal.persisted(2)
+    assert (journal.is_writing, journal.durable) == (False, 3)
+    assert journal.next_write() is None
+
+
+def test_what_is_cut_while_it_is_written_is_not_durable():
+    journal = journal_of(1, 1)
+    journal.append(ActionEntry(1, "x"))
+    journal.append(ActionEntry(1, "y"))
+    write(journal)
+    journal.truncate(1)
+    journal.append(ActionEntry(2, "z"))
+    journal.persisted(1)
+    assert journal.durable == 1
+    assert write(journal) == Persist(2, None, 1, (ActionEntry(2, "z"),))
+    journal.persisted(2)
+    assert journal.durable == 2
+
+
+def test_a_cut_alone_is_written_too():
+    journal = journal_of(1, 1, 1)
+    journal.truncate(2)
+    assert write(journal) == Persist(1, None, 2, ())
+    journal.persisted(1)
+    assert (journal.durable, journal.end) == (2, Position(1, 2))
+
+
+def test_the_word_of_another_write_counts_for_nothing():
+    journal = journal_of()
+    journal.append(ActionEntry(1, "x"))
+    write(journal)
+    with pytest.raises(AssertionError):
+        journal.persisted(2)
+
+
+def test_a_snapshot_replaces_all_and_is_durable_once_it_is_written():
+    journal = journal_of(1, 1)
+    journal.append(ActionEntry(2, "x"))
+    write(journal)
+    snapshot = Snapshot(Position(4, 9), (B, C), NO_TIMES, ())
+    journal.install(snapshot)
+    journal.append(ActionEntry(4, "y"))
+    assert (journal.floor, journal.end, journal.voters.current) == (
+        Position(4, 9),
+        Position(4, 10),
+        (B, C),
+    )
+    journal.persisted(1)
+    assert journal.durable == 0
+    assert write(journal) == Persist(2, snapshot, 9, (ActionEntry(4, "y"),))
+    journal.persisted(2)
+    assert journal.durable == 10
+
+
+def test_compaction_keeps_positions_and_entries_above_it():
+    journal = journal_of(1, 1, 3, 3, 4)
+    journal.compact(3)
+    assert (journal.floor, journal.end) == (Position(3, 3), Position(4, 5))
+    assert journal.ends() == (Position(3, 4), Position(4, 5))
+    assert journal.payloads(4, 5) == [ActionEntry(3, 3), ActionEntry(4, 4)]
+    assert journal.entry(4) == ActionEntry(3, 3)
+    for index in (2, 6):
+        with pytest.raises(AssertionError):
+            journal.compact(index)
+    with pytest.raises(AssertionError):
+        journal.payloads(3, 4)
+    with pytest.raises(AssertionError):
+        journal.entry(3)
+
+
+def test_what_is_not_durable_is_not_compacted():
+    journal = journal_of(1)
+    journal.append(ActionEntry(1, "x"))
+    with pytest.raises(AssertionError):
+        journal.compact(2)
+
+
+def test_voters_are_in_force_when_appended_and_no_more_when_cut():
+    journal = journal_of(1)
+    journal.append(VotersEntry(1, (A, B)))
+    journal.append(VotersEntry(2, (A, B, C)))
+    history = journal.voters
+    assert (history.current, history.previous, history.changed_at) == ((A, B, C), (A, B), 3)
+    assert [history.at(index) for index in (1, 2, 3)] == [(A,), (A, B), (A, B, C)]
+    journal.truncate(2)
+    assert (history.current, history.previous, history.changed_at) == ((A, B), (A,), 2)
+    journal.persisted(write(journal).token)
+    for index in (1, 2):
+        journal.compact(index)
+        assert history.at(2) == (A, B)
+    assert history.previous == (A, B)

@@ -1,0 +1,61 @@
+"""Majorities, and which changes of the voters are safe."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import pytest
+
+from stores.group.positions import MemberId
+from stores.group.quorum import ChangeRefusal, agreed, has_majority, majority, refusal_of
+
+A, B, C, D, E = (MemberId(name, 0) for name in "abcde")
+
+
+@pytest.mark.parametrize(("count", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
+def test_a_majority_is_more_than_half(count, needed):
+    voters = (A, B, C, D, E)[:count]
+    assert majority(voters) == needed
+    assert has_majority(voters, voters[:needed])
+    assert not has_majority(voters, voters[: needed - 1])
+
+
+def test_others_and_repeated_ones_make_no_majority():
+    assert not has_majority((A, B, C), [A, A, D, E])
+
+
+@pytest.mark.parametrize(
+    ("reached", "number"), [((5, 3, 1), 3), ((5, 5, 0), 5), ((9, 0, 0), 0), ((7,), 7), ((), 0)]
+)
+def test_a_majority_has_the_number_in_the_middle(reached, number):
+    voters = (A, B, C)[: len(reached)]
+    assert agreed(voters, dict(zip(voters, reached, strict=True)).__getitem__) == number
+
+
+def test_majorities_of_neighbouring_configurations_share_a_voter():
+    everyone = (A, B, C, D, E)
+    for size in range(1, 5):
+        old, new = everyone[:size], everyone[: size + 1]
+        for some in combinations(old, majority(old)):
+            for others in combinations(new, majority(new)):
+                assert set(some) & set(others)
+
+
+@pytest.mark.parametrize(
+    ("new", "healthy", "level", "refusal"),
+    [
+        ((A, B, C, D), (A, B, C, D), (D,), None),
+        ((A, B), (A, B), (), None),
+        ((A, B, C), (A, B, C), (), ChangeRefusal.NO_CHANGE),
+        ((C, B, A), (A, B, C), (), ChangeRefusal.NO_CHANGE),
+        ((A, B, D), (A, B, C, D), (D,), ChangeRefusal.SEVERAL),
+        ((A,), (A, B, C), (), ChangeRefusal.SEVERAL),
+        ((), (A, B, C), (), ChangeRefusal.NOBODY),
+        ((A, B), (A,), (), ChangeRefusal.TOO_FEW_HEALTHY),
+        ((A, B, C, D), (A, B), (D,), ChangeRefusal.TOO_FEW_HEALTHY),
+        ((A, B, C, D), (A, B, C, D), (), ChangeRefusal.NOT_LEVEL),
+    ],
+)
+def test_a_change_is_of_one_healthy_and_level_voter(new, healthy, level, refusal):
+    found = refusal_of((A, B, C), new, is_healthy=healthy.__contains__, is_level=level.__contains__)
+    assert found is refusal
