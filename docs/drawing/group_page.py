@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from drawing.markdown import code, state_diagram, table
 from drawing.reading import summary
-from stores.group.election import TABLE, Move, Role, Trigger
+from stores.group.election import TABLE, Move
 from stores.group.quorum import ChangeRefusal
+from stores.group.roles import Role, Trigger
 
 
 def _name(event: object) -> str:

@@ -152,6 +152,19 @@ class WholenessChanged:
     is_whole: bool
 
 
+@dataclass(frozen=True, slots=True)
+class HistoryConflict:
+    """The leader lacks what is committed here. Nothing is dropped; a person has to decide.
+
+    It happens after a lead that was taken by force, and to a leader that is not of this group.
+    """
+
+    leader: MemberId
+    agreed: int
+    """The last index that both share."""
+    commit: int
+
+
 Word = Send | Broadcast | Replied | Failed | Readable
 """What another hears. It waits for the ballot."""
 
@@ -164,4 +177,5 @@ Effect = (
     | Committed
     | LeaderChanged
     | WholenessChanged
+    | HistoryConflict
 )

@@ -12,8 +12,6 @@ heard, unless that leader itself asked for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum
 from typing import Final, NamedTuple
 
 from stores.group.applied_state import AppliedState
@@ -31,53 +29,14 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId
 from stores.group.quorum import has_majority
-
-Draw = Callable[[int, int], int]
-"""Gives a random number between two numbers, both included."""
-
-
-class Role(Enum):
-    """What a member is in the group, in this term."""
-
-    LEARNER = "has no vote"
-    FOLLOWER = "follows a leader, or waits for one"
-    ASKING = "asks whether it would win, without a new term"
-    CANDIDATE = "asks for votes in its own term"
-    LEADER = "decides"
-
-
-class Trigger(Enum):
-    """What moves a role, and is no message."""
-
-    TIMEOUT = "no leader was heard for an election timeout"
-    LEADER_UNREACHABLE = "the connection to the leader was reset"
-    VOTERS_CHANGED = "the journal has other voters"
-    MAJORITY_WON = "a majority of the voters granted what it asked for"
-    MAJORITY_LOST = "no majority echoes the leader's rounds, or its disk does not answer"
-
+from stores.group.roles import Draw, Role, Timing, Trigger
 
 Event = ElectionMessage | Keepalive | Trigger
 
+FORCED_TERMS: Final = 1 << 32
+"""So far ahead is the term of a lead that was taken by force: no election comes near it."""
+
 _PROMISES_NOTHING: Final = (Trigger, PreVote, PreVoteGranted)
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Ticks of elections. All members of a group have the same."""
-
-    timeout_ticks_min: int = 10
-    """One second at the usual pace: a pause below it costs no leader its office."""
-    timeout_ticks_max: int = 20
-    hint_ticks_max: int = 2
-    """A connection that was reset lets followers ask after so many ticks at most."""
-    backoff_max: int = 4
-    """The timeouts of a member that lost its lead double up to this factor."""
-    backoff_ticks: int = 300
-    """For so long after the last lost lead."""
-
-
-DEFAULT_TIMING: Final = Timing()
-"""Leads change within two seconds of silence; no pause below 0.9 s changes one."""
 
 
 class Election:
@@ -291,6 +250,12 @@ class Election:
         self.leader, self._unheard_ticks = self._ballot.member, 0
         return []
 
+    def seize(self, sender: MemberId, event: Event) -> list[Effect]:
+        """Enters a term far ahead; leads."""
+        self._ballot.follow(self._ballot.term + FORCED_TERMS)
+        self._ballot.cast(self._ballot.member)
+        return self.win(sender, event)
+
     def hear_leader(self, sender: MemberId, event: Event) -> list[Effect]:
         """Follows the sender."""
         if self.leader != sender:
@@ -362,6 +327,7 @@ _BACK: Final[Moves] = {
         Move(Election.always, Election.wait_on, Role.FOLLOWER, goes_on=True),
     ),
     Trigger.VOTERS_CHANGED: (Move(Election.has_no_vote, Election.ignore, Role.LEARNER),),
+    Trigger.FORCED: (Move(Election.always, Election.seize, Role.LEADER),),
 }
 
 TABLE: Final[Mapping[Role, Moves]] = {
@@ -374,6 +340,7 @@ TABLE: Final[Mapping[Role, Moves]] = {
         Trigger.TIMEOUT: (Move(Election.always, Election.wait_on),),
         Trigger.LEADER_UNREACHABLE: (Move(Election.is_of_leader, Election.ask_soon),),
         Trigger.VOTERS_CHANGED: (Move(Election.has_vote, Election.ignore, Role.FOLLOWER),),
+        Trigger.FORCED: (Move(Election.always, Election.seize, Role.LEADER),),
     },
     Role.FOLLOWER: {
         **_VOTING,

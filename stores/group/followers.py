@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from channels import Event
 from stores.group.journal import Journal
 from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN, FOLLOWERS_MAX
+from stores.group.membership import IN_TOUCH_TICKS, MemberStatus
 from stores.group.messages import FromFollower, ToFollower
-from stores.group.positions import MemberId
+from stores.group.positions import MemberId, Voters
 from stores.group.snapshots import SnapshotSending
+
+BREAK_TICKS: Final = 20
+"""Ticks without an echo after which a member that comes back has to prove itself anew."""
 
 
 @dataclass(slots=True)
@@ -20,6 +25,8 @@ class Follower:
     round: int = 0
     """The latest round that it echoed."""
     echoed_tick: int = 0
+    touched_tick: int = 0
+    """Since when it echoes without a break."""
     session: int = -1
     match: int = 0
     """All up to it is durable there. Only acknowledgements of a whole member raise it."""
@@ -83,6 +90,8 @@ class Followers:
         """Note that a member heard a round."""
         follower = self.find(member)
         if follower is not None:
+            if self.tick - follower.echoed_tick > BREAK_TICKS or not follower.round:
+                follower.touched_tick = self.tick
             follower.round = max(follower.round, round_number)
             follower.echoed_tick = self.tick
 
@@ -99,6 +108,30 @@ class Followers:
         """Tell whether a member is in touch, in session and whole: its votes and acks count."""
         follower = self._known.get(member)
         return follower is not None and follower.is_whole and self.is_in_touch(member, ticks)
+
+    def settled(self, level: int) -> list[MemberId]:
+        """Give the members that are whole, level, and in touch long enough to become voters."""
+        return [
+            member
+            for member, follower in self._known.items()
+            if self.is_healthy(member, BREAK_TICKS)
+            and follower.match >= level
+            and self.tick - follower.touched_tick >= IN_TOUCH_TICKS
+        ]
+
+    def status(self, voters: Voters) -> list[MemberStatus]:
+        """Give what is known of all, voters that were never heard of too."""
+        known = {**dict.fromkeys(voters, Follower()), **self._known}
+        return [
+            MemberStatus(
+                member=member,
+                is_voter=member in voters,
+                is_whole=follower.is_whole,
+                match=follower.match,
+                silent_ticks=self.tick - follower.echoed_tick,
+            )
+            for member, follower in known.items()
+        ]
 
     def acknowledged(self, member: MemberId, message: FromFollower, sequence: int) -> None:
         """Note what is durable at a member, by its own word in this session."""

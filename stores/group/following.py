@@ -16,6 +16,7 @@ from stores.group.effects import (
     Committed,
     Effect,
     Failed,
+    HistoryConflict,
     Readable,
     Send,
     Setback,
@@ -41,6 +42,9 @@ from wire.errors import ErrorCode
 
 JOIN_TICKS: Final = 4
 """Ticks after which a ``Join`` without an answer is repeated, in a new session."""
+
+CONFLICT_TICKS: Final = 100
+"""Ticks between two attempts to follow a leader that lacks what is committed here."""
 
 SNAPSHOT_TICKS: Final = 20
 """Ticks without a part after which a snapshot is given up, and asked for anew."""
@@ -103,11 +107,15 @@ class Following:
         is_waiting = self._consumer is None and self._receiving is None
         if not is_waiting or message.session != self._session:
             return []
+        journal = self._state.journal
+        if not self._state.commit <= message.agreed:
+            return self._refuse(message)
         if message.snapshot is not None:
             self._receiving = SnapshotReceiving(message.snapshot, message.end)
             return self._receive_parts()
-        journal = self._state.journal
         effects: list[Effect] = []
+        if message.agreed > journal.end.index:
+            return effects
         if message.agreed < journal.end.index:
             effects += self._ballot.lower_mark(journal.position(message.agreed))
             self._state.truncate(message.agreed)
@@ -187,6 +195,12 @@ class Following:
         end, self._receiving = self._receiving.end, None
         return [ack, *self._install(snapshot, end)]
 
+    def _refuse(self, message: Admitted) -> list[Effect]:
+        """Keep what is committed, although the leader lacks it, and follow it no further."""
+        assert self._leader is not None
+        self._join_ticks = CONFLICT_TICKS
+        return [HistoryConflict(self._leader, message.agreed, self._state.commit)]
+
     def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
         effects = self._ballot.lower_mark(snapshot.position)
         first = self._state.commit + 1
@@ -235,10 +249,18 @@ class Following:
     # -- the consumer's backend ------------------------------------------------------------------
 
     def consume_run(self, consumer: Consumer[Entry], payloads: Sequence[Entry]) -> None:
-        """Append what comes; it is acknowledged once it is durable."""
-        assert self._state.journal.end.index + 1 == consumer.next_sequence, self._state.journal
+        """Append what comes; it is acknowledged once it is durable.
+
+        Terms that no leader of this term has in its journal end the session.
+        """
+        journal = self._state.journal
+        assert journal.end.index + 1 == consumer.next_sequence, journal
         for entry in payloads:
-            self._state.journal.append(entry)
+            if not journal.end.term <= entry.term <= self._ballot.term:
+                consumer.stop()
+                self._consumer = None
+                return
+            journal.append(entry)
 
     def send(self, consumer: Consumer[Entry], message: ConsumerMessage) -> None:
         """Send what the consumer says; what it has processed is what is durable."""

@@ -47,7 +47,7 @@ class Journal:
 
     def __repr__(self) -> str:
         """Show in one line where it begins and ends, and how much is durable."""
-        return f"<Journal floor={self._floor} end={self.end} durable={self.durable}>"
+        return f"<Journal floor={self._floor!s} end={self.end} durable={self.durable}>"
 
     # -- what is in it ---------------------------------------------------------------------------
 

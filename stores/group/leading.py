@@ -7,11 +7,9 @@ voters has it on the disk, applied, and answered.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from channels import CumulativeAck, Event, Handshake, Producer, ProducerMessage
 from stores.group.applied_state import AppliedState
 from stores.group.ballot import Ballot
 from stores.group.clock import Moment
@@ -24,28 +22,25 @@ from stores.group.effects import (
     Send,
     Setback,
 )
-from stores.group.election import Timing
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.feeding import Feeding
 from stores.group.followers import Followers
-from stores.group.limits import JOURNAL_CHANNEL, UNCOMMITTED_MAX
+from stores.group.limits import UNCOMMITTED_MAX
 from stores.group.machine import Append, Staged
+from stores.group.membership import MemberStatus, Wanted, next_voters
 from stores.group.messages import (
-    Admitted,
     Echo,
     FromFollower,
     Join,
     Keepalive,
     ReadIndex,
     SnapshotAck,
-    SnapshotPart,
     TimeoutNow,
-    ToFollower,
 )
 from stores.group.positions import MemberId, Voters
 from stores.group.quorum import ChangeRefusal, agreed, has_majority, refusal_of
 from stores.group.reads import ReadRounds
-from stores.group.snapshots import SnapshotSending
-from wire.errors import ErrorCode
+from stores.group.roles import Timing
 
 HEALTHY_TICKS: Final = 5
 """A member that echoed within so many ticks is there, for a change that counts on it."""
@@ -63,25 +58,17 @@ class _Transfer:
 
 
 class Leading:
-    """The leader's part of one term. It is the backend of the channel's producer.
+    """The leader's part of one term."""
 
-    What the producer sends is collected, and given by the method that caused it.
-    """
-
-    def __init__(self, ballot: Ballot, state: AppliedState, timing: Timing) -> None:
+    def __init__(self, ballot: Ballot, state: AppliedState, timing: Timing, wanted: Wanted) -> None:
         """Lead the ballot's term. ``start`` appends the first entry."""
+        self._wanted = wanted
         self._ballot = ballot
         self._state = state
         self._journal = state.journal
         self._timing = timing
         self._followers = Followers()
-        self._producer: Producer[MemberId, Entry] = Producer(
-            self,
-            epoch=ballot.term,
-            config=JOURNAL_CHANNEL,
-            sequence=self._journal.end.index,
-            backlog=self._journal,
-        )
+        self._feeding = Feeding(ballot.term, state, self._followers)
         self._rounds = ReadRounds(ballot.member, ballot.term)
         self._waiting: dict[int, list[object]] = {}
         self._first_own = self._journal.end.index + 1
@@ -89,7 +76,6 @@ class Leading:
         self._write_ticks = 0
         self._clock_ticks = 0
         self._has_news = False
-        self._collected: list[Effect] = []
 
     # -- what is so ------------------------------------------------------------------------------
 
@@ -97,6 +83,20 @@ class Leading:
     def is_ready(self) -> bool:
         """True if all that was ever acknowledged is applied: an entry of its own is committed."""
         return self._state.commit >= self._first_own and self._transfer is None
+
+    @property
+    def has_room(self) -> bool:
+        """True if a request would be taken on."""
+        return self.is_ready and self._journal.end.index - self._state.commit < UNCOMMITTED_MAX
+
+    def members(self) -> list[MemberStatus]:
+        """Give what is known of all members, this one too."""
+        own, voters = self._ballot.member, self._journal.voters.current
+        others = (each for each in self._followers.status(voters) if each.member != own)
+        own_status = MemberStatus(
+            own, own in voters, is_whole=True, match=self._journal.durable, silent_ticks=0
+        )
+        return [own_status, *others]
 
     @property
     def is_removed(self) -> bool:
@@ -124,12 +124,7 @@ class Leading:
     @property
     def wanted_index(self) -> int:
         """The last entry that no follower in session may ask for."""
-        ends = [
-            follower.sending.snapshot.position.index
-            for _, follower in self._followers
-            if follower.sending is not None
-        ]
-        return min([self._producer.sequence - self._producer.unacknowledged, *ends])
+        return self._feeding.wanted_index
 
     # -- from callers ----------------------------------------------------------------------------
 
@@ -139,13 +134,13 @@ class Leading:
         times = self._state.clock.run_to(moment)
         self._append(LeadEntry(self._ballot.term, times))
         self._rounds.is_wanted = True
-        return self._take()
+        return self._feeding.take()
 
     def propose(self, caller: object, request: object) -> list[Effect]:
         """Judge a request, and append what it comes to."""
         if not self.is_ready:
             return [Failed(caller, Setback.NOT_READY, self._ballot.member)]
-        if self._journal.end.index - self._state.commit >= UNCOMMITTED_MAX:
+        if not self.has_room:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
         judgement = self._state.machine.judge(request, self._state.clock.times)
         if isinstance(judgement, Append):
@@ -155,7 +150,7 @@ class Leading:
         else:
             return [Replied(caller, judgement.value)]
         self._waiting.setdefault(index, []).append(caller)
-        return self._take()
+        return self._feeding.take()
 
     def read(self, caller: object, reader: MemberId | None = None) -> list[Effect]:
         """Have a read wait for one round of echoes, together with all others of this step."""
@@ -182,6 +177,10 @@ class Leading:
             self._append(VotersEntry(self._ballot.term, voters))
         return refusal
 
+    def rule_alone(self) -> None:
+        """Put this member alone in force, whatever the others are."""
+        self._append(VotersEntry(self._ballot.term, (self._ballot.member,)))
+
     def transfer(self, to: MemberId) -> bool:
         """Hand over to a voter; ``False`` if it is none, or not in touch."""
         is_other = to != self._ballot.member and to in self._journal.voters.current
@@ -198,66 +197,19 @@ class Leading:
         return self._serve_reads()
 
     def on_join(self, sender: MemberId, message: Join) -> list[Effect]:
-        """Start a session: agree on what both have, and send the rest.
-
-        Sessions only grow. A repeated ``Join`` changes nothing, as its answer is under way.
-        """
-        follower = self._followers.find(sender)
-        if follower is None or message.session <= follower.session:
-            return []
-        common = self._journal.agreed(message.ends)
-        self._producer.discard(sender)
-        follower.begin(message.session, common, self._journal.end.index)
-        if common < self._journal.floor.index:
-            snapshot = self._state.freeze()
-            follower.sending = SnapshotSending(snapshot, self._ballot.term, message.session)
-            common = snapshot.position.index
-        else:
-            self._producer.add(sender, after=common)
-        head = follower.sending.head if follower.sending is not None else None
-        admitted = Admitted(
-            term=self._ballot.term,
-            session=message.session,
-            agreed=common,
-            end=self._journal.end.index,
-            heartbeat_interval_ticks=JOURNAL_CHANNEL.heartbeat_interval_ticks,
-            snapshot=head,
-        )
-        self._collected.append(Send(sender, admitted))
-        if follower.sending is not None:
-            self._send_all(sender, follower.sending.more())
-        else:
-            self._send_all(sender, follower.catch_up(self._journal, self._ballot.term, common))
-        return self._take()
+        """Let a member follow."""
+        self._feeding.join(sender, message)
+        return self._feeding.take()
 
     def on_snapshot_ack(self, sender: MemberId, message: SnapshotAck) -> list[Effect]:
-        """Send more of a snapshot; after its last part the channel begins."""
-        follower = self._followers.get(sender)
-        if follower is None or follower.sending is None or follower.session != message.session:
-            return []
-        sending = follower.sending
-        self._send_all(sender, sending.acknowledge(message.count))
-        if sending.is_done:
-            index = sending.snapshot.position.index
-            follower.begin(message.session, index, self._journal.end.index)
-            if index >= self._journal.floor.index:
-                self._producer.add(sender, after=index)
-                self._send_all(sender, follower.catch_up(self._journal, self._ballot.term, index))
-        return self._take()
+        """Send a follower more of a snapshot."""
+        self._feeding.snapshot_ack(sender, message)
+        return self._feeding.take()
 
     def on_channel(self, sender: MemberId, message: FromFollower) -> list[Effect]:
         """Take in what a follower acknowledges or lacks."""
-        follower = self._followers.get(sender)
-        if follower is None or follower.session != message.session:
-            return []
-        self._producer.receive(sender, message.message)
-        if isinstance(message.message, CumulativeAck):
-            done = min(message.message.sequence, self._journal.end.index)
-            self._followers.acknowledged(sender, message, done)
-            if follower.next_index <= follower.catch_up_end:
-                entries = follower.catch_up(self._journal, self._ballot.term, done)
-                self._send_all(sender, entries)
-        return self.advance() + self._take()
+        self._feeding.receive(sender, message)
+        return self.advance() + self._feeding.take()
 
     def on_read_index(self, sender: MemberId, message: ReadIndex) -> list[Effect]:
         """Answer a follower's read after the next round."""
@@ -278,8 +230,8 @@ class Leading:
         answers = self._state.advance(index)
         self._has_news = True
         effects: list[Effect] = [Committed(first, index)]
-        for done in sorted(done for done in self._waiting if done <= index):
-            callers = self._waiting.pop(done)
+        for done in range(first, index + 1):
+            callers = self._waiting.pop(done, ())
             effects += [Replied(caller, answers.get(done)) for caller in callers]
         return effects + self._serve_reads()
 
@@ -288,10 +240,7 @@ class Leading:
         self._followers.tick += 1
         self._write_ticks = self._write_ticks + 1 if self._journal.is_writing else 0
         times = self._state.clock.run_to(moment)
-        self._producer.tick()
-        for member, follower in self._followers:
-            if follower.sending is not None:
-                self._send_all(member, follower.sending.tick())
+        self._feeding.tick()
         if self.is_ready:
             if (body := self._state.machine.due(times)) is not None:
                 self._append(ActionEntry(self._ballot.term, body))
@@ -300,13 +249,13 @@ class Leading:
             if self._clock_ticks >= JOURNALLED_CLOCK_TICKS:
                 self._clock_ticks = 0
                 self._append(TimeEntry(self._ballot.term, times))
-        self._hand_over()
+            self._replace_voters()
         self._rounds.is_wanted = True
-        return self._take()
+        return self._hand_over() + self._feeding.take()
 
     def settle(self) -> list[Effect]:
         """End a step: what is new leaves at once, and once."""
-        effects: list[Effect] = []
+        effects = self._feeding.take()
         is_round, self._rounds.is_wanted = self._rounds.is_wanted, False
         self._rounds.round += is_round
         if is_round or self._has_news:
@@ -340,7 +289,7 @@ class Leading:
         index = self._journal.append(entry)
         if isinstance(entry, ActionEntry):
             self._state.machine.stage(self._journal.end, entry.body)
-        self._producer.produce(entry)
+        self._feeding.produce(entry)
         return index
 
     def _keepalive(self) -> Keepalive:
@@ -350,48 +299,21 @@ class Leading:
     def _serve_reads(self) -> list[Effect]:
         return self._rounds.serve(self._journal.voters.current, self._followers.echoed)
 
-    def _hand_over(self) -> None:
+    def _replace_voters(self) -> None:
+        """Replace a voter's earlier life, or add a voter that is wanted, one at a time."""
+        if self._state.is_voters_committed:
+            settled = self._followers.settled(self._state.commit)
+            voters = next_voters(self._journal.voters.current, settled, self._wanted)
+            if voters is not None:
+                self.change(voters)
+
+    def _hand_over(self) -> list[Effect]:
         """Have the heir of a transfer ask for votes once it is level; give up after a timeout."""
         if self._transfer is None:
-            return
+            return []
         self._transfer.ticks_left -= 1
         if self._transfer.ticks_left < 0:
             self._transfer = None
         elif self.matched(self._transfer.to) == self._journal.end.index:
-            self._collected.append(Send(self._transfer.to, TimeoutNow(self._ballot.term)))
-
-    def _send_all(self, to: MemberId, messages: Iterable[SnapshotPart | ToFollower]) -> None:
-        self._collected += [Send(to, message) for message in messages]
-
-    def _take(self) -> list[Effect]:
-        collected, self._collected = self._collected, []
-        return collected
-
-    # -- the producer's backend ------------------------------------------------------------------
-
-    def send(
-        self,
-        producer: Producer[MemberId, Entry],
-        handle: MemberId,
-        message: ProducerMessage[Entry],
-    ) -> None:
-        """Send an answer to one follower. Its handshake is a part of ``Admitted``."""
-        follower = self._followers.get(handle)
-        if follower is not None and not isinstance(message, Handshake):
-            word = ToFollower(self._ballot.term, follower.session, message)
-            self._collected.append(Send(handle, word))
-
-    def broadcast(
-        self, producer: Producer[MemberId, Entry], message: ProducerMessage[Entry]
-    ) -> None:
-        """Send entries to all. Keepalives say where the journal ends, in place of heartbeats."""
-        if isinstance(message, Event):
-            self._collected.append(Broadcast(ToFollower(self._ballot.term, None, message)))
-
-    def drop(
-        self, producer: Producer[MemberId, Entry], handle: MemberId, reason: ErrorCode
-    ) -> None:
-        """Learn that a follower fell silent: it joins again when it is back."""
-
-    def handshake_completed(self, producer: Producer[MemberId, Entry], handle: MemberId) -> None:
-        """Learn that a follower has begun."""
+            return [Send(self._transfer.to, TimeoutNow(self._ballot.term))]
+        return []

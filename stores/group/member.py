@@ -19,13 +19,14 @@ from stores.group.effects import (
     Promises,
     Setback,
 )
-from stores.group.election import DEFAULT_TIMING, Draw, Election, Role, Timing, Trigger
+from stores.group.election import Election
 from stores.group.entries import Entry
 from stores.group.following import Following
 from stores.group.journal import Journal
 from stores.group.leading import Leading
 from stores.group.limits import JOURNAL_MAX
 from stores.group.machine import Machine
+from stores.group.membership import NO_VOTERS_WANTED, MemberStatus, Wanted
 from stores.group.messages import (
     Admitted,
     Echo,
@@ -49,6 +50,7 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId, Position, Voters
 from stores.group.quorum import ChangeRefusal
+from stores.group.roles import DEFAULT_TIMING, Draw, Role, Timing, Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +73,24 @@ class Member:
     """A replica's part in its group, as learner, follower, candidate or leader."""
 
     def __init__(
-        self, stored: Stored, machine: Machine, draw: Draw, timing: Timing = DEFAULT_TIMING
+        self,
+        stored: Stored,
+        machine: Machine,
+        draw: Draw,
+        timing: Timing = DEFAULT_TIMING,
+        wanted: Wanted = NO_VOTERS_WANTED,
     ) -> None:
-        """Open what the disk has. ``draw`` gives random numbers, for timeouts alone."""
+        """Open what the disk has.
+
+        ``draw`` gives random numbers, for timeouts alone. ``wanted`` are the voters that it adds as
+        a leader by itself.
+        """
         journal = Journal(stored.floor, stored.voters, stored.entries)
         self.ballot = Ballot(stored.promises, stored.slots, journal.end)
         self.state = AppliedState(journal, machine, stored.applied, stored.times)
         self.election = Election(self.ballot, self.state, timing, draw)
         self._timing = timing
+        self._wanted = wanted
         self._following = Following(self.ballot, self.state)
         self.leading: Leading | None = None
         """What it does as the leader; ``None`` while it does not lead."""
@@ -109,6 +121,15 @@ class Member:
     def leader(self) -> MemberId | None:
         """The leader of its term, if it knows one."""
         return self.election.leader
+
+    @property
+    def has_room(self) -> bool:
+        """True if a request would be taken on: a leader that may serve, and has room for more."""
+        return self.leading is not None and self.leading.has_room
+
+    def members(self) -> list[MemberStatus]:
+        """Give what a leader knows of all members; nothing while another one leads."""
+        return self.leading.members() if self.leading is not None else []
 
     @property
     def journal(self) -> Journal:
@@ -208,6 +229,17 @@ class Member:
         has_begun = self.leading is not None and self.leading.transfer(to)
         return has_begun, self._settle([])
 
+    def force(self) -> list[Effect]:
+        """Lead alone, without a majority: a person says that the other voters are gone.
+
+        What a majority of them had and this member lacks is lost. The others' journals are cut to
+        this one as far as they are not committed; where they are, ``HistoryConflict`` tells.
+        """
+        effects = self._trigger(Trigger.FORCED)
+        assert self.leading is not None
+        self.leading.rule_alone()
+        return self._settle(effects)
+
     def compact(self, index: int) -> int:
         """Forget the journal up to an index, and give up to where it was done.
 
@@ -273,7 +305,7 @@ class Member:
         self._seen = seen
         effects.append(LeaderChanged(*seen))
         if self.role is Role.LEADER:
-            self.leading = Leading(self.ballot, self.state, self._timing)
+            self.leading = Leading(self.ballot, self.state, self._timing, self._wanted)
             effects += self.leading.start(self._moment)
         return effects
 

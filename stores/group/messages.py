@@ -114,8 +114,6 @@ class Admitted:
     """The last index that both journals share, or the snapshot's."""
     end: int
     """The index of the leader's last entry. A regressed member is whole with all up to it."""
-    heartbeat_interval_ticks: int
-    """How often the follower acknowledges, as in the channel's handshake."""
     snapshot: SnapshotHead | None
     """Set if the leader's journal does not reach back to what both share."""
 

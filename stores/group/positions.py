@@ -16,6 +16,10 @@ class Position:
     term: int
     index: int
 
+    def __str__(self) -> str:
+        """Show term and index."""
+        return f"{self.term}:{self.index}"
+
 
 START: Final = Position(0, 0)
 """Where a journal begins that has no entry."""

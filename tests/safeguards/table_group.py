@@ -39,7 +39,7 @@ GROUP = [
     _rule(
         "nack_acknowledges",
         "what a follower has taken in counts as if it were on its disk",
-        "leading.py",
+        "feeding.py",
         "        if isinstance(message.message, CumulativeAck):\n            done = min(message.message.sequence, self._journal.end.index)\n",
         "        if True:\n            done = self._producer.acknowledged(sender) or 0\n",
     ),
@@ -95,7 +95,7 @@ GROUP = [
     _rule(
         "join_twice",
         "a late message ends a session that stands",
-        "leading.py",
+        "feeding.py",
         "        if follower is None or message.session <= follower.session:\n",
         "        if follower is None:\n",
     ),

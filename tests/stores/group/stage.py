@@ -20,10 +20,11 @@ from stores.group.effects import (
     SyncMarks,
     WriteMark,
 )
-from stores.group.election import Role
 from stores.group.member import Member
+from stores.group.membership import NO_VOTERS_WANTED
 from stores.group.messages import HigherTerm, TimeoutNow, Vote, VoteGranted
 from stores.group.positions import MemberId
+from stores.group.roles import Role
 from tests.stores.group.checks import Violation, Witness
 from tests.stores.group.disk import Disk, empty_file
 from tests.stores.group.lists import Lists, Noop
@@ -48,8 +49,8 @@ def given(condition, what):
 
 
 class Stage:
-    def __init__(self, names="abc", voters=None):
-        self.names = names
+    def __init__(self, names="abc", voters=None, wanted=NO_VOTERS_WANTED):
+        self.names, self.wanted = names, wanted
         voters = names if voters is None else voters
         self.ids = {name: MemberId(name, 0) for name in names}
         config = tuple(self.ids[name] for name in voters)
@@ -70,7 +71,7 @@ class Stage:
         machine.install(disk.file.parts)
         draw = Random(f"{name} {self.starts}").randint
         self.starts += 1
-        member = self.members[name] = Member(disk.stored(), machine, draw)
+        member = self.members[name] = Member(disk.stored(), machine, draw, wanted=self.wanted)
         self.carry(member, member.start(self.moment(name)))
         return member
 

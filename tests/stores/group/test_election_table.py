@@ -15,14 +15,7 @@ from stores.group.applied_state import AppliedState
 from stores.group.ballot import NEW_SLOTS, Ballot
 from stores.group.clock import NO_TIMES
 from stores.group.effects import Promises, Send
-from stores.group.election import (
-    DEFAULT_TIMING,
-    TABLE,
-    Election,
-    Role,
-    Trigger,
-    kind_of,
-)
+from stores.group.election import FORCED_TERMS, TABLE, Election, kind_of
 from stores.group.journal import Journal
 from stores.group.messages import (
     HigherTerm,
@@ -34,6 +27,7 @@ from stores.group.messages import (
     VoteGranted,
 )
 from stores.group.positions import MemberId, Position
+from stores.group.roles import DEFAULT_TIMING, Role, Trigger
 from tests.stores.group.lists import Lists
 
 A, B, C, D = (MemberId(name, 0) for name in "abcd")
@@ -151,6 +145,9 @@ def _triggered(now: Standing, event: Trigger) -> tuple[Standing, list[Send]]:
             return replace(now, role=Role.FOLLOWER), []
         case Trigger.VOTERS_CHANGED if now.role in BACK and not now.is_voter:
             return replace(now, role=Role.LEARNER), []
+        case Trigger.FORCED if now.role is not Role.LEADER:
+            term = now.term + FORCED_TERMS
+            return replace(now, role=Role.LEADER, term=term, vote=A, leader=A), []
         case Trigger.MAJORITY_LOST if now.role is Role.LEADER:
             return replace(now, leader=None, role=now.as_follower), []
     return now, []

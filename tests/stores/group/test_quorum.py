@@ -6,6 +6,7 @@ from itertools import combinations
 
 import pytest
 
+from stores.group.membership import Wanted, next_voters
 from stores.group.positions import MemberId
 from stores.group.quorum import ChangeRefusal, agreed, has_majority, majority, refusal_of
 
@@ -59,3 +60,25 @@ def test_majorities_of_neighbouring_configurations_share_a_voter():
 def test_a_change_is_of_one_healthy_and_level_voter(new, healthy, level, refusal):
     found = refusal_of((A, B, C), new, is_healthy=healthy.__contains__, is_level=level.__contains__)
     assert found is refusal
+
+
+X = MemberId("a", 9)
+
+
+@pytest.mark.parametrize(
+    ("voters", "settled", "wanted", "after"),
+    [
+        ((A, B), (A, B), Wanted(count=3), None),
+        ((A, B), (A, B, C), Wanted(count=3), (A, B, C)),
+        ((A, B), (C, D), Wanted(count=2), None),
+        ((A, B), (D, C), Wanted(names=frozenset("abd")), (A, B, D)),
+        ((A, B), (), Wanted(names=frozenset("abd")), None),
+        ((A, B, C), (X,), Wanted(names=frozenset("abc")), (B, C)),
+        ((B, C), (X, D), Wanted(names=frozenset("abc")), (B, C, X)),
+        ((A, B, C), (X,), Wanted(count=3), (B, C)),
+        ((A, B, C), (X,), Wanted(), None),
+        ((A, B, C), (D,), Wanted(names=frozenset("ad")), (A, B, C, D)),
+    ],
+)
+def test_a_leader_replaces_lost_lives_and_fills_up_by_itself(voters, settled, wanted, after):
+    assert next_voters(voters, settled, wanted) == after

@@ -26,10 +26,11 @@ from stores.group.effects import (
     SyncMarks,
     WriteMark,
 )
-from stores.group.election import Role
 from stores.group.entries import VotersEntry
 from stores.group.member import Member
+from stores.group.membership import Wanted
 from stores.group.positions import MemberId
+from stores.group.roles import Role
 from tests.stores.group.checks import Violation, Witness, check_healed, check_history
 from tests.stores.group.client import Client
 from tests.stores.group.disk import Disk, empty_file
@@ -54,6 +55,8 @@ class World:
         self.target = random.choice((3, 3, 5))
         self.names = [f"n{number}" for number in range(self.target + 2)]
         self.in_memory = random.random() < 0.25
+        self.fills_up = random.random() < 0.5
+        """Leaders replace and add voters by themselves, and not only when told to."""
         self.lives = dict.fromkeys(self.names, 0)
         self.voters = tuple(MemberId(name, 0) for name in self.names[: self.target])
         self.disks = {name: Disk(MemberId(name, 0), empty_file(self.voters)) for name in self.names}
@@ -91,7 +94,8 @@ class World:
         disk, machine = self.disks[name], Lists()
         machine.install(disk.file.parts)
         draw = Random(self.random.random()).randint
-        member = self.members[name] = Member(disk.stored(), machine, draw)
+        wanted = Wanted(count=self.target if self.fills_up else 0)
+        member = self.members[name] = Member(disk.stored(), machine, draw, wanted=wanted)
         self.figures["regressed"] += not member.ballot.is_whole
         self.carry(member, member.start(self.moment(name)))
         self.after(self.random.uniform(0, TICK_MS), self.tick, member)
@@ -460,6 +464,8 @@ class World:
 
     def _wanted(self, voters):
         random = self.random
+        if self.fills_up and random.random() < 0.8:
+            return None
         dead = [each for each in voters if self.disks[each.name].member != each]
         lives = [member.id for member in self.members.values() if member.id not in voters]
         grown = (*voters, random.choice(lives)) if lives else None

@@ -1,0 +1,66 @@
+"""Which change of the voters a leader makes by itself: it replaces what is gone, and fills up.
+
+A member without its ballot comes back under another life. Its old life votes no more, and counts as
+lost until it is replaced: removed first, then the new life added, in two entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from stores.group.positions import MemberId, Voters
+
+IN_TOUCH_TICKS: Final = 100
+"""A member is there for 10 s before it becomes a voter by itself: one that flaps never does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which voters a group is to have. Those in the journal are never removed for it."""
+
+    names: frozenset[str] = frozenset()
+    """The declared names. Empty lets any member be a voter."""
+    count: int = 0
+    """How many voters, where none are declared."""
+
+    def admits(self, name: str, voters: Voters) -> bool:
+        """Tell whether a member of this name is to be added."""
+        if self.names:
+            return name in self.names
+        return len(voters) < self.count
+
+
+NO_VOTERS_WANTED: Final = Wanted()
+"""Leaves the voters as they are, until a caller changes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """What a leader knows of one member."""
+
+    member: MemberId
+    is_voter: bool
+    is_whole: bool
+    match: int
+    """All up to this index is durable there."""
+    silent_ticks: int
+    """Since its last echo."""
+
+
+def next_voters(voters: Voters, settled: Iterable[MemberId], wanted: Wanted) -> Voters | None:
+    """Give the voters after the next change, or ``None`` if all is as wanted.
+
+    ``settled`` are the members that were in touch for ``IN_TOUCH_TICKS``, whole and level.
+    """
+    candidates = sorted(set(settled) - set(voters))
+    lives = {voter.name: voter for voter in voters}
+    for candidate in candidates:
+        others = tuple(voter for voter in voters if voter.name != candidate.name)
+        if candidate.name in lives and wanted.admits(candidate.name, others):
+            return others
+    for candidate in candidates:
+        if wanted.admits(candidate.name, voters):
+            return (*voters, candidate)
+    return None

@@ -1,0 +1,598 @@
+"""What a member does in each part of its life, step by step."""
+
+from __future__ import annotations
+
+import pytest
+
+from channels import CumulativeAck, Event
+from stores.group import leading, reads
+from stores.group.effects import (
+    Failed,
+    HistoryConflict,
+    Replied,
+    Setback,
+    WholenessChanged,
+)
+from stores.group.entries import ActionEntry, TimeEntry, VotersEntry
+from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN
+from stores.group.membership import Wanted
+from stores.group.messages import (
+    Admitted,
+    Echo,
+    FromFollower,
+    Join,
+    Keepalive,
+    ReadIndex,
+    SnapshotAck,
+    SnapshotPart,
+    TimeoutNow,
+    ToFollower,
+)
+from stores.group.positions import START, MemberId, Position
+from stores.group.quorum import ChangeRefusal
+from stores.group.roles import Role
+from tests.stores.group.disk import Disk, empty_file
+from tests.stores.group.lists import Noop, Push, Register
+from tests.stores.group.stage import Stage
+
+
+@pytest.fixture
+def stage():
+    """Give three voters that follow a."""
+    stage = Stage()
+    stage.settle_in()
+    return stage
+
+
+def mail_of(stage, kind, to=None):
+    return [
+        message
+        for _, receiver, message in stage.mail
+        if isinstance(message, kind) and (to is None or receiver.name == to)
+    ]
+
+
+def level(stage):
+    return {member.state.machine.digest() for member in stage.members.values()}
+
+
+# -- requests ------------------------------------------------------------------------------------
+
+
+def test_a_request_is_answered_once_a_majority_has_it_on_the_disk(stage):
+    stage.do("a", "propose", "caller", Register("w"))
+    stage.pass_on("ab")
+    assert stage.told == []
+    stage.sync("a")
+    assert stage.told == []
+    stage.sync("b")
+    stage.pass_on("ab", kinds=(FromFollower,))
+    assert stage.told == [Replied("caller", 2)]
+
+
+def test_the_leader_need_not_have_it_on_its_own_disk(stage):
+    stage.do("a", "propose", "caller", Register("w"))
+    stage.pass_on("abc", sync="bc")
+    assert stage.told == [Replied("caller", 2)]
+    assert stage.members["a"].journal.durable == 1
+
+
+def test_a_follower_names_its_leader(stage):
+    stage.do("b", "propose", "caller", Noop())
+    assert stage.told == [Failed("caller", Setback.NOT_LEADER, stage.ids["a"])]
+
+
+def test_requests_before_a_leaders_first_entry_is_committed_are_refused():
+    stage = Stage()
+    assert stage.elect("a", "b")
+    stage.do("a", "propose", "caller", Noop())
+    stage.do("a", "read", "reader")
+    setbacks = [(each.caller, each.setback) for each in stage.told]
+    assert setbacks == [("caller", Setback.NOT_READY), ("reader", Setback.NOT_READY)]
+    assert not stage.members["a"].has_room
+
+
+def test_a_repeated_request_under_way_is_answered_with_the_first(stage):
+    stage.do("a", "propose", "first", Register("w"))
+    stage.pass_on("abc", sync="abc")
+    push = Push(2, 1, 0, "v")
+    stage.told.clear()
+    for caller in ("second", "third"):
+        stage.do("a", "propose", caller, push)
+    stage.pass_on("abc", sync="abc")
+    assert stage.told == [Replied("second", 1), Replied("third", 1)]
+
+
+def test_without_a_majority_a_leader_takes_so_much_and_no_more(stage, monkeypatch):
+    monkeypatch.setattr(leading, "UNCOMMITTED_MAX", 3)
+    stage.write("a", 3)
+    assert not stage.members["a"].has_room
+    stage.do("a", "propose", "caller", Noop())
+    assert stage.told == [Failed("caller", Setback.NO_ROOM, stage.ids["a"])]
+    stage.pass_on("abc", sync="abc")
+    assert stage.members["a"].has_room
+
+
+def test_what_waits_at_a_leader_that_is_deposed_has_an_unknown_outcome(stage):
+    stage.do("a", "propose", "caller", Noop())
+    stage.do("a", "read", "reader")
+    stage.clear()
+    assert stage.elect("b", "c")
+    stage.tick("b", links=["abc"])
+    assert [(each.caller, each.setback) for each in stage.told] == [
+        ("caller", Setback.UNKNOWN),
+        ("reader", Setback.NOT_LEADER),
+    ]
+    assert stage.members["a"].leading is None
+
+
+def test_what_was_staged_by_a_deposed_leader_is_forgotten(stage):
+    stage.do("a", "propose", "caller", Register("w"))
+    stage.clear()
+    assert stage.elect("b", "c")
+    stage.tick("b", times=8, links=["abc"], sync="abc")
+    assert stage.elect("a", "bc")
+    stage.tick("a", times=8, links=["abc"], sync="abc")
+    stage.do("a", "propose", "other", Register("w"))
+    stage.pass_on("abc", sync="abc")
+    (registered,) = [each for each in stage.told if isinstance(each, Replied)]
+    assert registered.answer > 3
+    stage.tick("a", links=["abc"])
+    assert len(level(stage)) == 1
+
+
+# -- reads ---------------------------------------------------------------------------------------
+
+
+def test_reads_of_one_step_share_a_round_and_wait_for_a_majority(stage):
+    member = stage.members["a"]
+    effects = member.leading.read("first") + member.leading.read("second")
+    assert effects == []
+    stage.do("a", "read", "third")
+    assert len(mail_of(stage, Keepalive)) == 2
+    assert stage.told == []
+    stage.pass_on("ab")
+    assert [effect.caller for effect, _ in stage.told] == ["first", "second", "third"]
+
+
+def test_an_echo_of_an_earlier_round_confirms_no_later_read(stage):
+    stage.do("a", "read", "caller")
+    round_number = mail_of(stage, Keepalive)[0].round
+    for name in "bc":
+        stage.deliver(stage.ids[name], stage.ids["a"], Echo(1, round_number - 1))
+    assert stage.told == []
+    stage.deliver(stage.ids["b"], stage.ids["a"], Echo(1, round_number + 99))
+    assert len(stage.told) == 1
+
+
+def test_echoes_do_not_wait_for_the_disk(stage):
+    stage.write("a")
+    stage.pass_on("ab")
+    stage.do("a", "read", "caller")
+    stage.pass_on("ab")
+    assert stage.writes["b"]
+    assert len(stage.told) == 1
+
+
+def test_a_followers_read_sees_what_its_leader_had_committed(stage):
+    stage.do("a", "propose", None, Register("w"))
+    stage.pass_on("ac", sync="ac")
+    stage.clear()
+    stage.told.clear()
+    assert stage.members["b"].state.commit < stage.members["a"].state.commit
+    stage.do("b", "read", "caller")
+    stage.pass_on("abc", sync="abc")
+    assert stage.told == []
+    stage.tick("ab", times=6, links=["abc"], sync="abc")
+    assert [each[0].caller for each in stage.told if isinstance(each, tuple)] == ["caller"]
+
+
+def test_without_a_leader_a_read_fails_at_once():
+    stage = Stage()
+    stage.do("a", "read", "caller")
+    assert stage.told == [Failed("caller", Setback.NOT_LEADER, None)]
+
+
+def test_a_followers_reads_fail_when_its_leader_is_gone(stage):
+    stage.do("b", "read", "caller")
+    stage.clear()
+    assert stage.elect("c", "a")
+    stage.tick("c", links=["bc"])
+    assert stage.told == [Failed("caller", Setback.NOT_LEADER, None)]
+
+
+def test_reads_that_wait_have_a_limit(stage, monkeypatch):
+    monkeypatch.setattr(reads, "READS_MAX", 1)
+    for caller in ("first", "second"):
+        stage.do("a", "read", caller)
+    assert stage.told == [Failed("second", Setback.NO_ROOM, stage.ids["a"])]
+    stage.deliver(stage.ids["b"], stage.ids["a"], ReadIndex(1, 7))
+    assert len(stage.told) == 1
+
+
+# -- following -----------------------------------------------------------------------------------
+
+
+def test_a_new_commit_index_leaves_at_once_and_not_with_the_next_tick(stage):
+    stage.write("a")
+    stage.pass_on("abc", sync="abc")
+    commits = {member.state.commit for member in stage.members.values()}
+    assert commits == {2}
+
+
+def test_a_late_follower_gets_the_journal_ahead_of_its_acknowledgements():
+    stage = Stage("abcd", voters="abc")
+    stage.crash("d")
+    stage.settle_in()
+    count = 2 * CATCH_UP_ENTRIES
+    stage.write("a", count)
+    stage.pass_on("abc", sync="abc")
+    stage.clear()
+    stage.start("d")
+    stage.do("a", "tick", stage.moment("a"))
+    for kind in (Keepalive, Join):
+        stage.pass_on("ad", kinds=(kind,))
+    events = [each.message for each in mail_of(stage, ToFollower, "d")]
+    assert [len(event.payloads) for event in events] == [CATCH_UP_RUN] * (
+        CATCH_UP_ENTRIES // CATCH_UP_RUN
+    )
+    stage.pass_on("ad", sync="d")
+    assert stage.members["d"].journal.end == stage.members["a"].journal.end
+    stage.tick("a", links=["ad"], sync="d")
+    assert len(level(stage)) == 1
+
+
+def test_what_gets_lost_on_the_way_to_a_late_follower_is_asked_for():
+    stage = Stage("abcd", voters="abc")
+    stage.crash("d")
+    stage.settle_in()
+    stage.write("a", 600)
+    stage.pass_on("abc", sync="abc")
+    stage.start("d")
+    for _ in range(3):
+        stage.tick("a", links=["ad"])
+    stage.mail = [letter for letter in stage.mail if not isinstance(letter[2], ToFollower)]
+    stage.tick("ad", times=12, links=["ad"], sync="d")
+    assert stage.members["d"].journal.end == stage.members["a"].journal.end
+
+
+def with_snapshot(*, lists=30):
+    """Have d too far behind for a's journal."""
+    stage = Stage("abcd", voters="abc")
+    stage.crash("d")
+    stage.settle_in()
+    stage.do("a", "propose", None, Register("w"))
+    stage.pass_on("abc", sync="abc")
+    for number in range(1, lists + 1):
+        stage.do("a", "propose", None, Push(2, number, number, "v"))
+    stage.pass_on("abc", sync="abc")
+    leader = stage.members["a"]
+    assert leader.compact(leader.state.commit) == leader.state.commit
+    stage.start("d")
+    return stage
+
+
+def test_a_follower_without_the_journals_beginning_gets_a_snapshot_in_windows():
+    stage = with_snapshot()
+    stage.tick("a", links=[])
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", rounds=2)
+    (admitted,) = mail_of(stage, Admitted)
+    assert admitted.snapshot.part_count == 31
+    assert len(mail_of(stage, SnapshotPart)) == 8
+    stage.pass_on("ad", sync="d")
+    stage.tick("a", times=2, links=["ad"], sync="d")
+    assert stage.members["d"].journal.floor.index == admitted.agreed
+    assert len(level(stage)) == 1
+    assert stage.disks["d"].file.applied == admitted.agreed
+
+
+def test_parts_that_get_lost_are_sent_again_and_entries_follow():
+    stage = with_snapshot()
+    stage.tick("a", links=["ad"], sync="d")
+    stage.write("a", 2)
+    stage.pass_on("abc", sync="abc")
+    for turn in range(60):
+        kept = [letter for at, letter in enumerate(stage.mail) if (at + turn) % 3]
+        stage.mail = kept
+        stage.tick("ad", links=[])
+        stage.do("a", "tick", stage.moment("a"))
+        stage.pass_on("ad", rounds=1, sync="d")
+    stage.tick("ad", times=10, links=["ad"], sync="d")
+    assert len(level(stage)) == 1
+
+
+def test_two_followers_share_a_frozen_state():
+    stage = Stage("abcde", voters="abc")
+    stage.crash("d", "e")
+    stage.settle_in()
+    stage.write("a", 3)
+    stage.pass_on("abc", sync="abc")
+    leader = stage.members["a"]
+    leader.compact(leader.state.commit)
+    frozen = []
+    freeze = leader.state.machine.freeze
+    leader.state.machine.freeze = lambda: frozen.append(1) or freeze()
+    for name in "de":
+        join = Join(1, 1, (START,))
+        stage.deliver(stage.ids[name], stage.ids["a"], join)
+    assert len(frozen) == 1
+
+
+def test_a_snapshot_acknowledgement_of_another_session_counts_for_nothing():
+    stage = with_snapshot()
+    stage.deliver(stage.ids["d"], stage.ids["a"], Join(1, 5, (START,)))
+    stage.clear()
+    for session, count in ((4, 8), (5, 99)):
+        stage.deliver(stage.ids["d"], stage.ids["a"], SnapshotAck(1, session, count))
+    assert stage.mail == []
+
+
+def test_an_acknowledgement_of_an_earlier_session_counts_for_nothing(stage):
+    stage.write("a")
+    stage.sync("a")
+    stage.clear()
+    late = FromFollower(1, 1, is_whole=True, message=CumulativeAck(1, 2))
+    stage.deliver(stage.ids["b"], stage.ids["a"], late)
+    assert stage.members["a"].state.commit == 1
+
+
+def test_a_member_that_is_not_whole_is_counted_by_nobody(stage):
+    stage.write("a")
+    stage.sync("a")
+    session = stage.members["a"].leading._followers.get(stage.ids["b"]).session
+    word = FromFollower(1, session, is_whole=False, message=CumulativeAck(1, 2))
+    stage.deliver(stage.ids["b"], stage.ids["a"], word)
+    assert stage.members["a"].state.commit == 1
+    word = FromFollower(1, session, is_whole=True, message=CumulativeAck(1, 2))
+    stage.deliver(stage.ids["b"], stage.ids["a"], word)
+    assert stage.members["a"].state.commit == 2
+
+
+def test_a_regressed_member_is_whole_with_all_that_its_leader_had(stage):
+    old = stage.disks["b"].file
+    stage.write("a", 3)
+    stage.pass_on("abc", sync="abc")
+    stage.crash("b")
+    stage.disks["b"].file = old
+    member = stage.start("b")
+    assert not member.ballot.is_whole
+    seen = []
+    see = stage.witness.see
+    stage.witness.see = lambda who, effect: (seen.append(effect), see(who, effect))
+    stage.tick("a", times=2, links=["ab"])
+    assert not member.ballot.is_whole
+    stage.tick("a", times=2, links=["ab"], sync="b")
+    assert member.ballot.is_whole
+    assert WholenessChanged(is_whole=True) in seen
+    assert stage.disks["b"].promises.is_whole
+
+
+def test_entries_that_no_leader_of_the_term_has_end_the_session(stage):
+    member = stage.members["b"]
+    end = member.journal.end
+    for term in (0, 2):
+        stage.tick("a", times=6, links=["ab"], sync="b")
+        forged = Event(1, member.journal.end.index + 1, (ActionEntry(term, "x"),))
+        stage.deliver(stage.ids["a"], stage.ids["b"], ToFollower(1, None, forged))
+        assert member.journal.end == end
+        assert not member._following.is_joined
+
+
+@pytest.mark.parametrize("session", [-1, 0, 1])
+def test_an_answer_beyond_the_journal_begins_no_session(stage, session):
+    stage.crash("b")
+    member = stage.start("b")
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ab", kinds=(Keepalive,))
+    stage.clear()
+    word = Admitted(1, member._following._session + session, 99, 99, None)
+    stage.deliver(stage.ids["a"], stage.ids["b"], word)
+    assert member.journal.end == Position(1, 1)
+
+
+# -- leaders come and go -------------------------------------------------------------------------
+
+
+def test_a_hand_over_goes_to_a_level_voter_without_a_timeout(stage):
+    stage.write("a")
+    stage.sync("a")
+    stage.clear()
+    assert stage.do("a", "transfer", stage.ids["b"])
+    stage.do("a", "propose", "caller", Noop())
+    assert stage.told[-1] == Failed("caller", Setback.NOT_READY, stage.ids["a"])
+    stage.tick("a")
+    assert mail_of(stage, TimeoutNow) == []
+    stage.tick("abc", times=6, links=["abc"], sync="abc")
+    assert stage.leader() == "b"
+
+
+def test_a_hand_over_that_does_not_come_about_is_given_up(stage):
+    stage.write("a")
+    stage.clear()
+    assert stage.do("a", "transfer", stage.ids["b"])
+    stage.tick("ac", times=12, links=["ac"], sync="ac")
+    stage.do("a", "propose", "caller", Register("w"))
+    stage.pass_on("ac", sync="ac")
+    assert isinstance(stage.told[-1], Replied)
+
+
+@pytest.mark.parametrize("to", ["a", "d", "e"])
+def test_a_hand_over_goes_to_another_voter_in_touch_alone(to):
+    stage = Stage("abcde", voters="abcd")
+    stage.crash("d")
+    stage.settle_in()
+    assert not stage.do("a", "transfer", stage.ids[to])
+    assert not stage.do("b", "transfer", stage.ids["c"])
+
+
+def test_a_leader_without_a_majority_steps_down(stage):
+    stage.tick("a", times=19)
+    assert stage.members["a"].role is Role.LEADER
+    stage.tick("a", times=12)
+    assert stage.members["a"].role is not Role.LEADER
+
+
+def test_busy_reads_wear_out_no_lead(stage):
+    for _ in range(200):
+        stage.do("a", "read", "caller")
+        stage.clear()
+    stage.tick("a")
+    assert stage.members["a"].role is Role.LEADER
+
+
+def test_a_leader_whose_disk_is_stuck_hands_over(stage):
+    stage.write("a")
+    stage.pass_on("abc", sync="bc")
+    stage.tick("abc", times=30, links=["abc"], sync="bc")
+    assert stage.leader() in ("b", "c")
+
+
+def test_a_pause_below_the_shortest_timeout_deposes_nobody(stage):
+    stage.tick("bc", times=9, links=["bc"])
+    assert {stage.members[name].role for name in "bc"} == {Role.FOLLOWER}
+    stage.tick("a", links=["abc"])
+    assert stage.leader() == "a"
+
+
+def test_a_forced_lead_needs_no_majority_and_is_far_ahead(stage):
+    stage.crash("a", "b")
+    stage.do("c", "force")
+    stage.sync("c")
+    member = stage.members["c"]
+    assert member.ballot.term == (1 << 32) + 1
+    assert member.journal.voters.current == (stage.ids["c"],)
+    stage.do("c", "propose", "caller", Register("w"))
+    stage.sync("c")
+    assert isinstance(stage.told[-1], Replied)
+
+
+def test_what_is_committed_is_not_cut_by_a_forced_leader_that_lacks_it(stage):
+    stage.write("a", 3)
+    stage.pass_on("ab", sync="ab")
+    stage.crash("a")
+    stage.clear()
+    seen = []
+    stage.witness.see = lambda who, effect: seen.append(effect)
+    stage.do("c", "force")
+    stage.sync("c")
+    stage.tick("c", times=3, links=["bc"], sync="bc")
+    (conflict,) = [each for each in seen if isinstance(each, HistoryConflict)]
+    assert (conflict.leader, conflict.agreed, conflict.commit) == (stage.ids["c"], 1, 4)
+    assert stage.members["b"].journal.end == Position(1, 4)
+
+
+# -- voters --------------------------------------------------------------------------------------
+
+
+def test_a_change_waits_for_the_one_before(stage):
+    a, b, c = (stage.ids[name] for name in "abc")
+    assert stage.do("a", "change", (a, b)) is None
+    assert stage.do("a", "change", (a, b, c)) is ChangeRefusal.UNDER_WAY
+    stage.pass_on("abc", sync="abc")
+    assert stage.do("a", "change", (a, b, c)) is None
+    assert stage.do("b", "change", (a,)) is ChangeRefusal.NOT_READY
+
+
+def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(stage):
+    b, c = stage.ids["b"], stage.ids["c"]
+    assert stage.do("a", "change", (b, c)) is None
+    assert stage.members["a"].role is Role.LEADER
+    stage.tick("abc", times=6, links=["abc"], sync="abc")
+    assert stage.leader() in ("b", "c")
+    assert stage.members["a"].role is Role.LEARNER
+
+
+def test_the_own_disk_of_a_removed_leader_counts_for_nothing(stage):
+    assert stage.do("a", "change", (stage.ids["b"], stage.ids["c"])) is None
+    stage.pass_on("ab", sync="ab")
+    assert stage.members["a"].state.commit == 1
+
+
+def test_another_life_of_a_voter_replaces_the_lost_one_by_itself():
+    stage = Stage(wanted=Wanted(names=frozenset("abc")))
+    stage.settle_in()
+    stage.crash("c")
+    life = MemberId("c", 1)
+    stage.ids["c"], stage.disks["c"] = life, Disk(life, empty_file())
+    stage.start("c")
+    assert stage.members["c"].role is Role.LEARNER
+    stage.tick("abc", times=60, links=["abc"], sync="abc")
+    assert stage.members["a"].journal.voters.current == (
+        stage.ids["a"],
+        stage.ids["b"],
+        MemberId("c", 0),
+    )
+    stage.tick("abc", times=60, links=["abc"], sync="abc")
+    assert set(stage.members["a"].journal.voters.current) == set(stage.ids.values())
+    changes = [
+        entry.voters
+        for entry in stage.members["a"].journal.payloads(1, stage.members["a"].journal.end.index)
+        if isinstance(entry, VotersEntry)
+    ]
+    assert [len(voters) for voters in changes] == [2, 3]
+    assert stage.members["c"].role is Role.FOLLOWER
+
+
+def test_members_tell_how_far_each_is(stage):
+    stage.write("a", 2)
+    stage.pass_on("ab", sync="ab")
+    status = {each.member.name: each for each in stage.members["a"].members()}
+    assert [(name, status[name].match, status[name].is_voter) for name in "abc"] == [
+        ("a", 3, True),
+        ("b", 3, True),
+        ("c", 1, True),
+    ]
+    assert stage.members["b"].members() == []
+
+
+# -- the journal's beginning, and time -----------------------------------------------------------
+
+
+def test_followers_in_session_keep_the_journal_for_what_they_lack(stage):
+    leader = stage.members["a"]
+    stage.write("a", 4)
+    stage.pass_on("ab", sync="ab")
+    assert leader.state.commit == 5
+    assert leader.compact(5) == 1
+    stage.tick("ac", times=6, links=["ac"], sync="c")
+    assert leader.compact(5) == 5
+
+
+def test_nothing_that_is_not_durable_and_committed_is_compacted(stage):
+    leader = stage.members["a"]
+    stage.write("a", 2)
+    stage.pass_on("abc", sync="bc")
+    assert leader.state.commit == 3
+    assert leader.compact(3) == 1
+
+
+def test_the_groups_clock_is_journalled(stage):
+    stage.tick("a", times=120, links=["abc"], sync="abc")
+    journal = stage.members["a"].journal
+    times = [each for each in journal.payloads(1, journal.end.index) if isinstance(each, TimeEntry)]
+    assert len(times) == 1
+    stage.crash(*"abc")
+    for name in "abc":
+        stage.now[name] = 0
+        stage.start(name)
+    stage.settle_in()
+    assert stage.members["a"].state.clock.times.elapsed_ns >= times[0].times.elapsed_ns
+
+
+def test_words_of_another_term_or_of_another_than_the_leader_are_ignored(stage):
+    stage.write("a")
+    (word,) = mail_of(stage, ToFollower, "b")
+    stage.clear()
+    stage.deliver(stage.ids["c"], stage.ids["b"], word)
+    stage.deliver(stage.ids["a"], stage.ids["b"], ToFollower(0, None, word.message))
+    assert stage.members["b"].journal.end.index == 1
+    for message in (Echo(0, 1), Join(2, 1 << 40, (START,)), ReadIndex(0, 1)):
+        stage.deliver(stage.ids["b"], stage.ids["a"], message)
+    assert stage.mail == []
+
+
+def test_a_member_shows_itself_in_one_line(stage):
+    assert repr(stage.members["a"]) == (
+        "<Member a.0 LEADER term=1 leader=a.0 commit=1 <Journal floor=0:0 end=1:1 durable=1>>"
+    )
