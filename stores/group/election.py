@@ -366,6 +366,7 @@ TABLE: Final[Mapping[Role, Moves]] = {
         Trigger.MAJORITY_LOST: (
             Move(Election.always, Election.step_down, Role.FOLLOWER, goes_on=True),
         ),
+        Trigger.FORCED: (Move(Election.always, Election.seize),),
     },
 }
 """The only moves there are."""

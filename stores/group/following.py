@@ -83,8 +83,9 @@ class Following:
             self._consumer.stop()
         self._consumer = self._receiving = self._leader = self._goal = None
         self._join_ticks = 0
-        asked, self._asked = self._asked, {}
-        return [Failed(caller, Setback.NOT_LEADER, None) for caller in asked.values()]
+        callers = [*self._asked.values(), *(caller for _, caller in self._reads)]
+        self._asked, self._reads = {}, []
+        return [Failed(caller, Setback.NOT_LEADER, None) for caller in callers]
 
     # -- from the leader -------------------------------------------------------------------------
 
@@ -206,6 +207,7 @@ class Following:
         first = self._state.commit + 1
         self._state.install(snapshot)
         effects.append(Committed(first, snapshot.position.index))
+        effects += self._serve_reads()
         return effects + self._begin(snapshot.position.index, end)
 
     def _begin(self, agreed: int, end: int) -> list[Effect]:

@@ -18,6 +18,7 @@ from stores.group.effects import (
     Committed,
     Effect,
     Failed,
+    Readable,
     Replied,
     Send,
     Setback,
@@ -26,13 +27,14 @@ from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, Voter
 from stores.group.feeding import Feeding
 from stores.group.followers import Followers
 from stores.group.limits import UNCOMMITTED_MAX
-from stores.group.machine import Append, Staged
+from stores.group.machine import Answer, Staged
 from stores.group.membership import MemberStatus, Wanted, next_voters
 from stores.group.messages import (
     Echo,
     FromFollower,
     Join,
     Keepalive,
+    ReadFrom,
     ReadIndex,
     SnapshotAck,
     TimeoutNow,
@@ -69,7 +71,8 @@ class Leading:
         self._timing = timing
         self._followers = Followers()
         self._feeding = Feeding(ballot.term, state, self._followers)
-        self._rounds = ReadRounds(ballot.member, ballot.term)
+        self._rounds = ReadRounds(ballot.member)
+        self._is_round_due = False
         self._waiting: dict[int, list[object]] = {}
         self._first_own = self._journal.end.index + 1
         self._transfer: _Transfer | None = None
@@ -107,13 +110,8 @@ class Leading:
     @property
     def has_majority(self) -> bool:
         """True if a majority echoed within the longest election timeout."""
-        ticks = self._timing.timeout_ticks_max
-        heard = [
-            member for member, _ in self._followers if self._followers.is_in_touch(member, ticks)
-        ]
         voters = self._journal.voters.current
-        is_young = self._followers.tick <= ticks
-        return is_young or has_majority(voters, [*heard, self._ballot.member])
+        return has_majority(voters, filter(self._is_there, voters))
 
     def matched(self, member: MemberId) -> int:
         """Give the index up to which all is durable at a member."""
@@ -132,8 +130,9 @@ class Leading:
         """Start the term: nothing is served before its first entry is committed."""
         self._state.stage_all()
         times = self._state.clock.run_to(moment)
+        self._state.machine.lead(times)
         self._append(LeadEntry(self._ballot.term, times))
-        self._rounds.is_wanted = True
+        self._is_round_due = True
         return self._feeding.take()
 
     def propose(self, caller: object, request: object) -> list[Effect]:
@@ -143,20 +142,18 @@ class Leading:
         if not self.has_room:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
         judgement = self._state.machine.judge(request, self._state.clock.times)
-        if isinstance(judgement, Append):
-            index = self._append(ActionEntry(self._ballot.term, judgement.body))
-        elif isinstance(judgement, Staged):
-            index = judgement.index
-        else:
-            return [Replied(caller, judgement.value)]
+        if isinstance(judgement, Answer):
+            replied = Replied(caller, judgement.value)
+            return self._rounds.add(replied, caller, self._journal.end.index)
+        index = judgement.index if isinstance(judgement, Staged) else self._act(judgement.body)
         self._waiting.setdefault(index, []).append(caller)
         return self._feeding.take()
 
-    def read(self, caller: object, reader: MemberId | None = None) -> list[Effect]:
-        """Have a read wait for one round of echoes, together with all others of this step."""
+    def read(self, caller: object) -> list[Effect]:
+        """Have a read wait for one round of echoes, together with all that wait."""
         if not self.is_ready:
-            return self._rounds.refuse(caller, reader, Setback.NOT_READY)
-        return self._rounds.add(caller, reader, self._state.commit)
+            return self._rounds.refuse(caller, Setback.NOT_READY)
+        return self._rounds.add(Readable(caller), caller, self._state.commit)
 
     def change(self, voters: Voters) -> ChangeRefusal | None:
         """Put other voters in force, one of them added or removed; ``None`` if that is done."""
@@ -172,6 +169,7 @@ class Leading:
                 member == own or self._followers.is_healthy(member, HEALTHY_TICKS)
             ),
             is_level=lambda member: self.matched(member) >= self._state.commit,
+            is_there=self._is_there,
         )
         if refusal is None:
             self._append(VotersEntry(self._ballot.term, voters))
@@ -194,7 +192,7 @@ class Leading:
     def on_echo(self, sender: MemberId, message: Echo) -> list[Effect]:
         """Count an echo for its round and all before it."""
         self._followers.echo(sender, min(message.round, self._rounds.round))
-        return self._serve_reads()
+        return []
 
     def on_join(self, sender: MemberId, message: Join) -> list[Effect]:
         """Let a member follow."""
@@ -212,8 +210,12 @@ class Leading:
         return self.advance() + self._feeding.take()
 
     def on_read_index(self, sender: MemberId, message: ReadIndex) -> list[Effect]:
-        """Answer a follower's read after the next round."""
-        return self.read(message.ticket, sender)
+        """Answer a follower's read after the next round; it asks again if it hears nothing."""
+        if not self.is_ready:
+            return []
+        index = self._state.commit
+        answer = Send(sender, ReadFrom(self._ballot.term, message.ticket, index))
+        return self._rounds.add(answer, None, index)
 
     # -- from the disk, and time -----------------------------------------------------------------
 
@@ -233,7 +235,7 @@ class Leading:
         for done in range(first, index + 1):
             callers = self._waiting.pop(done, ())
             effects += [Replied(caller, answers.get(done)) for caller in callers]
-        return effects + self._serve_reads()
+        return effects
 
     def tick(self, moment: Moment) -> list[Effect]:
         """Let one tick pass: heartbeats, what is due, what seems lost."""
@@ -243,25 +245,25 @@ class Leading:
         self._feeding.tick()
         if self.is_ready:
             if (body := self._state.machine.due(times)) is not None:
-                self._append(ActionEntry(self._ballot.term, body))
+                self._act(body)
                 self._clock_ticks = 0
             self._clock_ticks += 1
-            if self._clock_ticks >= JOURNALLED_CLOCK_TICKS:
+            if self._clock_ticks >= JOURNALLED_CLOCK_TICKS and self._state.machine.has_deadlines():
                 self._clock_ticks = 0
                 self._append(TimeEntry(self._ballot.term, times))
             self._replace_voters()
-        self._rounds.is_wanted = True
+        self._is_round_due = True
         return self._hand_over() + self._feeding.take()
 
     def settle(self) -> list[Effect]:
         """End a step: what is new leaves at once, and once."""
-        effects = self._feeding.take()
-        is_round, self._rounds.is_wanted = self._rounds.is_wanted, False
+        effects = self._feeding.take() + self._serve_reads()
+        is_round = self._is_round_due or self._rounds.begins()
         self._rounds.round += is_round
         if is_round or self._has_news:
             effects.append(Broadcast(self._keepalive()))
-        self._has_news = False
-        return effects + self._serve_reads() if is_round else effects
+        self._is_round_due = self._has_news = False
+        return effects
 
     def stop(self) -> list[Effect]:
         """End the term here: what waits may be committed by another leader, or not."""
@@ -273,9 +275,9 @@ class Leading:
         return effects + self._rounds.stop()
 
     def pass_on(self) -> list[Effect]:
-        """Ask the voter with the longest journal to take over, as this member steps down."""
+        """Step down: of the voters in touch the one with the longest journal is to take over."""
         others = [v for v in self._journal.voters.current if v != self._ballot.member]
-        heir = max(others, key=self.matched, default=None)
+        heir = max(others, key=lambda v: (self._is_there(v), self.matched(v)), default=None)
         return [Send(heir, TimeoutNow(self._ballot.term))] if heir is not None else []
 
     @property
@@ -285,10 +287,13 @@ class Leading:
 
     # -- steps -----------------------------------------------------------------------------------
 
+    def _act(self, body: object) -> int:
+        index = self._append(ActionEntry(self._ballot.term, body))
+        self._state.machine.stage(self._journal.end, body)
+        return index
+
     def _append(self, entry: Entry) -> int:
         index = self._journal.append(entry)
-        if isinstance(entry, ActionEntry):
-            self._state.machine.stage(self._journal.end, entry.body)
         self._feeding.produce(entry)
         return index
 
@@ -296,14 +301,24 @@ class Leading:
         end, times = self._journal.end.index, self._state.clock.times
         return Keepalive(self._ballot.term, self._rounds.round, self._state.commit, end, times)
 
+    def _is_there(self, member: MemberId) -> bool:
+        """Tell whether a member may be there: it echoes, or had no time to since the term began."""
+        ticks = self._timing.timeout_ticks_max
+        is_young = self._followers.tick <= ticks
+        is_own = member == self._ballot.member
+        return is_young or is_own or self._followers.is_in_touch(member, ticks)
+
     def _serve_reads(self) -> list[Effect]:
-        return self._rounds.serve(self._journal.voters.current, self._followers.echoed)
+        voters, commit = self._journal.voters.current, self._state.commit
+        return self._rounds.serve(voters, self._followers.echoed, commit)
 
     def _replace_voters(self) -> None:
         """Replace a voter's earlier life, or add a voter that is wanted, one at a time."""
         if self._state.is_voters_committed:
+            current = self._journal.voters.current
             settled = self._followers.settled(self._state.commit)
-            voters = next_voters(self._journal.voters.current, settled, self._wanted)
+            gone = [voter for voter in current if not self._is_there(voter)]
+            voters = next_voters(current, settled, gone, self._wanted)
             if voters is not None:
                 self.change(voters)
 

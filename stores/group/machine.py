@@ -24,7 +24,11 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The request changes nothing, and this is its answer: it was done before, or is refused."""
+    """The request changes nothing, and this is its answer: it was done before, or is refused.
+
+    It may rest on what is staged: the leader holds it back until all of that is committed, and a
+    majority has confirmed that it leads.
+    """
 
     value: object
 
@@ -49,6 +53,15 @@ class Machine(Protocol):
         """Give an action that time alone brings about, as expiry does; ``None`` if there is none.
 
         What is staged counts as done. The leader asks once a tick.
+        """
+
+    def has_deadlines(self) -> bool:
+        """Tell whether anything waits for a time: so long the group's clock is journalled."""
+
+    def lead(self, now: Times) -> None:
+        """Learn that this member leads from now on, with all of its journal staged.
+
+        Sessions have their full time again: their holders could not renew them meanwhile.
         """
 
     def stage(self, position: Position, body: object) -> None:

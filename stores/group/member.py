@@ -233,11 +233,17 @@ class Member:
         """Lead alone, without a majority: a person says that the other voters are gone.
 
         What a majority of them had and this member lacks is lost. The others' journals are cut to
-        this one as far as they are not committed; where they are, ``HistoryConflict`` tells.
+        this one as far as they are not committed; where they are, ``HistoryConflict`` tells. What
+        a regressed member lacks is given up, too: it is whole then.
         """
         effects = self._trigger(Trigger.FORCED)
         assert self.leading is not None
         self.leading.rule_alone()
+        if not self.ballot.is_whole:
+            journal = self.journal
+            effects += self.ballot.make_whole(
+                journal.position(max(journal.durable, journal.floor.index))
+            )
         return self._settle(effects)
 
     def compact(self, index: int) -> int:
@@ -298,7 +304,7 @@ class Member:
         seen = (self.ballot.term, self.leader)
         if seen == self._seen:
             return effects
-        if self.leading is not None and self.role is not Role.LEADER:
+        if self.leading is not None:
             effects += self.leading.stop()
             self.leading = None
         effects += self._following.stop()

@@ -49,18 +49,22 @@ class MemberStatus:
     """Since its last echo."""
 
 
-def next_voters(voters: Voters, settled: Iterable[MemberId], wanted: Wanted) -> Voters | None:
+def next_voters(
+    voters: Voters, settled: Iterable[MemberId], gone: Iterable[MemberId], wanted: Wanted
+) -> Voters | None:
     """Give the voters after the next change, or ``None`` if all is as wanted.
 
-    ``settled`` are the members that were in touch for ``IN_TOUCH_TICKS``, whole and level.
+    ``settled`` are the members that were in touch for ``IN_TOUCH_TICKS``, whole and level; ``gone``
+    are voters that are out of touch. One that is there is not replaced: its name is in use twice.
     """
     candidates = sorted(set(settled) - set(voters))
-    lives = {voter.name: voter for voter in voters}
+    lives = {voter.name for voter in voters}
+    lost = {voter.name for voter in gone}
     for candidate in candidates:
         others = tuple(voter for voter in voters if voter.name != candidate.name)
-        if candidate.name in lives and wanted.admits(candidate.name, others):
+        if candidate.name in lost and wanted.admits(candidate.name, others):
             return others
     for candidate in candidates:
-        if wanted.admits(candidate.name, voters):
+        if candidate.name not in lives and wanted.admits(candidate.name, voters):
             return (*voters, candidate)
     return None

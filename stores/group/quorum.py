@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import Enum
+from typing import Final
 
 from stores.group.positions import MemberId, Voters
 
@@ -67,6 +68,10 @@ class VoterHistory:
             del self._changes[0]
 
 
+LEAST_TO_LOSE_ONE: Final = 3
+"""As few voters go on when one of them is lost."""
+
+
 class ChangeRefusal(Enum):
     """Why the voters cannot be changed now."""
 
@@ -75,6 +80,7 @@ class ChangeRefusal(Enum):
     NO_CHANGE = "these are the voters"
     SEVERAL = "one voter is added or removed at a time"
     NOBODY = "a group has at least one voter"
+    LAST_OF_THREE = "of three voters one is removed only if it is out of touch"
     TOO_FEW_HEALTHY = "no majority of the new voters is whole and in touch"
     NOT_LEVEL = "the new voter has not caught up"
 
@@ -85,12 +91,14 @@ def refusal_of(
     *,
     is_healthy: Callable[[MemberId], bool],
     is_level: Callable[[MemberId], bool],
+    is_there: Callable[[MemberId], bool],
 ) -> ChangeRefusal | None:
     """Judge a change by itself; ``None`` if it is safe.
 
     Majorities of two configurations that differ in one voter share a voter, so that no entry is
     committed by one and unknown to the other. A new majority that is not healthy could elect no
-    leader again: the leader would be the last one.
+    leader again: the leader would be the last one. Two voters survive no loss, and three do: they
+    are two only for as long as it takes to replace a lost one.
     """
     added, removed = set(new) - set(old), set(old) - set(new)
     if not new:
@@ -99,6 +107,8 @@ def refusal_of(
         return ChangeRefusal.NO_CHANGE
     if len(added) + len(removed) > 1:
         return ChangeRefusal.SEVERAL
+    if len(old) == LEAST_TO_LOSE_ONE and any(map(is_there, removed)):
+        return ChangeRefusal.LAST_OF_THREE
     if not has_majority(new, filter(is_healthy, new)):
         return ChangeRefusal.TOO_FEW_HEALTHY
     if not all(map(is_level, added)):

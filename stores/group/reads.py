@@ -1,7 +1,9 @@
-"""Linearizable reads: a leader serves them once a majority confirms that it still leads.
+"""What a leader says without appending: it waits until a majority confirms that it still leads.
 
-All reads of a step share one round of keepalives and echoes. There are no leases: they rest on
-clocks, and a member whose leader's connection was reset could not vote at once.
+That is linearizable reads, and answers to requests that change nothing: a refusal tells of the
+state as much as a read does. All that come while a round of keepalives and echoes is under way
+share the next one. There are no leases: they rest on clocks, and a member whose leader's connection
+was reset could not vote at once.
 """
 
 from __future__ import annotations
@@ -10,66 +12,76 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from stores.group.effects import Effect, Failed, Readable, Send, Setback
+from stores.group.effects import Effect, Failed, Setback
 from stores.group.limits import READS_MAX
-from stores.group.messages import ReadFrom
 from stores.group.positions import MemberId, Voters
 from stores.group.quorum import agreed
 
 
 @dataclass(slots=True)
-class _Read:
+class _Answer:
     round: int
-    """The first round that began after the read."""
+    """The first round that began after the question."""
     index: int
-    """What was committed when the read began."""
-    caller: object
-    reader: MemberId | None
-    """The follower that asks, and names a ticket; ``None`` for a caller of this endpoint."""
+    """The last entry that the answer rests on: it has to be committed."""
+    effect: Effect
+    caller: object | None
+    """A caller of this endpoint; ``None`` for a follower's, which asks again by itself."""
 
 
 class ReadRounds:
-    """Reads that wait for a round, at the leader of one term."""
+    """Answers that wait for a round, at the leader of one term."""
 
-    def __init__(self, member: MemberId, term: int) -> None:
+    def __init__(self, member: MemberId) -> None:
         """Start with round 0, which was never sent."""
         self._member = member
-        self._term = term
         self.round = 0
         """The latest round that was sent."""
-        self.is_wanted = False
-        """True if a round is to begin at the end of this step."""
-        self._reads: deque[_Read] = deque()
+        self._heard = 0
+        self._asked: deque[_Answer] = deque()
+        self._confirmed: deque[_Answer] = deque()
 
-    def add(self, caller: object, reader: MemberId | None, commit: int) -> list[Effect]:
-        """Have a read wait for the next round."""
-        if len(self._reads) >= READS_MAX:
-            return self.refuse(caller, reader, Setback.NO_ROOM)
-        self._reads.append(_Read(self.round + 1, commit, caller, reader))
-        self.is_wanted = True
+    def add(self, effect: Effect, caller: object | None, index: int) -> list[Effect]:
+        """Have an answer wait for the next round, and for the commit of what it rests on."""
+        if len(self._asked) + len(self._confirmed) >= READS_MAX:
+            return self.refuse(caller, Setback.NO_ROOM)
+        self._asked.append(_Answer(self.round + 1, index, effect, caller))
         return []
 
-    def serve(self, voters: Voters, echoed: Callable[[MemberId], int]) -> list[Effect]:
-        """Let those reads begin whose round a majority echoed: no later leader had committed."""
+    def begins(self) -> bool:
+        """Tell whether to begin a round: something waits for it, and none is under way.
+
+        One that gets lost is under way until the next tick begins another.
+        """
+        is_wanted = bool(self._asked) and self._asked[-1].round > self.round
+        return is_wanted and self._heard >= self.round
+
+    def serve(self, voters: Voters, echoed: Callable[[MemberId], int], commit: int) -> list[Effect]:
+        """Give those answers whose round a majority echoed: no later leader had committed."""
         effects: list[Effect] = []
-        heard = agreed(voters, lambda voter: self._heard(voter, echoed))
-        while self._reads and self._reads[0].round <= heard:
-            read = self._reads.popleft()
-            if read.reader is None:
-                effects.append(Readable(read.caller))
-            elif isinstance(read.caller, int):
-                effects.append(Send(read.reader, ReadFrom(self._term, read.caller, read.index)))
+        self._heard = agreed(voters, lambda voter: self._echoed(voter, echoed))
+        while self._confirmed and self._confirmed[0].index <= commit:
+            effects.append(self._confirmed.popleft().effect)
+        while self._asked and self._asked[0].round <= self._heard:
+            answer = self._asked.popleft()
+            if answer.index > commit:
+                self._confirmed.append(answer)
+            else:
+                effects.append(answer.effect)
         return effects
 
     def stop(self) -> list[Effect]:
         """Refuse all that wait: this member leads no more."""
-        reads, self._reads = self._reads, deque()
-        refusals = (self.refuse(read.caller, read.reader, Setback.NOT_LEADER) for read in reads)
+        answers = [*self._confirmed, *self._asked]
+        self._confirmed.clear()
+        self._asked.clear()
+        refusals = (self.refuse(answer.caller, Setback.NOT_LEADER) for answer in answers)
         return [effect for refusal in refusals for effect in refusal]
 
-    def refuse(self, caller: object, reader: MemberId | None, setback: Setback) -> list[Effect]:
-        """Tell a local caller; a follower's caller asks again by itself."""
-        return [Failed(caller, setback, self._member)] if reader is None else []
+    def refuse(self, caller: object | None, setback: Setback) -> list[Effect]:
+        """Tell a caller of this endpoint that nothing was done."""
+        return [] if caller is None else [Failed(caller, setback, self._member)]
 
-    def _heard(self, voter: MemberId, echoed: Callable[[MemberId], int]) -> int:
-        return self.round if voter == self._member else echoed(voter)
+    def _echoed(self, voter: MemberId, echoed: Callable[[MemberId], int]) -> int:
+        # The leader hears itself at once, so that a single voter needs no round.
+        return self.round + 1 if voter == self._member else echoed(voter)

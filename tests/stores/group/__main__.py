@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 
+from tests.stores.group.rules import RULES
 from tests.stores.group.sweep import sweep
 from tests.stores.group.world import World
 
@@ -25,7 +26,11 @@ def parse(arguments):
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
     parser.add_argument("--state", type=Path, help="a file of what is done, to go on from")
     parser.add_argument("--seed", type=int, help="run this one, and raise what goes wrong")
-    parser.add_argument("--off", help="a rule to switch off; stops at the first seed that notices")
+    parser.add_argument(
+        "--off",
+        choices=[rule.switch for rule in RULES],
+        help="a rule to switch off; stops at the first seed that notices",
+    )
     return parser.parse_args(arguments)
 
 

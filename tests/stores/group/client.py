@@ -77,8 +77,6 @@ class Client:
                 self.retry(leader.name if leader is not None else None)
             case Readable():
                 self.finish(name, values)
-            case Replied(answer=None):
-                self.retry(name)
             case Replied(answer=answer):
                 self.finish(name, answer)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import NamedTuple
 
+from stores.group.clock import Times
 from stores.group.machine import Answer, Append, Staged
 
 WRITERS_MAX = 6
@@ -89,7 +90,8 @@ class Lists:
     def __init__(self, state: State | None = None) -> None:
         self.state = state or State()
         self.staged: State | None = None
-        self.is_due = False
+        self.is_timed = True
+        self.led_at: Times | None = None
 
     def judge(self, request, now):
         if self.staged is None:
@@ -112,8 +114,7 @@ class Lists:
     def _judge_push(self, push):
         writer = self.staged.writers.get(push.writer)
         if writer is None:
-            # The eviction may be staged alone; then the answer waits for a later attempt.
-            return Answer(None if push.writer in self.state.writers else Unknown())
+            return Answer(Unknown())
         if writer.request >= push.request:
             known = self.state.writers.get(push.writer)
             is_applied = known is not None and known.request >= push.request
@@ -122,6 +123,12 @@ class Lists:
 
     def due(self, now):
         return None
+
+    def has_deadlines(self):
+        return self.is_timed
+
+    def lead(self, now):
+        self.led_at = now
 
     def stage(self, position, body):
         if self.staged is None:

@@ -5,9 +5,19 @@ Most are the textbook's; random worlds draw some of them in one run of many thou
 
 from __future__ import annotations
 
-from channels import Nack
+from channels import CumulativeAck, Nack
 from stores.group.effects import Failed
-from stores.group.messages import Admitted, FromFollower, Join, ToFollower, Vote, VoteGranted
+from stores.group.membership import Wanted
+from stores.group.messages import (
+    Admitted,
+    Echo,
+    FromFollower,
+    Join,
+    Keepalive,
+    ToFollower,
+    Vote,
+    VoteGranted,
+)
 from stores.group.positions import MemberId, Position
 from tests.stores.group.checks import Violation
 from tests.stores.group.disk import Disk, empty_file
@@ -276,23 +286,51 @@ def refuses_in_silence():
 
 
 def removes_the_last_healthy():
-    """Member b is regressed; without c no majority elects a once it restarts, nor makes b whole."""
-    stage = Stage()
+    """Of a, b, c and e one is gone, and b regressed: without d no majority makes b whole."""
+    stage = Stage("abcde")
     stage.settle_in()
     old = stage.disks["b"].file
     stage.write("a")
-    stage.pass_on("abc", sync="abc")
-    stage.crash("b")
+    stage.pass_on("abcde", sync="abcde")
+    stage.crash("b", "e")
     stage.disks["b"].file = old._replace(entries=old.entries[:-1])
     given(not stage.start("b").ballot.is_whole, "b is not regressed")
-    stage.tick("ac", times=6, links=["ac"], sync="ac")
-    stage.do("a", "change", (stage.ids["a"], stage.ids["b"]))
+    stage.tick("acd", times=6, links=["acd"], sync="acd")
+    stage.do("a", "change", tuple(stage.ids[name] for name in "abce"))
     stage.sync("a")
     stage.clear()
     stage.crash("a")
     stage.start("a")
-    stage.tick("abc", times=300, links=["abc"], sync="abc")
-    need(any(map(stage.is_ready, "abc")), "nobody leads after 300 ticks")
+    stage.tick("abcd", times=300, links=["abcd"], sync="abcd")
+    need(any(map(stage.is_ready, "abcd")), "nobody leads after 300 ticks")
+
+
+def three_become_two():
+    """A healthy voter of three is removed, and another one is lost."""
+    stage = Stage()
+    stage.settle_in()
+    stage.do("a", "change", (stage.ids["a"], stage.ids["b"]))
+    stage.tick("abc", times=6, links=["abc"], sync="abc")
+    stage.crash("b")
+    stage.tick("ac", times=100, links=["ac"], sync="ac")
+    need(any(map(stage.is_ready, "ac")), "the loss of one of three ended the group")
+
+
+def replaces_the_living():
+    """A second endpoint takes the name of a voter that is there."""
+    stage = Stage("abcd", wanted=Wanted(names=frozenset("abcd")))
+    stage.settle_in()
+    leader, double = stage.members["a"], MemberId("b", 7)
+    stage.deliver(double, leader.id, Join(1, 1, (Position(0, 0),)))
+    for _ in range(120):
+        stage.tick("abcd", links=["abcd"], sync="abcd")
+        done = CumulativeAck(1, leader.journal.end.index)
+        stage.deliver(double, leader.id, FromFollower(1, 1, is_whole=True, message=done))
+        stage.deliver(double, leader.id, Echo(1, 1 << 40))
+    status = {each.member: each for each in leader.members()}
+    given(status[double].match == leader.journal.end.index, "the other b is not level")
+    voters = leader.journal.voters.current
+    need(voters == tuple(stage.ids.values()), f"the voters are {voters}")
 
 
 def mark_is_index():
@@ -363,6 +401,32 @@ def term_mark_unsynced():
     stage.disks["a"].file = old
     stage.start("a")
     stage.elect("a", "c")
+
+
+def answers_at_once():
+    """A deposed leader is asked by a writer that registered with the next one."""
+    stage = Stage()
+    stage.settle_in()
+    given(stage.elect("b", "c"), "b is not elected")
+    stage.tick("b", times=8, links=["bc"], sync="bc")
+    writer = _register(stage, "b", "bc")
+    stage.told.clear()
+    stage.do("a", "propose", "push", Push(writer, 1, 0, "v"))
+    need(not stage.told, f"a deposed leader answers: {stage.told}")
+
+
+def answers_uncommitted():
+    """An eviction is appended, and lost: what it had refused would have been done."""
+    stage = Stage()
+    stage.settle_in()
+    writer = _register(stage, "a", "abc")
+    for number in range(WRITERS_MAX - 1):
+        _register(stage, "a", "abc", f"other {number}")
+    stage.told.clear()
+    stage.do("a", "propose", "evicts", Register("one too many"))
+    stage.do("a", "propose", "push", Push(writer, 1, 0, "v"))
+    stage.pass_on("abc", kinds=(Keepalive, Echo))
+    need(not stage.told, f"an answer rests on what is not committed: {stage.told}")
 
 
 def no_ledger():
@@ -452,11 +516,15 @@ SCHEDULES = (
     lease_ignores_drift,
     refuses_in_silence,
     removes_the_last_healthy,
+    three_become_two,
+    replaces_the_living,
     mark_is_index,
     regressed_again,
     marks_alternate,
     no_mark_is_whole,
     term_mark_unsynced,
+    answers_at_once,
+    answers_uncommitted,
     no_ledger,
     writers_by_name,
 )

@@ -35,6 +35,8 @@ def sweep(options):
     if options.state is not None and options.state.exists():
         for line in options.state.read_text("utf-8").splitlines():
             entry = json.loads(line)
+            if entry["off"] != options.off:
+                continue
             done.add((entry["first"], entry["count"]))
             failures.update({int(seed): text for seed, text in entry["failures"].items()})
             figures.update(entry["figures"])
@@ -48,7 +50,8 @@ def sweep(options):
             failures.update(found)
             figures.update(more)
             if options.state is not None:
-                entry = {"first": first, "count": count, "failures": found, "figures": more}
+                entry = {"off": options.off, "first": first, "count": count}
+                entry |= {"failures": found, "figures": more}
                 with options.state.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(entry) + "\n")
             if options.off and failures:

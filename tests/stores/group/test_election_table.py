@@ -145,7 +145,7 @@ def _triggered(now: Standing, event: Trigger) -> tuple[Standing, list[Send]]:
             return replace(now, role=Role.FOLLOWER), []
         case Trigger.VOTERS_CHANGED if now.role in BACK and not now.is_voter:
             return replace(now, role=Role.LEARNER), []
-        case Trigger.FORCED if now.role is not Role.LEADER:
+        case Trigger.FORCED:
             term = now.term + FORCED_TERMS
             return replace(now, role=Role.LEADER, term=term, vote=A, leader=A), []
         case Trigger.MAJORITY_LOST if now.role is Role.LEADER:

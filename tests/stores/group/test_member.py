@@ -20,8 +20,10 @@ from stores.group.messages import (
     Admitted,
     Echo,
     FromFollower,
+    HigherTerm,
     Join,
     Keepalive,
+    ReadFrom,
     ReadIndex,
     SnapshotAck,
     SnapshotPart,
@@ -32,8 +34,8 @@ from stores.group.positions import START, MemberId, Position
 from stores.group.quorum import ChangeRefusal
 from stores.group.roles import Role
 from tests.stores.group.disk import Disk, empty_file
-from tests.stores.group.lists import Noop, Push, Register
-from tests.stores.group.stage import Stage
+from tests.stores.group.lists import Noop, Push, Register, Unknown
+from tests.stores.group.stage import TICK_NS, Stage
 
 
 @pytest.fixture
@@ -155,6 +157,45 @@ def test_reads_of_one_step_share_a_round_and_wait_for_a_majority(stage):
     assert [effect.caller for effect, _ in stage.told] == ["first", "second", "third"]
 
 
+def test_reads_that_come_while_a_round_is_under_way_share_the_next(stage):
+    for caller in range(5):
+        stage.do("a", "read", caller)
+    assert len(mail_of(stage, Keepalive, "b")) == 1
+    stage.pass_on("ab", rounds=2)
+    assert [effect.caller for effect, _ in stage.told] == [0]
+    assert len(mail_of(stage, Keepalive, "b")) == 1
+    stage.pass_on("ab")
+    assert [effect.caller for effect, _ in stage.told] == [0, 1, 2, 3, 4]
+
+
+def test_a_round_that_gets_lost_holds_reads_up_until_the_next_tick(stage):
+    for caller in range(2):
+        stage.do("a", "read", caller)
+        stage.clear()
+    stage.do("a", "read", "caller")
+    assert stage.mail == []
+    stage.tick("a", links=["ab"])
+    assert len(stage.told) == 3
+
+
+def test_a_single_voter_reads_at_once_and_tells_its_learners_nothing():
+    stage = Stage("ab", voters="a")
+    stage.settle_in()
+    stage.do("a", "read", "caller")
+    assert len(stage.told) == 1
+    assert stage.mail == []
+
+
+def test_a_read_is_not_behind_an_answer_that_waits_for_a_commit(stage):
+    stage.do("a", "propose", "writer", Register("w"))
+    stage.do("a", "propose", "refused", Push(99, 1, 0, "v"))
+    stage.do("a", "read", "reader")
+    stage.pass_on("abc", kinds=(Keepalive, Echo))
+    assert [effect.caller for effect, _ in stage.told] == ["reader"]
+    stage.pass_on("abc", sync="abc")
+    assert stage.told[1:] == [Replied("writer", 2), Replied("refused", Unknown())]
+
+
 def test_an_echo_of_an_earlier_round_confirms_no_later_read(stage):
     stage.do("a", "read", "caller")
     round_number = mail_of(stage, Keepalive)[0].round
@@ -198,6 +239,21 @@ def test_a_followers_reads_fail_when_its_leader_is_gone(stage):
     stage.clear()
     assert stage.elect("c", "a")
     stage.tick("c", links=["bc"])
+    assert stage.told == [Failed("caller", Setback.NOT_LEADER, None)]
+
+
+def test_a_followers_read_that_waits_for_its_commit_fails_with_its_leader(stage):
+    stage.do("a", "propose", None, Register("w"))
+    stage.pass_on("ac", sync="ac")
+    stage.told.clear()
+    stage.mail = [letter for letter in stage.mail if letter[1].name != "b"]
+    stage.do("b", "read", "caller")
+    stage.pass_on("ab", kinds=(ReadIndex,))
+    stage.pass_on("ac", kinds=(Keepalive, Echo))
+    stage.pass_on("ab", kinds=(ReadFrom,))
+    stage.clear()
+    assert stage.told == []
+    stage.do("b", "receive", stage.ids["c"], HigherTerm(5))
     assert stage.told == [Failed("caller", Setback.NOT_LEADER, None)]
 
 
@@ -285,6 +341,20 @@ def test_a_follower_without_the_journals_beginning_gets_a_snapshot_in_windows():
     assert stage.members["d"].journal.floor.index == admitted.agreed
     assert len(level(stage)) == 1
     assert stage.disks["d"].file.applied == admitted.agreed
+
+
+def test_a_snapshot_lets_reads_begin_that_wait_for_what_is_in_it():
+    stage = with_snapshot()
+    stage.told.clear()
+    stage.do("a", "tick", stage.moment("a"))
+    stage.pass_on("ad", kinds=(Keepalive,))
+    stage.do("d", "read", "caller")
+    stage.pass_on("ad", kinds=(ReadIndex,))
+    stage.pass_on("abc", kinds=(Keepalive, Echo))
+    stage.pass_on("ad", kinds=(ReadFrom,))
+    assert stage.told == []
+    stage.pass_on("ad", kinds=(Join, Admitted, SnapshotPart, SnapshotAck))
+    assert [effect.caller for effect, _ in stage.told] == ["caller"]
 
 
 def test_parts_that_get_lost_are_sent_again_and_entries_follow():
@@ -448,6 +518,19 @@ def test_a_leader_whose_disk_is_stuck_hands_over(stage):
     assert stage.leader() in ("b", "c")
 
 
+def test_a_leader_hands_over_to_a_voter_that_is_there_before_a_longer_journal(stage):
+    stage.write("a")
+    stage.pass_on("ac", sync="ac")
+    stage.crash("c")
+    stage.tick("ab", times=25, links=["ab"], sync="a")
+    status = {each.member.name: each.match for each in stage.members["a"].members()}
+    assert status["c"] > status["b"]
+    stage.write("a")
+    while stage.members["a"].role is Role.LEADER:
+        stage.tick("ab", links=["ab"])
+    assert stage.leader() == "b"
+
+
 def test_a_pause_below_the_shortest_timeout_deposes_nobody(stage):
     stage.tick("bc", times=9, links=["bc"])
     assert {stage.members[name].role for name in "bc"} == {Role.FOLLOWER}
@@ -465,6 +548,33 @@ def test_a_forced_lead_needs_no_majority_and_is_far_ahead(stage):
     stage.do("c", "propose", "caller", Register("w"))
     stage.sync("c")
     assert isinstance(stage.told[-1], Replied)
+
+
+def test_a_leader_that_is_forced_leads_a_term_far_ahead_too(stage):
+    stage.do("a", "propose", "caller", Noop())
+    stage.do("a", "force")
+    stage.sync("a")
+    member = stage.members["a"]
+    assert (member.role, member.ballot.term) == (Role.LEADER, (1 << 32) + 1)
+    assert member.journal.voters.current == (stage.ids["a"],)
+    assert stage.told == [Failed("caller", Setback.UNKNOWN, None)]
+    assert stage.is_ready("a")
+
+
+def test_a_regressed_member_that_is_forced_is_whole_and_leads_again_after_a_restart(stage):
+    old = stage.disks["b"].file
+    stage.write("a", 3)
+    stage.pass_on("abc", sync="abc")
+    stage.crash("a", "b", "c")
+    stage.disks["b"].file = old
+    assert not stage.start("b").ballot.is_whole
+    stage.witness.see = lambda who, effect: None  # what a majority had is lost: that was said
+    stage.do("b", "force")
+    stage.sync("b")
+    stage.crash("b")
+    assert stage.start("b").ballot.is_whole
+    stage.tick("b", times=30, sync="b")
+    assert stage.is_ready("b")
 
 
 def test_what_is_committed_is_not_cut_by_a_forced_leader_that_lacks_it(stage):
@@ -485,28 +595,43 @@ def test_what_is_committed_is_not_cut_by_a_forced_leader_that_lacks_it(stage):
 # -- voters --------------------------------------------------------------------------------------
 
 
-def test_a_change_waits_for_the_one_before(stage):
-    a, b, c = (stage.ids[name] for name in "abc")
+@pytest.fixture
+def four():
+    """Give four voters that follow a."""
+    stage = Stage("abcd")
+    stage.settle_in()
+    return stage
+
+
+def test_a_change_waits_for_the_one_before(four):
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    assert four.do("a", "change", (a, b, c)) is None
+    assert four.do("a", "change", (a, b, c, d)) is ChangeRefusal.UNDER_WAY
+    four.pass_on("abcd", sync="abcd")
+    assert four.do("a", "change", (a, b, c, d)) is None
+    assert four.do("b", "change", (a, b, c)) is ChangeRefusal.NOT_READY
+
+
+def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(four):
+    assert four.do("a", "change", tuple(four.ids[name] for name in "bcd")) is None
+    assert four.members["a"].role is Role.LEADER
+    four.tick("abcd", times=6, links=["abcd"], sync="abcd")
+    assert four.leader() in ("b", "c", "d")
+    assert four.members["a"].role is Role.LEARNER
+
+
+def test_the_own_disk_of_a_removed_leader_counts_for_nothing(four):
+    assert four.do("a", "change", tuple(four.ids[name] for name in "bcd")) is None
+    four.pass_on("ab", sync="ab")
+    assert four.members["a"].state.commit == 1
+
+
+def test_of_three_voters_one_that_is_lost_may_be_removed(stage):
+    a, b = stage.ids["a"], stage.ids["b"]
+    assert stage.do("a", "change", (a, b)) is ChangeRefusal.LAST_OF_THREE
+    stage.crash("c")
+    stage.tick("ab", times=30, links=["ab"], sync="ab")
     assert stage.do("a", "change", (a, b)) is None
-    assert stage.do("a", "change", (a, b, c)) is ChangeRefusal.UNDER_WAY
-    stage.pass_on("abc", sync="abc")
-    assert stage.do("a", "change", (a, b, c)) is None
-    assert stage.do("b", "change", (a,)) is ChangeRefusal.NOT_READY
-
-
-def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(stage):
-    b, c = stage.ids["b"], stage.ids["c"]
-    assert stage.do("a", "change", (b, c)) is None
-    assert stage.members["a"].role is Role.LEADER
-    stage.tick("abc", times=6, links=["abc"], sync="abc")
-    assert stage.leader() in ("b", "c")
-    assert stage.members["a"].role is Role.LEARNER
-
-
-def test_the_own_disk_of_a_removed_leader_counts_for_nothing(stage):
-    assert stage.do("a", "change", (stage.ids["b"], stage.ids["c"])) is None
-    stage.pass_on("ab", sync="ab")
-    assert stage.members["a"].state.commit == 1
 
 
 def test_another_life_of_a_voter_replaces_the_lost_one_by_itself():
@@ -565,6 +690,21 @@ def test_nothing_that_is_not_durable_and_committed_is_compacted(stage):
     stage.pass_on("abc", sync="bc")
     assert leader.state.commit == 3
     assert leader.compact(3) == 1
+
+
+def test_without_deadlines_the_clock_of_an_idle_group_is_not_journalled(stage):
+    stage.members["a"].state.machine.is_timed = False
+    stage.tick("a", times=220, links=["abc"], sync="abc")
+    assert stage.members["a"].journal.end == Position(1, 1)
+
+
+def test_a_machine_learns_when_its_member_begins_to_lead(stage):
+    a, b = stage.members["a"], stage.members["b"]
+    assert a.state.machine.led_at is not None
+    assert b.state.machine.led_at is None
+    stage.tick("a", times=5, links=["abc"])
+    assert stage.elect("b", "c")
+    assert b.state.machine.led_at.elapsed_ns >= 5 * TICK_NS
 
 
 def test_the_groups_clock_is_journalled(stage):

@@ -47,6 +47,8 @@ def test_majorities_of_neighbouring_configurations_share_a_voter():
     [
         ((A, B, C, D), (A, B, C, D), (D,), None),
         ((A, B), (A, B), (), None),
+        ((A, B), (A, B, C), (), ChangeRefusal.LAST_OF_THREE),
+        ((A, B), (A, C), (), ChangeRefusal.LAST_OF_THREE),
         ((A, B, C), (A, B, C), (), ChangeRefusal.NO_CHANGE),
         ((C, B, A), (A, B, C), (), ChangeRefusal.NO_CHANGE),
         ((A, B, D), (A, B, C, D), (D,), ChangeRefusal.SEVERAL),
@@ -58,27 +60,40 @@ def test_majorities_of_neighbouring_configurations_share_a_voter():
     ],
 )
 def test_a_change_is_of_one_healthy_and_level_voter(new, healthy, level, refusal):
-    found = refusal_of((A, B, C), new, is_healthy=healthy.__contains__, is_level=level.__contains__)
-    assert found is refusal
+    assert judged((A, B, C), new, healthy, level) is refusal
+
+
+def judged(old, new, healthy, level=()):
+    """Judge a change; who is not healthy is not there."""
+    is_healthy, is_level = healthy.__contains__, level.__contains__
+    return refusal_of(old, new, is_healthy=is_healthy, is_level=is_level, is_there=is_healthy)
+
+
+@pytest.mark.parametrize("old", [(A, B), (A, B, C, D), (A, B, C, D, E)])
+def test_other_than_three_voters_may_lose_one_that_is_there(old):
+    assert judged(old, old[1:], healthy=old) is None
 
 
 X = MemberId("a", 9)
 
 
 @pytest.mark.parametrize(
-    ("voters", "settled", "wanted", "after"),
+    ("voters", "settled", "gone", "wanted", "after"),
     [
-        ((A, B), (A, B), Wanted(count=3), None),
-        ((A, B), (A, B, C), Wanted(count=3), (A, B, C)),
-        ((A, B), (C, D), Wanted(count=2), None),
-        ((A, B), (D, C), Wanted(names=frozenset("abd")), (A, B, D)),
-        ((A, B), (), Wanted(names=frozenset("abd")), None),
-        ((A, B, C), (X,), Wanted(names=frozenset("abc")), (B, C)),
-        ((B, C), (X, D), Wanted(names=frozenset("abc")), (B, C, X)),
-        ((A, B, C), (X,), Wanted(count=3), (B, C)),
-        ((A, B, C), (X,), Wanted(), None),
-        ((A, B, C), (D,), Wanted(names=frozenset("ad")), (A, B, C, D)),
+        ((A, B), (A, B), (), Wanted(count=3), None),
+        ((A, B), (A, B, C), (), Wanted(count=3), (A, B, C)),
+        ((A, B), (C, D), (), Wanted(count=2), None),
+        ((A, B), (D, C), (), Wanted(names=frozenset("abd")), (A, B, D)),
+        ((A, B), (), (), Wanted(names=frozenset("abd")), None),
+        ((A, B, C), (X,), (A,), Wanted(names=frozenset("abc")), (B, C)),
+        ((A, B, C), (X,), (B,), Wanted(names=frozenset("abc")), None),
+        ((A, B, C), (X,), (), Wanted(names=frozenset("abc")), None),
+        ((A, B), (X,), (), Wanted(count=3), None),
+        ((B, C), (X, D), (), Wanted(names=frozenset("abc")), (B, C, X)),
+        ((A, B, C), (X,), (A,), Wanted(count=3), (B, C)),
+        ((A, B, C), (X,), (A,), Wanted(), None),
+        ((A, B, C), (D,), (), Wanted(names=frozenset("ad")), (A, B, C, D)),
     ],
 )
-def test_a_leader_replaces_lost_lives_and_fills_up_by_itself(voters, settled, wanted, after):
-    assert next_voters(voters, settled, wanted) == after
+def test_a_leader_replaces_lost_lives_and_fills_up_by_itself(voters, settled, gone, wanted, after):
+    assert next_voters(voters, settled, gone, wanted) == after
