@@ -196,6 +196,26 @@ def test_a_read_is_not_behind_an_answer_that_waits_for_a_commit(stage):
     assert stage.told[1:] == [Replied("writer", 2), Replied("refused", Unknown())]
 
 
+def test_an_answer_whose_commit_never_comes_fails_with_its_leader(stage):
+    stage.write("a")
+    stage.do("a", "propose", "refused", Push(99, 1, 0, "v"))
+    stage.pass_on("abc", kinds=(Keepalive, Echo))
+    stage.clear()
+    assert stage.told == []
+    stage.do("a", "receive", stage.ids["c"], HigherTerm(5))
+    setbacks = [(each.caller, each.setback) for each in stage.told]
+    assert ("refused", Setback.NOT_LEADER) in setbacks
+
+
+def test_answers_that_wait_for_a_commit_have_the_same_limit(stage, monkeypatch):
+    monkeypatch.setattr(reads, "READS_MAX", 1)
+    stage.write("a")
+    stage.do("a", "propose", "first", Push(99, 1, 0, "v"))
+    stage.pass_on("abc", kinds=(Keepalive, Echo))
+    stage.do("a", "propose", "second", Push(99, 1, 0, "v"))
+    assert stage.told == [Failed("second", Setback.NO_ROOM, stage.ids["a"])]
+
+
 def test_an_echo_of_an_earlier_round_confirms_no_later_read(stage):
     stage.do("a", "read", "caller")
     round_number = mail_of(stage, Keepalive)[0].round

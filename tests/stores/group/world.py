@@ -4,8 +4,9 @@ Three or five voters and two learners, with clocks 5 % off. Links lose, repeat a
 cut into sides, or one by one. Members crash, lose power, pause, and their disks fill up, are wiped,
 or come back older. Voters change, leaders hand over.
 
-Left out is a known limit: after a power cut the mark may be a second old, and an older file of the
-same term that comes back then may pass for whole.
+Left out are two known limits. After a power cut the mark may be a second old, and an older file of
+the same term that comes back then may pass for whole. And a leader learns with a delay that a voter
+is lost: if it removes another one meanwhile, too few may be left.
 """
 
 from __future__ import annotations
@@ -440,7 +441,7 @@ class World:
             configs.add(disk.file.voters)
         return all(self._survives(config, name) for config in configs if config)
 
-    def _survives(self, config, name):
+    def _survives(self, config, name=None):
         bad = [each for each in config if each.name == name or self.is_amnesic(each)]
         return len(bad) <= (len(config) - 1) // 2
 
@@ -457,7 +458,7 @@ class World:
             is_awake = self.paused.get(member.id.name, 0) <= self.now
             if member.role is Role.LEADER and is_awake and self.is_alive(member):
                 voters = self._wanted(member.journal.voters.current)
-                if voters is not None:
+                if voters is not None and self._survives(voters):
                     refusal, effects = member.change(voters)
                     self.figures["changes"] += refusal is None
                     self.carry(member, effects)
