@@ -177,6 +177,11 @@ class Holds:
             if (hold.word.is_all or header in hold.headers) and self._passes(endpoint, header)
         ]
 
+    @property
+    def is_idle(self) -> bool:
+        """Tell whether nothing is held."""
+        return not self._held
+
     def verdict(self, header: bytes, waited: float) -> Verdict:
         """Say what becomes of a message that has waited for so many seconds."""
         if not self._held or not self.holders(header):

@@ -102,7 +102,9 @@ class _Contents(NamedTuple):
 
 def distinct(ways: Sequence[_Item]) -> Iterable[_Item]:
     """Give each way once, in order: most sequences are of one, which is found at half the cost."""
-    return ways[:1] if ways and ways.count(ways[0]) == len(ways) else dict.fromkeys(ways)
+    if ways and ways[0] is ways[-1] and ways.count(ways[0]) == len(ways):
+        return ways[:1]
+    return dict.fromkeys(ways)
 
 
 def ends_of(payloads: Sequence[bytes]) -> Sequence[int]:

@@ -5,6 +5,10 @@ topic is held or a next hop is full, is parked; so is what comes after it in the
 keeps the order. What is let go together leaves in the order in which it came, whatever its lane.
 Each lane has room of its own (``is_full``), so that a thread waits for its own topic, and for no
 other.
+
+While nothing that was handed over may go, as where one link is full, it waits in whole batches, and
+is divided into lanes only when some of it may go and some may not: a lane for each of many topics
+costs as much as to publish them.
 """
 
 from __future__ import annotations
@@ -48,6 +52,16 @@ class Parcel(NamedTuple, Generic[Way]):
     """Bytes of all payloads."""
 
 
+class Batch(NamedTuple, Generic[Way]):
+    """What was handed over together, and all of it has to wait."""
+
+    since: float
+    ways: Sequence[Way]
+    payloads: Sequence[bytes]
+    size: int
+    """Bytes of all payloads."""
+
+
 class _Lane(Generic[Way]):
     """What is parked for one topic and receiver."""
 
@@ -73,9 +87,12 @@ class _Lane(Generic[Way]):
 
 
 class Parking(Generic[Way]):
-    """What is parked in each lane."""
+    """What is parked: in whole batches, or in lanes."""
 
-    __slots__ = ("_charge", "_lane_of", "_lanes", "_next", "bytes_max", "room", "total_max")
+    __slots__ = (
+        "_batches", "_charge", "_count", "_lane_of", "_lanes", "_next", "_size", "_together",
+        "_ways", "bytes_max", "parked", "room", "total_max",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -84,10 +101,22 @@ class Parking(Generic[Way]):
         bytes_max: int = PARKED_BYTES_MAX,
         total_max: int = PARKED_TOTAL_MAX,
     ) -> None:
-        """Keep the order among ways of one lane; have room for so much in each lane, and in all."""
+        """Keep the order among ways of one lane; have room for so much in each lane, and in all.
+
+        What waits in batches has the room of one lane: all of it waits for the same, most likely.
+        """
         self._lane_of = lane_of
+        self._batches: deque[Batch[Way]] = deque()
+        self._together: set[Hashable] = set()
+        """The lanes of what is in batches; no lane has anything while there are any."""
+        self._ways: dict[Way, None] = {}
+        """The ways of what is in batches."""
+        self._count = self._size = 0
+        """Messages, and bytes, in batches."""
         self._lanes: dict[Hashable, _Lane[Way]] = {}
         self._charge = self._next = 0
+        self.parked = 0
+        """Messages that were parked so far."""
         self.room, self.bytes_max, self.total_max = room, bytes_max, total_max
 
     def pass_by(
@@ -98,26 +127,45 @@ class Parking(Generic[Way]):
         now: float,
     ) -> tuple[Sequence[Way], Sequence[bytes]]:
         """Park what cannot go, and give the rest in its order. Asks once for each way."""
-        lane_of, lanes = self._lane_of, self._lanes
+        lane_of, lanes, together = self._lane_of, self._lanes, self._together
         lanes_of = {way: lane_of(way) for way in distinct(ways)}
-        blocked = dict.fromkeys(
-            [lane for way, lane in lanes_of.items() if lane in lanes or is_blocked(way)]
-        )
+        blocked = {
+            lane
+            for way, lane in lanes_of.items()
+            if lane in lanes or lane in together or is_blocked(way)
+        }
         if not blocked:
             return ways, payloads
         stays = {way: lane for way, lane in lanes_of.items() if lane in blocked}
+        goes = [way not in stays for way in ways] if len(stays) < len(lanes_of) else []
+        self.parked += len(ways) - sum(goes)
+        if len(stays) == len(lanes_of) and not lanes:
+            self._batches.append(Batch(now, ways, payloads, sum(map(len, payloads))))
+            self._together |= blocked
+            self._ways |= dict.fromkeys(stays)
+            self._count += len(payloads)
+            self._size += self._batches[-1].size
+            return [], []
+        self.divide()
+        self._park(stays, ways, payloads, now)
+        return list(compress(ways, goes)), list(compress(payloads, goes))
+
+    def _park(
+        self,
+        stays: Mapping[Way, Hashable],
+        ways: Sequence[Way],
+        payloads: Sequence[bytes],
+        now: float,
+    ) -> None:
+        """Park what stays, each in its lane."""
         for way, numbers, some in self._runs(stays, ways, payloads):
-            lane = lanes.setdefault(stays[way], _Lane())
+            lane = self._lanes.setdefault(stays[way], _Lane())
             self._charge -= lane.charge
             lane.parcels.append(Parcel(way, now, numbers, some, sum(map(len, some))))
             lane.count += len(some)
             lane.size += lane.parcels[-1].size
             self._charge += lane.charge
         self._next += len(ways)
-        if len(stays) == len(lanes_of):
-            return [], []
-        goes = [way not in stays for way in ways]
-        return list(compress(ways, goes)), list(compress(payloads, goes))
 
     def _runs(
         self, stays: Mapping[Way, Hashable], ways: Sequence[Way], payloads: Sequence[bytes]
@@ -138,8 +186,33 @@ class Parking(Generic[Way]):
                 run[2].append(payload)
         return runs
 
+    def first_batch(self) -> Batch[Way] | None:
+        """Look at the batch that came first, if what is parked waits in batches."""
+        return self._batches[0] if self._batches else None
+
+    def ways_in_batches(self) -> list[Way]:
+        """List the ways that some batch has messages of, or had."""
+        return list(self._ways)
+
+    def release_batch(self) -> Batch[Way]:
+        """Take the batch that came first."""
+        batch = self._batches.popleft()
+        self._count -= len(batch.payloads)
+        self._size -= batch.size
+        if not self._batches:
+            self._together.clear()
+            self._ways.clear()
+        return batch
+
+    def divide(self) -> None:
+        """Park all that waits in batches in lanes: some of it may go."""
+        while self._batches:
+            batch = self.release_batch()
+            stays = {way: self._lane_of(way) for way in distinct(batch.ways)}
+            self._park(stays, batch.ways, batch.payloads, batch.since)
+
     def lanes(self) -> list[Hashable]:
-        """List what has something parked."""
+        """List the lanes that have something parked, once that is divided."""
         return list(self._lanes)
 
     def first(self, lane: Hashable) -> Parcel[Way] | None:
@@ -207,17 +280,22 @@ class Parking(Generic[Way]):
 
     def _is_over(self, lane: Hashable, parts: int) -> bool:
         """Tell whether a lane has reached a limit, or one of so many parts of it."""
-        found = self._lanes.get(lane)
-        return found is not None and (
-            found.count * parts >= self.room
-            or found.size * parts >= self.bytes_max
+        if lane in self._together:
+            count, size = self._count, self._size
+        elif lane in self._lanes:
+            count, size = self._lanes[lane].count, self._lanes[lane].size
+        else:
+            return False
+        return (
+            count * parts >= self.room
+            or size * parts >= self.bytes_max
             or self._charge * parts >= self.total_max
         )
 
     def __len__(self) -> int:
         """Count what is parked."""
-        return sum(lane.count for lane in self._lanes.values())
+        return self._count + sum(lane.count for lane in self._lanes.values())
 
     def __bool__(self) -> bool:
         """Tell whether anything is parked."""
-        return bool(self._lanes)
+        return bool(self._batches or self._lanes)

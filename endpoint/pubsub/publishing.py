@@ -317,6 +317,13 @@ class Publication:
         where = f"{shorten(holder.label)} at {holder.endpoint}"
         return f"{where} has no room for messages on {way.topic}"
 
+    def has_room(self, ways: Iterable[Way]) -> bool:
+        """Tell whether nothing waits that goes these ways: at once for all that go alike."""
+        alike = {(way.hops, way.here): way for way in ways}
+        return self._host.holds.is_idle and all(
+            self._find_full(way) is None for way in alike.values()
+        )
+
     def verdict(self, way: Way, waited: float, *, is_leaving: bool = False) -> Verdict:
         """Say what becomes of a message that has waited for so many seconds.
 
@@ -376,10 +383,19 @@ class Publication:
             at, charged = end, ends[end - 1]
 
     def put_all(
-        self, ways: Sequence[Way], payloads: Sequence[bytes], *, is_forced: bool = False
+        self,
+        ways: Sequence[Way],
+        payloads: Sequence[bytes],
+        *,
+        among: Iterable[Way] | None = None,
+        is_forced: bool = False,
     ) -> None:
-        """Add messages, each with its way, in order; ``is_forced`` past a hold. Never waits."""
-        if is_forced or len(ways) == 1 or any(way.here for way in distinct(ways)):
+        """Add messages, each with its way, in order; ``is_forced`` past a hold. Never waits.
+
+        Who knows which ways are ``among`` them says so: to find out costs as much as to add them.
+        """
+        among = distinct(ways) if among is None else among
+        if is_forced or len(ways) == 1 or any(way.here for way in among):
             put = self._force if is_forced else self._put
             for way, payload in zip(ways, payloads, strict=True):
                 put(way, payload)

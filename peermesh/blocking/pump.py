@@ -6,7 +6,7 @@ much is parked for it.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import compress
 from operator import attrgetter
 
@@ -86,7 +86,8 @@ class Pump:
             self._may_release |= verdict is Verdict.FORCED
             return verdict is not Verdict.GO
 
-        ways, payloads = self._parking.pass_by(ways, payloads, is_blocked, trio.current_time())
+        if self._parking or not self._publication.has_room(routes.values()):
+            ways, payloads = self._parking.pass_by(ways, payloads, is_blocked, trio.current_time())
         if payloads:
             self._put_all(routes, ways, payloads)
         if self._parking:
@@ -96,9 +97,10 @@ class Pump:
         self, routes: Mapping[Way, Route], ways: Sequence[Way], payloads: Sequence[bytes]
     ) -> None:
         if len(routes) == 1:
-            self._publication.put_all([routes[ways[0]]] * len(payloads), payloads)
+            found = [routes[ways[0]]] * len(ways)
         else:
-            self._publication.put_all(list(map(routes.__getitem__, ways)), payloads)
+            found = list(map(routes.__getitem__, ways))
+        self._publication.put_all(found, payloads, among=routes.values())
 
     def _hold_up(self, routes: Mapping[Way, Route]) -> None:
         """Have threads wait at those of these ways in whose lanes too much is parked."""
@@ -113,12 +115,39 @@ class Pump:
         if not self._may_release:
             return
         self._may_release, now = False, trio.current_time()
+        self._release_batches(now)
         while ready := [lane for lane in self._parking.lanes() if self._may_go(lane, now)]:
             ways, payloads = self._parking.take(ready, TAKE_COUNT, TAKE_SIZE)
             routes = {way: self._route(way) for way in distinct(ways)}
             self._put_all(routes, ways, payloads)
         for lane in list(filter(self._parking.has_room, self._full)):
             self._outbound.let_go(self._full.pop(lane))
+
+    def _release_batches(self, now: float) -> None:
+        """Hand over batches of which all may go; have them divided if that is true of a part."""
+        while (batch := self._parking.first_batch()) is not None:
+            verdicts = self._verdicts(distinct(batch.ways), now - batch.since)
+            if verdicts == {Verdict.WAIT}:
+                # What came behind it may go by another link, or to another reader.
+                verdicts = self._verdicts(self._parking.ways_in_batches(), 0.0)
+                if verdicts == {Verdict.WAIT}:
+                    return
+            if verdicts != {Verdict.GO}:
+                self._parking.divide()
+                return
+            self._parking.release_batch()
+            routes = {way: self._route(way) for way in distinct(batch.ways)}
+            self._put_all(routes, batch.ways, batch.payloads)
+
+    def _verdicts(self, ways: Iterable[Way], waited: float) -> set[Verdict | None]:
+        """Give what becomes of messages of these ways; ``None`` of those that are refused."""
+        verdicts: set[Verdict | None] = set()
+        for way in ways:
+            try:
+                verdicts.add(self._verdict(self._route(way), waited))
+            except NotAllowed:
+                verdicts.add(None)
+        return verdicts
 
     def _may_go(self, lane: Hashable, now: float) -> bool:
         """Tell whether what was parked first in a lane may go; what is forced goes at once."""

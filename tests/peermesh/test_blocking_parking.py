@@ -110,7 +110,7 @@ def test_topics_that_wait_for_one_link_keep_the_order_among_them(mesh: Mesh) -> 
         )
         thread.start()
         assert [tuple(many.get(limit())) for _ in messages] == messages
-    assert mesh.publisher._pump._parking._next, "or the link was never full"
+    assert mesh.publisher._pump._parking.parked, "or the link was never full"
 
 
 def test_publish_nowait_names_the_reader_that_is_full(mesh: Mesh) -> None:

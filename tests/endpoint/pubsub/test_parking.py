@@ -11,6 +11,7 @@ from endpoint.pubsub.parking import (
     PARKED_BYTES_MAX,
     PARKED_MAX,
     PARKED_TOTAL_MAX,
+    Batch,
     Parcel,
     Parking,
 )
@@ -22,6 +23,13 @@ def make(**limits: int) -> Parking[str]:
 
 
 def park(parking: Parking[str], ways: str, payload: bytes = b"x", now: float = 0) -> None:
+    """Park in lanes."""
+    wait(parking, ways, payload, now)
+    parking.divide()
+
+
+def wait(parking: Parking[str], ways: str, payload: bytes = b"x", now: float = 0) -> None:
+    """Have a batch wait."""
     passed, _ = parking.pass_by(ways, [payload] * len(ways), lambda _: True, now)
     assert not passed
 
@@ -131,6 +139,48 @@ def test_all_lanes_together_have_an_end_which_only_those_with_something_parked_f
     assert parking.has_room("a")
 
 
+def test_a_batch_of_which_nothing_may_go_waits_as_it_is() -> None:
+    parking = make()
+    wait(parking, "abA", b"1", 5)
+    wait(parking, "ab", b"22", 6)
+    assert parking
+    assert len(parking) == 5
+    assert parking.lanes() == []
+    assert parking.release_batch() == Batch(5, "abA", [b"1"] * 3, 3)
+    assert parking.first_batch() == parking.release_batch() == Batch(6, "ab", [b"22"] * 2, 4)
+    assert parking.first_batch() is None
+    assert not parking
+    assert parking.pass_by("a", [b"3"], lambda _: False, 7) == ("a", [b"3"])
+
+
+def test_what_comes_behind_a_batch_waits_with_it_and_other_lanes_pass() -> None:
+    parking = make()
+    wait(parking, "ab")
+    assert parking.pass_by("c", [b"1"], lambda _: False, 1) == ("c", [b"1"])
+    assert parking.pass_by("A", [b"2"], lambda _: False, 1) == ([], [])
+    assert parking.lanes() == [], "one more batch"
+    assert parking.pass_by("ca", [b"3", b"4"], lambda _: False, 2) == (["c"], [b"3"])
+    assert parking.lanes() == ["a", "b"], "divided, since only a part could go"
+    released = [(each.way, each.since, each.payloads) for each in map(parking.release, "aaab")]
+    assert released == [("a", 0, [b"x"]), ("A", 1, [b"2"]), ("a", 2, [b"4"]), ("b", 0, [b"x"])]
+
+
+def test_batches_have_the_room_of_one_lane() -> None:
+    parking = make(room=4, bytes_max=100)
+    wait(parking, "ab")
+    assert not any(map(parking.is_full, "abc"))
+    assert [parking.has_room(lane) for lane in "abc"] == [False, False, True]
+    wait(parking, "ab")
+    assert [parking.is_full(lane) for lane in "abc"] == [True, True, False]
+    parking.divide()
+    assert not any(map(parking.is_full, "ab")), "each lane has two of them"
+    large = make(room=4, bytes_max=100)
+    wait(large, "ab", bytes(50))
+    assert large.is_full("a")
+    large.release_batch()
+    assert large.has_room("a")
+
+
 def test_the_limits_are_those_of_the_documents() -> None:
     parking = make()
     assert parking.room == PARKED_MAX == 8_192
@@ -143,22 +193,28 @@ STEPS = st.tuples(
 )
 
 
+def let_go(parking: Parking[str], blocked: set[str], most: int) -> list[tuple[str, bytes]]:
+    """Let all go that may: whole batches, or so many messages at a time."""
+    went = []
+    while (batch := parking.first_batch()) is not None:
+        if blocked.issuperset(parking.ways_in_batches()):
+            return went
+        if blocked.intersection(batch.ways):
+            parking.divide()
+        else:
+            assert parking.release_batch() is batch
+            went += zip(batch.ways, batch.payloads, strict=True)
+    while ready := [each for each in parking.lanes() if parking.first(each).way not in blocked]:
+        some = list(zip(*parking.take(ready, most, 10), strict=True))
+        assert 1 <= len(some) <= most
+        went += some
+    return went
+
+
 @given(st.lists(STEPS), st.integers(1, 5))
 def test_nothing_is_lost_and_each_lane_keeps_its_order(steps, count) -> None:
     parking, blocked, came = make(), set(), []
     sent: list[tuple[str, bytes]] = []
-
-    def may_go(lane: str) -> bool:
-        return parking.first(lane).way not in blocked
-
-    def let_go(most: int) -> list[tuple[str, bytes]]:
-        """Let all go that may, so many at a time."""
-        went = []
-        while ready := list(filter(may_go, parking.lanes())):
-            some = list(zip(*parking.take(ready, most, 10), strict=True))
-            assert 1 <= len(some) <= most
-            went += some
-        return went
 
     for step, ways in steps:
         if step == "put":
@@ -170,9 +226,9 @@ def test_nothing_is_lost_and_each_lane_keeps_its_order(steps, count) -> None:
         elif step == "free":
             blocked.difference_update(ways)
         else:
-            came += let_go(count)
+            came += let_go(parking, blocked, count)
     blocked.clear()
-    rest = let_go(count)
+    rest = let_go(parking, blocked, count)
     assert [number for _, number in rest] == sorted(number for _, number in rest)
     came += rest
     assert sorted(came, key=itemgetter(1)) == sent
