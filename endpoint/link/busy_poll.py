@@ -53,8 +53,7 @@ class BusyPoll:
         self.success_count = 0
         """Waits for which that paid."""
         self._pause = self._left = 1
-        self._since = 0.0
-        self._looks = 0
+        self.begin(0.0)
 
     def begin(self, now: float) -> bool:
         """Begin to wait; true is to look while ``may_look``, false to sleep at once."""
@@ -75,7 +74,7 @@ class BusyPoll:
         seconds = now - self._since
         if worked >= WORKED_MIN * seconds and _is_conversation(said):
             self.success_count += 1
-            self._pause = max(1, self._pause // 2)
+            self._pause = max(1, self._pause >> 1)
         else:
             self._fail()
 

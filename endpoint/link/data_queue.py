@@ -151,11 +151,13 @@ class DataQueue:
 
     def apply_policy(self) -> None:
         """Drop data of all kinds by the policy, down to the mark of own data."""
-        oldest = self.policy is OverflowPolicy.DROP_OLDEST
-        while self.own + self.transit >= self.limits.own.high:
-            last = len(self.frames) - 1
-            if not self._drop(range(last) if oldest else range(last, 0, -1)):
-                break
+        while self.own + self.transit >= self.limits.own.high and self._drop(self._order()):
+            pass
+
+    def _order(self) -> range:
+        last = len(self.frames) - 1
+        is_oldest = self.policy is OverflowPolicy.DROP_OLDEST
+        return range(last) if is_oldest else range(last, 0, -1)
 
     def _shrink_transit(self, limit: int) -> None:
         while self.transit > limit and self._drop(range(len(self.frames) - 1), only_transit=True):

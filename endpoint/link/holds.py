@@ -93,7 +93,7 @@ class Holds:
         if key not in self._told and len(self._told) >= PLACES_MAX:
             return None  # Its messages take the reserve, and then the credit of their link.
         told = self._told.setdefault(key, {})
-        used = [headers[number] for number in sorted(set(numbers))] if numbers else headers[:1]
+        used = [headers[number] for number in sorted(set(numbers))] if numbers else headers
         if told is None or all(header in told for header in used):
             return None
         told.update(dict.fromkeys(used))
@@ -111,7 +111,7 @@ class Holds:
     def remove_place(self, place: int) -> list[HoldWord]:
         """Take back all holds of a place that is gone; give what to say."""
         words = self.free(place)
-        self._labels.pop(place, None)
+        del self._labels[place]
         return words
 
     def words(self) -> Iterator[HoldWord]:
@@ -128,45 +128,50 @@ class Holds:
     def hear(self, holder: EndpointId, word: HoldWord) -> bool:
         """Take in a word; true if messages that wait, or would not, have to ask anew."""
         key = holder, word.place
-        before = self._held.pop(key, None)
-        if before is not None:
-            self._held_size -= sum(map(len, before.word.headers))
+        before = self._drop(key)
         headers = tuple(each for each in word.headers if self._passes(holder, each))
         size = sum(map(len, headers))
-        if word.is_all or len(headers) > HEADERS_MAX or self._held_size + size > HELD_SIZE_MAX:
-            headers, size = (), 0
-            word = HoldWord(word.sender, word.place, word.label, is_all=True)
-        is_believed = (headers or word.is_all) and self._may_hold(holder)
+        is_all = word.is_all or len(headers) > HEADERS_MAX
+        if is_all or self._held_size + size > HELD_SIZE_MAX:
+            headers, size, is_all = (), 0, True
+        is_believed = (headers or is_all) and self._may_hold(holder)
         if not is_believed or len(self._held) >= PLACES_MAX:
             return before is not None
-        hold = _Hold(HoldWord(word.sender, word.place, word.label, headers, word.is_all))
+        hold = _Hold(HoldWord(word.sender, word.place, word.label, headers, is_all))
         if before is not None:
             hold.lasts = before.lasts
         self._held[key] = hold
         self._held_size += size
         return before is None or before.word != hold.word
 
+    def _drop(self, key: tuple[EndpointId, int]) -> _Hold | None:
+        hold = self._held.pop(key, None)
+        if hold is not None:
+            self._held_size -= sum(map(len, hold.word.headers))
+        return hold
+
     def age(self, seconds: float) -> tuple[bool, list[tuple[Holder, HoldWord]]]:
         """Let time pass: tell whether leases ended, and which holds have become slow just now."""
         slow: list[tuple[Holder, HoldWord]] = []
         ended = False
-        for (endpoint, place), hold in list(self._held.items()):
+        for key, hold in list(self._held.items()):
             was_slow = hold.lasts >= SLOW_SECONDS
             hold.age += seconds
             hold.lasts += seconds
             if hold.age >= LEASE_SECONDS:
-                ended |= self.hear(endpoint, HoldWord(hold.word.sender, place, ""))
+                self._drop(key)
+                ended = True
             elif hold.lasts >= SLOW_SECONDS and not was_slow:
-                slow.append((Holder(endpoint, place, hold.word.label), hold.word))
+                slow.append((Holder(*key, hold.word.label), hold.word))
         return ended, slow
 
     def forget(self, endpoint: EndpointId) -> bool:
         """Forget an endpoint that is unreachable; true as for ``hear``."""
         for key in [key for key in self._told if key[1] == endpoint]:
             del self._told[key]
-        gone = [hold.word for key, hold in self._held.items() if key[0] == endpoint]
-        for word in gone:
-            self.hear(endpoint, HoldWord(word.sender, word.place, ""))
+        gone = [held for held in self._held if held[0] == endpoint]
+        for held in gone:
+            self._drop(held)
         return bool(gone)
 
     def holders(self, header: bytes) -> list[Holder]:

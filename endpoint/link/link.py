@@ -47,6 +47,7 @@ from wire.public import public
 Word = bytes | Callable[[], bytes]
 
 _LIMITS: Final = LinkLimits()
+_HALF: Final = WRITE_SIZE // 2
 
 
 class Place(Protocol):
@@ -231,7 +232,7 @@ class Link:
             pieces += filter(None, words)
         room = WRITE_SIZE
         if self._commands:
-            room = max(WRITE_SIZE // 2, WRITE_SIZE - self._take_commands(pieces))
+            room = max(_HALF, WRITE_SIZE - self._take_commands(pieces))
         data = self.data
         while data.frames and room > 0 and self.sent < self.credit:
             frame = data.take()
@@ -243,7 +244,7 @@ class Link:
     def _take_commands(self, pieces: list[Piece]) -> int:
         """Take commands, half a write of them if data may go too; give their size."""
         may_send_data = self.data.frames and self.sent < self.credit
-        share = WRITE_SIZE // 2 if may_send_data else WRITE_SIZE
+        share = _HALF if may_send_data else WRITE_SIZE
         size = 0
         while self._commands and size < share:
             frame = self._commands.popleft()
@@ -319,9 +320,6 @@ class Link:
         drops is at work already, until the peer moves again, and publishers that wait have to look
         again; with ``DISCONNECT`` the driver ends the peering.
         """
-        if self._monitor is None:
-            limits = self.limits
-            self._monitor = PeerMonitor(now, limits.stall_seconds, limits.stand_seconds_max)
         # Words do not count: the driver writes them at once, or it ``is_writing``.
         is_sending = bool(self._commands or self._rest) or self.is_writing
         waits = is_sending or bool(self.data.frames)
@@ -336,6 +334,11 @@ class Link:
             is_starved=waits and not is_sending and self.sent >= self.credit,
             is_writing=self.is_writing,
         )
+        if self._monitor is None:
+            limits = self.limits
+            self._monitor = PeerMonitor(
+                now, progress, limits.stall_seconds, limits.stand_seconds_max
+            )
         passed, seen = self._monitor.tick(now, progress)
         if not self._monitor.is_still:
             self.data.is_lossy = False

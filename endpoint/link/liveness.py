@@ -16,6 +16,7 @@ process that was suspended blames no peer.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import Final, NamedTuple
 
 from handshake.keepalive import KeepAlive, PeerSilent, PingDue
@@ -95,18 +96,22 @@ class PeerMonitor:
         "is_slow",
     )
 
-    def __init__(self, now: float, stall_seconds: float, stand_seconds_max: float) -> None:
-        """Watch from ``now`` on; the peer counts as heard then. For the rest see ``LinkLimits``."""
+    def __init__(
+        self, now: float, progress: Progress, stall_seconds: float, stand_seconds_max: float
+    ) -> None:
+        """Watch from ``now`` on; the peer counts as heard then. For the rest see ``LinkLimits``.
+
+        What counts is what comes after this ``progress``.
+        """
         self._keep_alive = KeepAlive(now=now)
         self._stall_seconds = stall_seconds
         self._stand_seconds_max = stand_seconds_max
         self._now = now
-        self._last: Progress | None = None
-        self._data_end = self._moved = 0
-        self._still = self._stood = 0.0
-        self._pace_from = 0
-        self._pace_seconds = 0.0
-        self._withheld_age = WITHHELD_SECONDS + 1
+        self._last = progress
+        self._data_end = progress.written
+        self._moved = self._pace_from = min(progress.acknowledged, progress.written)
+        self._still = self._stood = self._pace_seconds = 0.0
+        self._withheld_age = inf
         self.is_slow = False
 
     @property
@@ -123,13 +128,13 @@ class PeerMonitor:
         passed = min(now - self._now, GAP_SECONDS_MAX)
         self._now = now
         last, self._last = self._last, progress
-        if last is None or progress.heard != last.heard:
+        if progress.heard != last.heard:
             self._keep_alive.heard(now)
-        if last is None or progress.is_writing or progress.taken != last.taken:
+        if progress.is_writing or progress.taken != last.taken:
             self._data_end = progress.written
         before, self._moved = self._moved, min(progress.acknowledged, self._data_end)
         self._withheld_age += passed
-        has_moved = last is None or self._moved != before or progress.credit != last.credit
+        has_moved = self._moved != before or progress.credit != last.credit
         if has_moved or not progress.waits:
             self._still = self._stood = 0.0
         elif self._is_excused(progress):

@@ -128,8 +128,7 @@ class Mailbox:
         self._position = 0
         """The number of the message that the reader expects next."""
         self._rest: Sequence[bytes] = ()
-        self._rest_topics: Sequence[str] = ()
-        self._rest_raw = self._rest_numbers = b""
+        """The rest of the parcel in hand; ``take`` keeps its topics and numbers beside it."""
         self._monitor = ReaderMonitor()
         self._hold_count = 0
 
@@ -153,7 +152,8 @@ class Mailbox:
 
         ``topics[n]`` is the topic of header n; its payloads are bytes as they are if ``raw[n]`` is
         1, and values to be decoded if it is 0. ``numbers`` has the header of each payload; it is
-        empty if there is one header. What was ``forced`` past a hold never enlarges a full queue.
+        empty if there is one header. ``size`` is no less than that of all payloads. What was
+        ``forced`` past a hold never enlarges a full queue.
         """
         if forced or self._is_dropping:
             return self._put_dropping(topics, raw, numbers, payloads, size, forced=forced)
@@ -193,16 +193,16 @@ class Mailbox:
         before, before_bytes = self.waiting, self.waiting_bytes
         count = len(payloads)
         if overflow is Overflow.DROP_NEWEST or overflow is Overflow.ERROR:
-            step = kept = self._fitting(payloads, size)
+            step, kept = count, self._fitting(payloads, size)
         else:
             step, kept = max(1, queueing.queue_size // PARTS), count
-        left, besides = size, max(0, size - sum(map(len, payloads))) // count
-        for at in range(0, kept, step or 1):
-            some = payloads[at : min(at + step, kept)]
-            is_last = at + len(some) == count
-            part = left if is_last else min(left, sum(map(len, some)) + besides * len(some))
+        left, besides = size, (size - sum(map(len, payloads))) // count
+        for at in range(0, kept, step):
+            end = min(at + step, kept)
+            some = payloads[at:end]
+            part = left if end == count else min(left, sum(map(len, some)) + besides * len(some))
             left -= part
-            parcel = (self._put, topics, raw, numbers[at : at + step], some, part)
+            parcel = (self._put, topics, raw, numbers[at:end], some, part)
             self._parcels.append(parcel)
             self._put += len(some)
             self._put_bytes += part
@@ -213,7 +213,7 @@ class Mailbox:
         if overflow is Overflow.ERROR:
             if kept < count:
                 self._has_overflowed = True
-                self._shrink(0, 0, keep=0)
+                self._drop_all()
         elif self.is_lossy or overflow is Overflow.DROP_OLDEST:
             self._shrink(queueing.queue_size, queueing.queue_bytes)
         elif forced:
@@ -237,9 +237,13 @@ class Mailbox:
             count = bisect_right(list(accumulate(map(len, payloads[:count]))), free)
         return count if waiting or count else min(1, len(payloads))
 
-    def _shrink(self, count: int, size: int, *, keep: int = 1) -> None:
+    def _shrink(self, count: int, size: int) -> None:
         """Drop the oldest until so much waits at most, or one part."""
-        while (self.waiting > count or self.waiting_bytes > size) and len(self._parcels) > keep:
+        while (self.waiting > count or self.waiting_bytes > size) and len(self._parcels) > 1:
+            self._drop_parcel()
+
+    def _drop_all(self) -> None:
+        while self._parcels:
             self._drop_parcel()
 
     def _drop_parcel(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 SLOW_SECONDS: Final = 5.0
 """How long a full queue takes to become half empty before its reader is called slow: a person who
@@ -22,25 +22,24 @@ class Trouble(StrEnum):
     """The queue drops its oldest from now on."""
 
 
+class Look(NamedTuple):
+    """What was seen at one moment; see ``ReaderMonitor.look``."""
+
+    now: float
+    mark: int
+    hold: int
+
+
 class ReaderMonitor:
     """Compares a mailbox from second to second."""
 
-    __slots__ = (
-        "_hold",
-        "_hold_seconds",
-        "_is_slow",
-        "_mark",
-        "_now",
-        "silent_seconds",
-    )
+    __slots__ = ("_hold_seconds", "_is_slow", "_last", "silent_seconds")
 
     def __init__(self) -> None:
         """Start with the first look."""
-        self._now: float | None = None
-        self._mark = -1
+        self._last: Look | None = None
         self.silent_seconds = 0.0
         """For how long there was something to read, and nothing was read."""
-        self._hold = 0
         self._hold_seconds = 0.0
         self._is_slow = False
 
@@ -50,15 +49,16 @@ class ReaderMonitor:
         ``mark`` counts what was read. ``hold`` is the number of the present hold, zero without one.
         ``waits`` tells whether anything waits for the reader.
         """
-        passed = 0.0 if self._now is None else min(now - self._now, GAP_SECONDS_MAX)
-        self._now = now
-        if mark != self._mark or not waits:
-            self._mark = mark
+        last, self._last = self._last, Look(now, mark, hold)
+        if last is None:
+            return None
+        passed = min(now - last.now, GAP_SECONDS_MAX)
+        if mark != last.mark or not waits:
             self.silent_seconds = 0.0
         else:
             self.silent_seconds += passed
-        if not hold or hold != self._hold:
-            self._hold, self._hold_seconds, self._is_slow = hold, 0.0, False
+        if not hold or hold != last.hold:
+            self._hold_seconds, self._is_slow = 0.0, False
             return None
         self._hold_seconds += passed
         if self._is_slow or self._hold_seconds < SLOW_SECONDS:

@@ -27,7 +27,7 @@ ROUNDS = 300
 
 
 def doze(busy_poll: BusyPoll, seconds: float, said: int = SAID) -> None:
-    assert not busy_poll.begin(0)
+    assert busy_poll.begin(0) is False
     busy_poll.slept(seconds, said)
 
 
@@ -48,9 +48,10 @@ def test_one_short_wait_is_reason_enough_to_stay_awake() -> None:
     doze(busy_poll, LONG)
     doze(busy_poll, SHORT)
     assert busy_poll.begin(0)
-    busy_poll.found(SHORT, SAID, SHORT)
+    busy_poll.found(SHORT, SAID, WORKED_MIN * SHORT)
+    busy_poll.found(SHORT, 1, SHORT)
     assert busy_poll.begin(0)
-    assert busy_poll.success_count == 1
+    assert busy_poll.success_count == 2
 
 
 @pytest.mark.parametrize("said", [0, CONVERSATION_SIZE])
@@ -107,6 +108,24 @@ def test_whoever_finds_something_needs_less_reason_the_next_time() -> None:
     doze(busy_poll, SHORT)
     doze(busy_poll, SHORT)
     assert busy_poll.begin(0)
+
+
+def waits_before_the_next_look(busy_poll: BusyPoll) -> int:
+    count = 0
+    while busy_poll.begin(0) is False:
+        busy_poll.slept(SHORT, SAID)
+        count += 1
+    return count
+
+
+def test_each_success_halves_the_pause_and_each_failure_doubles_it() -> None:
+    busy_poll, pauses = eager(), []
+    for successes in (0, 0, 0, 0, 1, 2, 0):
+        for _ in range(successes):
+            busy_poll.found(SHORT, SAID, SHORT)
+        fail(busy_poll)
+        pauses.append(waits_before_the_next_look(busy_poll))
+    assert pauses == [2, 4, 8, 16, 16, 8, 16]
 
 
 def test_nobody_stays_awake_for_nothing() -> None:

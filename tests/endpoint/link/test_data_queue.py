@@ -41,6 +41,7 @@ def fill(waiting: DataQueue, make, charge: int) -> None:
 
 def test_publishers_wait_at_their_mark_and_go_on_at_half_of_it() -> None:
     waiting = queue()
+    assert waiting.is_yielding is waiting.is_lossy is False
     for charge, is_full in [(1, False), (2, False), (3, False), (4, True)]:
         waiting.put(own(), forced=False)
         assert (waiting.own, waiting.is_full) == (charge, is_full)
@@ -102,7 +103,7 @@ def test_a_place_that_held_too_long_drops_its_oldest_until_there_is_room() -> No
     while waiting.transit >= LIMITS.transit.low:
         assert waiting.is_yielding
         taken.append(waiting.take().own)
-    assert not waiting.is_yielding
+    assert waiting.is_yielding is False
     assert taken == [True, False, False, False, False], "it has dropped only what passes through"
     assert numbers(waiting) == [6, 12], "the latest"
     fill(waiting, transit, 6)
@@ -169,8 +170,21 @@ def test_a_lossy_queue_stays_bounded_counts_every_drop_and_keeps_the_order(polic
     assert len(came) + waiting.dropped == len(steps)
     assert all(before < after for before, after in pairwise(came))
     assert waiting.own == waiting.transit == 0
-    if steps and policy is OverflowPolicy.DROP_OLDEST:
-        assert came[-1] == len(steps) - 1
+    if steps:
+        kept = came[-1] == len(steps) - 1 if policy is OverflowPolicy.DROP_OLDEST else not came[0]
+        assert kept, "the latest, or the first"
+
+
+@pytest.mark.parametrize(
+    ("policy", "left"),
+    [(OverflowPolicy.DROP_OLDEST, [7, 8, 9]), (OverflowPolicy.DROP_NEWEST, [0, 1, 2])],
+)
+def test_a_policy_says_which_end_of_a_queue_goes(policy, left) -> None:
+    waiting = queue(policy)
+    fill(waiting, own, 10)
+    waiting.apply_policy()
+    assert waiting.dropped == 7
+    assert numbers(waiting) == left
 
 
 @given(
@@ -203,11 +217,13 @@ def test_charges_add_up_whatever_happens_and_own_data_are_never_lost(may_hold, s
     assert [number for number in came if number in put_own] == put_own
 
 
-def test_what_a_lost_peer_did_not_get_is_counted() -> None:
+def test_what_a_lost_peer_did_not_get_is_counted_with_what_was_dropped_before() -> None:
     waiting = queue()
+    fill(waiting, transit, 8)
+    waiting.become_lossy()
+    assert waiting.dropped == 2
     waiting.put(own(count=3), forced=False)
-    waiting.put(transit(), forced=False)
     waiting.discard()
-    assert waiting.dropped == 4
+    assert waiting.dropped == 2 + 6 + 3
     waiting.check()
     assert not waiting.frames

@@ -61,6 +61,14 @@ def test_a_word_names_all_that_came_so_far_and_is_said_when_something_new_comes(
     assert list(mine.words()) == [word(A, B), HoldWord(SUB, 1, "box", (A,))]
 
 
+def test_an_endpoint_that_is_gone_is_told_nothing_more_and_the_others_are() -> None:
+    mine = owner()
+    mine.over(1, ME, (A,))
+    mine.over(1, SUB, (B,))
+    assert not mine.forget(ME), "it held nothing here"
+    assert list(mine.words()) == [HoldWord(SUB, 1, "box", (B,))]
+
+
 def test_a_word_names_what_the_place_got_and_not_all_of_a_mixed_frame() -> None:
     mine = owner()
     assert mine.over(1, ME, (A, B, C), b"\0\2\0") == word(A, C)
@@ -180,8 +188,9 @@ def test_a_word_lasts_for_three_seconds() -> None:
     assert sender.age(1.0) == (False, [])
     assert sender.age(1.0) == (False, [])
     sender.hear(RELAY, word(B))
-    assert sender.age(1.0) == (True, [])
-    assert held(sender) == "b"
+    sender.hear(SUB, word(C, place=2))
+    assert sender.age(1.0) == (True, []), "one of them is over"
+    assert held(sender) == "bc"
 
 
 def test_a_hold_that_lasts_is_told_once() -> None:
@@ -236,6 +245,11 @@ def test_beyond_so_many_bytes_places_hold_all() -> None:
     sender.hear(SUB, word())
     sender.hear(RELAY, word(*large))
     assert held(sender) == "", "there is room again"
+    sender.hear(STRANGER, word(A))
+    sender.hear(SUB, word(A, place=2))
+    sender.hear(SUB, word(*large, place=1))
+    sender.hear(RELAY, word(*large, place=2))
+    assert held(sender) == "abc", "each has only given back its own"
 
 
 @pytest.mark.parametrize(

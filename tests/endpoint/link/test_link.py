@@ -12,6 +12,7 @@ from endpoint.link.limits import (
     WINDOW_SIZE,
     WRITE_SIZE,
     LinkLimits,
+    Mark,
 )
 from endpoint.link.link import (
     HeldTooLong,
@@ -20,7 +21,7 @@ from endpoint.link.link import (
     OverflowPolicy,
     SayWithheld,
 )
-from endpoint.link.liveness import PeerStalled
+from endpoint.link.liveness import PeerSlow, PeerStalled
 from handshake.keepalive import PeerSilent, PingDue
 from wire.errors import ErrorCode, RemoteProtocolError
 from wire.limits import KIB, MIB
@@ -89,11 +90,20 @@ def test_words_of_others_have_a_bound_in_bytes_and_the_latest_wins_in_it() -> No
     assert link.pass_on(("hold", 1), large)
     assert link.pass_on(("hold", 2), large)
     assert not link.pass_on(("hold", 3), b"x")
-    assert link.dropped_words == 1
+    assert not link.pass_on(("hold", 4), b"x")
+    assert link.dropped_words == 2
     assert link.pass_on(("hold", 2), b"smaller")
     assert link.pass_on(("hold", 3), b"x")
     assert link.take() == [large, b"smaller", b"x"]
     assert link.pass_on(("hold", 3), large), "what was taken waits no more"
+    assert link.pass_on(("hold", 4), large), "exactly so much"
+    assert link.pass_on(("hold", 4), b"")
+    assert link.pass_on(("hold", 5), bytes(len(large) - MESSAGE_CHARGE)), (
+        "and no byte is lost of it"
+    )
+    assert not link.pass_on(("hold", 6), b"")
+    link.take()
+    link.pass_on(("hold", 3), large)
     taken = sum(link.pass_on(("pong", number), b"x") for number in range(PASSED_ON_SIZE_MAX // 100))
     assert taken == PASSED_ON_SIZE_MAX // 2 // (MESSAGE_CHARGE + 1), "small ones take room, too"
 
@@ -142,6 +152,24 @@ def test_commands_have_the_whole_write_while_data_wait_for_credit() -> None:
         link.command(data())
     assert len(link.take()) == WRITE_SIZE // CHUNK + 1
     assert link.sent == link.credit
+
+
+@pytest.mark.parametrize("put", [Link.put, Link.command])
+def test_frames_that_fill_a_write_exactly_are_all_of_it(put) -> None:
+    link = Link()
+    for _ in range(10):
+        put(link, data(WRITE_SIZE // 4))
+    assert len(link.take()) == 4
+    assert len(link.take()) == 4
+
+
+def test_both_kinds_fill_their_halves_exactly() -> None:
+    link = Link()
+    for _ in range(10):
+        link.put(data(WRITE_SIZE // 4))
+        link.command(data(WRITE_SIZE // 4))
+    assert len(link.take()) == 4
+    assert link.sent == WRITE_SIZE // 2
 
 
 def test_a_giant_command_leaves_data_their_half() -> None:
@@ -203,10 +231,22 @@ def test_data_wait_for_credit_while_the_rest_does_not() -> None:
 
 def test_a_frame_that_skips_the_queues_takes_credit_too() -> None:
     link = Link()
-    link.sent_alone(WINDOW_SIZE)
+    link.sent_alone(1)
+    link.sent_alone(WINDOW_SIZE - 2)
+    assert link.is_free
+    link.sent_alone(1)
     assert not link.is_free
     with pytest.raises(AssertionError, match="without credit"):
         link.sent_alone(1)
+
+
+def test_a_forced_frame_enlarges_no_full_place() -> None:
+    link = Link(limits=LinkLimits(transit=Mark(3 * MIB, MIB)))
+    for name in (b"1", b"2", b"3"):
+        link.put(data(MIB, name, own=False))
+    link.put(data(MIB, b"4", own=False), forced=True)
+    assert link.statistics().dropped_messages == 1
+    assert link.statistics().data_bytes == link.data.transit == 3 * (MIB + 128)
 
 
 @pytest.mark.parametrize(
@@ -222,11 +262,12 @@ def test_a_frame_that_skips_the_queues_takes_credit_too() -> None:
 def test_no_frame_overtakes_what_waits(fill) -> None:
     link = Link()
     assert link.is_free
+    assert link.is_writing is False
     fill(link)
     assert not link.is_free
 
 
-@given(st.lists(st.one_of(st.integers(1, 100_000), st.sampled_from("ab")), max_size=200))
+@given(st.lists(st.one_of(st.integers(1, 600_000), st.sampled_from("ab")), max_size=50))
 def test_credit_is_never_exceeded_nor_withheld_without_reason(steps) -> None:
     ours, theirs = Link(), Link()
     places = {"a": Box(), "b": Box(35.0)}
@@ -273,6 +314,7 @@ def test_credit_is_due_when_a_quarter_of_the_window_is_used() -> None:
     assert link.due_at <= link.received
     assert link.due() == WINDOW_SIZE // 4 + WINDOW_SIZE
     assert link.due() is None
+    link.check()
 
 
 def test_a_full_place_has_credit_withheld_until_no_place_is_full() -> None:
@@ -372,10 +414,13 @@ def starve(link: Link) -> Link:
     return link
 
 
-def stalled_at(link: Link, seconds: int, heard_withheld=lambda now: False) -> int | None:
+def stalled_at(
+    link: Link, seconds: int, heard_withheld=lambda now: False, *, was_lossy: bool = False
+) -> int | None:
     for now in range(1, seconds + 1):
         if heard_withheld(now):
             link.hear_withheld()
+        assert link.is_lossy is was_lossy
         if any(isinstance(each, PeerStalled) for each in tick(link, float(now))):
             return now
     return None
@@ -437,6 +482,58 @@ def test_withheld_excuses_no_peer_that_does_not_read() -> None:
     assert stalled_at(link, 20, lambda now: True) == 5
 
 
+@pytest.mark.parametrize(
+    "fill", [lambda link: link.command(data()), lambda link: link.put_rest(b"rest")]
+)
+def test_what_needs_no_credit_and_is_not_taken_has_no_excuse(fill) -> None:
+    for link in (Link(), starve(Link())):
+        fill(link)
+        tick(link, 0.0)
+        assert stalled_at(link, 20, lambda now: True) == 5
+
+
+@pytest.mark.parametrize("has_data", [False, True])
+def test_commands_that_are_acknowledged_are_progress_though_data_wait(has_data: bool) -> None:
+    link = Link()
+    if not has_data:
+        starve(link)
+    for _ in range(65):
+        link.put(data())
+        link.command(data())
+    written_bytes = 0
+    for now in range(12):
+        written_bytes += sum(map(len, link.take()))
+        seen = link.tick(float(now), heard=now, written=written_bytes, acknowledged=written_bytes)
+        assert link.data.frames
+        assert not any(isinstance(each, PeerStalled) for each in seen)
+
+
+def test_a_frame_that_is_acknowledged_while_it_is_written_is_progress() -> None:
+    link = Link()
+    link.put(data())
+    link.take()
+    link.is_writing = True
+    for now in range(60):
+        seen = link.tick(float(now), heard=now, written=now, acknowledged=now)
+        assert not any(isinstance(each, PeerStalled) for each in seen)
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        lambda link: link.put(data()),
+        lambda link: link.put(data(own=False)),
+        lambda link: link.command(data()),
+    ],
+)
+def test_whatever_waits_makes_a_peer_slow(fill) -> None:
+    link, seen = Link(), []
+    fill(link)
+    for now in range(6):
+        seen += link.tick(float(now), heard=now, written=0, acknowledged=0)
+    assert PeerSlow(is_withheld=False) in seen
+
+
 def test_words_that_happen_to_wait_at_each_tick_stall_no_peer() -> None:
     link = Link()
     for now in range(60):
@@ -475,7 +572,7 @@ def test_a_stalled_peer_whose_policy_drops_makes_no_publisher_wait_until_it_move
     assert link.is_lossy
     link.grant(link.credit + 1)
     tick(link, 7.0)
-    assert not link.is_lossy
+    assert link.is_lossy is False
 
 
 def test_a_dead_peer_is_silent_whatever_its_policy() -> None:
@@ -487,13 +584,15 @@ def test_a_dead_peer_is_silent_whatever_its_policy() -> None:
 
 def test_what_a_lost_peer_did_not_get_is_counted_and_last_words_are_said() -> None:
     link = Link()
+    for size in (COMMANDS_SIZE_MAX + 1, 1, 1):
+        link.command(data(size))
+    assert link.statistics().dropped_commands == 2
     link.put(data())
-    link.command(data())
     link.put_rest(b"rest")
     link.say("drop_conn", b"why")
     link.discard()
     statistics = link.statistics()
-    assert (statistics.dropped_messages, statistics.dropped_commands) == (1, 1)
+    assert (statistics.dropped_messages, statistics.dropped_commands) == (1, 3)
     assert (statistics.data_frames, statistics.data_bytes, statistics.command_bytes) == (0, 0, 0)
     assert link.take() == [b"rest", b"why"]
     assert not link.has_backlog

@@ -20,7 +20,11 @@ STALL = 5.0
 
 
 def monitor() -> PeerMonitor:
-    return PeerMonitor(0.0, STALL, 38.0)
+    return watching_from(progress())
+
+
+def watching_from(first: Progress) -> PeerMonitor:
+    return PeerMonitor(0.0, first, STALL, 38.0)
 
 
 def progress(heard: int = 0, acknowledged: int = 0, **changes) -> Progress:
@@ -44,7 +48,7 @@ MANY = 1_000_000
 
 
 def first_trouble(watch, seconds: int) -> tuple[int, object] | None:
-    watching = monitor()
+    watching = watching_from(watch(0))
     for second in range(seconds + 1):
         _, seen = watching.tick(float(second), watch(second))
         for each in seen:
@@ -148,6 +152,55 @@ def test_a_peer_that_is_idle_again_is_not_slow() -> None:
     assert PeerSlow(is_withheld=True) in seen
     assert PeerMoving() in watching.tick(8.0, progress(8))[1]
     assert PeerMoving() not in watching.tick(9.0, progress(9))[1]
+
+
+def changes(watch, seconds: int) -> dict[int, object]:
+    """The seconds in which a peer is called slow, or moving again."""
+    watching, told, is_slow = watching_from(watch(0)), {}, False
+    for second in range(seconds + 1):
+        for each in watching.tick(float(second), watch(second))[1]:
+            if isinstance(each, PeerSlow | PeerMoving):
+                told[second] = each
+                is_slow = isinstance(each, PeerSlow)
+        assert watching.is_slow is is_slow
+    return told
+
+
+def test_what_a_connection_holds_alone_makes_a_peer_slow_too() -> None:
+    assert changes(lambda second: waits_to_be_taken(second)._replace(waiting=0), 5) == {
+        5: PeerSlow(is_withheld=False)
+    }
+
+
+def test_the_seconds_count_from_when_something_began_to_wait() -> None:
+    def watch(second: int) -> Progress:
+        return waits_to_be_taken(second) if second > 3 else progress(second)
+
+    assert changes(watch, 20) == {3 + SLOW_SECONDS: PeerSlow(is_withheld=False)}
+
+
+def test_what_was_taken_before_the_first_look_does_not_count() -> None:
+    watching, seen = watching_from(progress(acknowledged=10 * MANY)), []
+    for second in range(6):
+        seen += watching.tick(float(second), waits_to_be_taken(second, 10 * MANY + 1))[1]
+    assert PeerSlow(is_withheld=False) in seen
+
+
+def test_each_five_seconds_are_compared_by_themselves() -> None:
+    def watch(second: int) -> Progress:
+        return waits_to_be_taken(second, max(0, second - 5) * MANY, written=10**9)
+
+    assert changes(watch, 20) == {5: PeerSlow(is_withheld=False), 10: PeerMoving()}
+
+
+@pytest.mark.parametrize(("heard", "is_withheld"), [(1, False), (2, True), (5, True)])
+def test_withheld_explains_a_slow_peer_for_three_seconds(heard: int, is_withheld: bool) -> None:
+    watching, seen = monitor(), []
+    for second in range(6):
+        seen += watching.tick(float(second), waits_for_credit(second))[1]
+        if second == heard - (heard == 5):
+            watching.hear_withheld()
+    assert PeerSlow(is_withheld) in seen
 
 
 def test_a_full_pipe_is_not_slow() -> None:

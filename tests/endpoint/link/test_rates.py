@@ -53,6 +53,17 @@ def test_data_wait_for_credit_and_are_read_at_once() -> None:
     assert not link.is_withheld
 
 
+def test_messages_are_counted_since_the_last_time_and_any_debt_counts() -> None:
+    rates, link = PeerRates(Rates(messages_per_second=10)), Link()
+    assert rates.is_due
+    for second, messages in enumerate((10, 20, 30)):
+        rates.settle(second, link, Spent(messages=messages))
+        assert rates.is_due, "what has a limit is always looked at"
+        assert not link.is_withheld
+    rates.settle(2, link, Spent(messages=35))
+    assert link.is_withheld, "for half a second"
+
+
 def test_commands_are_read_later_a_little_at_a_time() -> None:
     rates, link = PeerRates(Rates(messages_per_second=10)), Link()
     assert rates.settle(0, link, Spent(size=1_000, commands_size=500, messages=15)) == 0.5
@@ -69,6 +80,7 @@ def test_news_is_read_later_too_and_takes_no_credit_away() -> None:
     assert not rates.is_due
     rates.hear_news(0, 5)
     assert rates.settle(0, link, Spent(size=2)) == 0.5
+    assert rates.is_due
     assert not link.is_withheld
 
 

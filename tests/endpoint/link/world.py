@@ -606,13 +606,7 @@ class Plan:
         if watch is None:
             return
         still, stood, age, has_taken, has_credit = watch
-        monitor = link._monitor = self.product.PeerMonitor(
-            0.0, self.limits.stall_seconds, self.limits.stand_seconds_max
-        )
-        monitor._keep_alive = KeepAlive(now=0.0)
-        monitor._still, monitor._stood, monitor._withheld_age = still, stood, age
-        monitor._moved = -UNIT if has_taken else 0
-        monitor._last = self.product.Progress(
+        last = self.product.Progress(
             heard=0,
             written=0,
             acknowledged=0,
@@ -623,6 +617,12 @@ class Plan:
             is_starved=False,
             is_writing=False,
         )
+        monitor = link._monitor = self.product.PeerMonitor(
+            0.0, last, self.limits.stall_seconds, self.limits.stand_seconds_max
+        )
+        monitor._keep_alive = KeepAlive(now=0.0)
+        monitor._still, monitor._stood, monitor._withheld_age = still, stood, age
+        monitor._moved = -UNIT if has_taken else 0
 
     def _freeze_holds(self, holds: Any) -> Key:
         told = tuple(
@@ -653,7 +653,7 @@ class Plan:
             box._put - box._position,
             (box.is_holding, box.is_withholding, box.is_lossy, box._is_lossy_told),
             box._is_dropping,
-            monitor._mark != box._taken,
+            monitor._last is None or monitor._last.mark != box._taken,
             min(monitor.silent_seconds, 9.0),
         )
 
@@ -665,9 +665,8 @@ class Plan:
         box._dropped = box._dropped_bytes = put - len(parcels)
         box.is_holding, box.is_withholding, box.is_lossy, box._is_lossy_told = flags
         box._is_dropping = is_dropping
-        box._monitor._mark = -1 if has_moved else 0
+        box._monitor._last = self.product.Look(0.0, -1 if has_moved else 0, 0)
         box._monitor.silent_seconds = silent
-        box._monitor._now = 0.0
 
     def _freeze_parking(self, parking: Any) -> Key:
         return tuple(sorted((way, lane.count) for way, lane in parking._lanes.items()))

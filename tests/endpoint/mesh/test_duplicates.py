@@ -85,6 +85,14 @@ def test_it_admits_each_number_once_whatever_the_order(numbers):
         seen.add(number)
 
 
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_a_run_from_zero_is_remembered_whatever_comes_next(count):
+    window = SequenceWindow()
+    assert window.admit_range(0, count) is None
+    assert window.admit_range(10, 1) is None
+    assert window.admit_range(0, count) == 0
+
+
 @given(st.integers(0, 4 * FRAME), st.permutations(range(16)), st.randoms())
 def test_halves_of_frames_that_arrive_swapped_are_all_new_once(base, order, chance):
     model = Model()
@@ -130,6 +138,13 @@ def test_what_is_more_than_64_pages_back_counts_as_seen(has_gap):
     assert window.missing(oldest - 2, 0b1111) == 0b1100
     assert window.admit_range(oldest - 2, 4) == 0b1100
     assert window.admit_range(oldest - 2, 2) == 0
+    assert window.admit_range(oldest + 2, 4) is None, "in the oldest page"
+    for page in (1, 2, 50):
+        too_old = oldest - page * PAGE_SIZE
+        assert window.admit_range(too_old, FRAME) == 0
+        assert window.admit_range(too_old - FRAME // 2, FRAME) == 0, "in two pages"
+    for page in range(1, PAGES - 1):
+        assert window.missing(oldest + page * PAGE_SIZE, ALL) == ALL, "it has left no trace"
     window.admit_range(first + PAGE_SIZE, 1)
     assert window.missing(oldest, ALL) == 0, "the oldest page went"
     assert window.missing(oldest + PAGE_SIZE, ALL) == ALL
@@ -147,6 +162,25 @@ def test_the_first_gap_forgets_nothing_of_the_run_before_it(begin, count):
     for at in range(2 * PAGE_SIZE, 7 * PAGE_SIZE, PAGE_SIZE):
         seen = sum(1 << n - at for n in (*range(first, last + 1), last + 2) if 0 <= n - at < FRAME)
         assert window.missing(at, ALL) == ALL & ~seen
+
+
+@pytest.mark.parametrize("before", [1, 100, FRAME - 1])
+def test_a_frame_that_begins_before_the_run_lacks_what_is_before_it(before):
+    window = SequenceWindow()
+    first = 5 * PAGE_SIZE + 7
+    window.admit_range(first, FRAME)
+    assert window.missing(first - before, ALL) == (1 << before) - 1
+
+
+def test_the_first_gap_keeps_all_pages_of_a_long_run():
+    window = SequenceWindow()
+    for page in range(PAGES - 1):
+        window.admit_range(page * PAGE_SIZE, FRAME)
+    last = (PAGES - 1) * PAGE_SIZE
+    window.admit_range(last, 10)
+    window.admit_range(last + 20, 1)
+    for page in range(PAGES - 1):
+        assert window.missing(page * PAGE_SIZE, ALL) == 0
 
 
 def test_a_leap_forgets_what_lies_before_it():
@@ -183,7 +217,9 @@ def test_numbers_in_a_row_cost_nothing_to_remember():
     window = SequenceWindow()
     for first in range(10**12, 10**12 + 500 * FRAME, FRAME):
         assert window.admit_range(first, FRAME) is None
-    assert window.admit_range(10**12 + 7, FRAME) == 0, "a repetition is no gap"
+    last = 10**12 + 499 * FRAME
+    for first in (10**12, 10**12 + 7, last):
+        assert window.admit_range(first, FRAME) == 0, "a repetition is no gap"
     assert window._pages is None
 
 
@@ -194,6 +230,13 @@ def test_gaps_cost_bounded_memory(step):
         window.admit_range(number, 1)
     assert len(window._pages) == PAGES
     assert sum(map(sys.getsizeof, window._pages)) < 12_000
+
+
+def test_a_page_that_two_frames_filled_is_the_same_object():
+    window = SequenceWindow()
+    window.admit_range(PAGE_SIZE + 10, PAGE_SIZE - 10)
+    window.admit_range(PAGE_SIZE - 5, 15)
+    assert window._pages[1] is FULL
 
 
 def test_full_pages_are_one_object():

@@ -10,9 +10,16 @@ from endpoint.mesh.duplicates import SequenceWindow
 from endpoint.mesh.routes import Route
 from endpoint.pubsub.journal import PAYLOAD_CHARGE, Departure, Journal, TooLarge, Way
 from wire.codec import decode_header, encode_header
-from wire.framing import FRONT, NodeFrame
+from wire.framing import FRONT, UNLIKE, NodeFrame, encode_node
 from wire.identifiers import EndpointId
-from wire.limits import FRAME_SIZE_MAX, FRAME_SIZE_MIN, GROUP_COUNT, GROUP_SIZE, HEADERS_MAX
+from wire.limits import (
+    FRAME_SIZE_MAX,
+    FRAME_SIZE_MIN,
+    GROUP_COUNT,
+    GROUP_SIZE,
+    HEADERS_MAX,
+    JOIN_SIZE,
+)
 from wire.messages import NodeHeader, PackedType
 
 SENDER = EndpointId(b"s" * 16)
@@ -39,9 +46,16 @@ class Link:
         return found
 
 
-def way(topic: str, *hops: Link, audience: tuple[EndpointId, ...] = ()) -> Way:
-    header = NodeHeader(PackedType.BYTES, SENDER, None, topic)
-    route = Route(header, SequenceWindow(), audience=audience)
+def way(
+    topic: str,
+    *hops: Link,
+    audience: tuple[EndpointId, ...] = (),
+    kind: PackedType = PackedType.BYTES,
+    to: EndpointId | None = None,
+    here: tuple[object, ...] = (),
+) -> Way:
+    header = NodeHeader(kind, SENDER, to, topic)
+    route = Route(header, SequenceWindow(), here, audience=audience)
     return Way(route, encode_header(header), hops)
 
 
@@ -119,33 +133,115 @@ def test_links_that_get_the_same_share_a_frame_and_many_topics_are_one() -> None
     assert departure.frame.count == 1_000
 
 
+def test_many_topics_by_several_ways_are_one_frame_for_each_link() -> None:
+    left, right = Link(), Link()
+    ways = [way(f"/{place}", left, right) for place in range(HEADERS_MAX - 1)]
+    ways.append(way("/left", left))
+    journal = new()
+    journal.add_all(ways * 2, [b""] * len(ways) * 2, 0)
+    assert not leave(journal)
+    assert [frame.count for frame in left.frames] == [2 * HEADERS_MAX]
+    assert [frame.count for frame in right.frames] == [2 * HEADERS_MAX - 2]
+
+
+def test_a_frame_that_leaves_is_own_and_charged_by_its_size_and_its_messages() -> None:
+    journal, link = new(), Link()
+    there = way("/t", link)
+    for _ in range(3):
+        journal.add(there, b"x" * 5)
+    (departure,) = journal.cut()
+    assert isinstance(departure, Departure)
+    assert departure.frame.own is True
+    assert departure.frame.charge == departure.frame.size + 3 * PAYLOAD_CHARGE
+
+
+def test_small_payloads_are_joined_and_large_ones_are_not_copied() -> None:
+    journal, link = new(), Link()
+    there = way("/t", link)
+    for size, is_joined in ((JOIN_SIZE // 2, True), (JOIN_SIZE * 2, False)):
+        payloads = [bytes([number]) * size for number in range(4)]
+        journal.add_all([there] * 4, payloads, 0)
+        (departure,) = journal.cut()
+        assert isinstance(departure, Departure)
+        assert (len(departure.frame.pieces) == 1) is is_joined
+        if not is_joined:
+            assert all(
+                piece is payload
+                for piece, payload in zip(departure.frame.pieces[1:], payloads, strict=True)
+            )
+
+
+def test_what_was_forced_says_so_and_what_comes_after_it_does_not() -> None:
+    journal, link = new(), Link()
+    there = way("/t", link)
+    for forced in (True, False):
+        journal.add(there, b"x")
+        (departure,) = journal.cut(forced=forced)
+        assert isinstance(departure, Departure)
+        data = b"".join(departure.frame.pieces)
+        assert NodeFrame(data, 0, len(data), FRONT.unpack_from(data)).is_forced is forced
+
+
 def test_a_frame_has_no_more_headers_and_messages_than_may_be() -> None:
     link = Link()
     ways = [way(f"/{place}", link) for place in range(3 * HEADERS_MAX)]
     journal = new()
     journal.add_all(ways + ways[:1] * GROUP_COUNT, [b""] * (len(ways) + GROUP_COUNT), 0)
     assert not leave(journal)
-    assert len(link.messages()) == len(ways) + GROUP_COUNT
+    assert [number for number, _, _ in link.messages()] == [
+        FIRST + place for place in range(len(ways) + GROUP_COUNT)
+    ]
     assert max(len(frame.headers) for frame in link.frames) == HEADERS_MAX
     assert max(frame.count for frame in link.frames) <= GROUP_COUNT
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 90_000)), min_size=1, max_size=12))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 90_000)), min_size=1, max_size=12))
 def test_each_link_gets_frames_of_the_size_that_it_takes(messages) -> None:
     small, large = Link(FRAME_SIZE_MIN), Link()
-    ways = [way("/a" * 9_000, small, large), way("/b" * 30_000, small, large), way("/c", small)]
+    ways = [
+        way("/a" * 9_000, small, large),
+        way("/b" * 30_000, small, large),
+        way("/c", small),
+        way("/d", large),
+    ]
     journal = new()
     for number, size in messages:
         journal.add(ways[number], bytes(size))
     dropped = leave(journal)
     assert all(frame.size <= FRAME_SIZE_MIN for frame in small.frames)
-    expected = [(ways[number].topic, bytes(size)) for number, size in messages]
-    fits = [pair for pair in expected if len(pair[0]) + len(pair[1]) + 100 <= FRAME_SIZE_MIN]
-    assert [(topic, data) for _, topic, data in small.messages()] == fits
-    assert len(dropped) == len(expected) - len(fits)
-    assert [(topic, data) for _, topic, data in large.messages()] == [
-        pair for pair in expected if pair[0] != "/c"
+    expected = [
+        (FIRST + place, ways[number].topic, bytes(size))
+        for place, (number, size) in enumerate(messages)
     ]
+    for_small = [each for each in expected if each[1] != "/d"]
+    fits = [each for each in for_small if len(each[1]) + len(each[2]) + 100 <= FRAME_SIZE_MIN]
+    assert small.messages() == fits
+    assert len(dropped) == len(for_small) - len(fits)
+    assert large.messages() == [each for each in expected if each[1] != "/c"]
+
+
+def test_a_part_of_a_part_keeps_its_numbers() -> None:
+    small, large = Link(FRAME_SIZE_MIN), Link()
+    both, other = way("/both", small, large), way("/other", large)
+    journal = new()
+    for place in range(9):
+        journal.add(other if place in (1, 4) else both, bytes([place]) * 30_000)
+    assert not leave(journal)
+    numbers = [number - FIRST for number, _, _ in small.messages()]
+    assert numbers == [payload[0] for _, _, payload in small.messages()] == [0, 2, 3, 5, 6, 7, 8]
+    assert len(small.frames) > 1
+
+
+def test_a_frame_may_be_just_as_large_as_a_link_takes() -> None:
+    payloads, header = [b"one", b"another"], way("/t").header
+    _, size = encode_node(SENDER, TTL, FIRST, [header], b"", payloads)
+    exact, smaller = Link(size), Link(size - 1)
+    journal, there = new(), way("/t", exact, smaller)
+    for payload in payloads:
+        journal.add(there, payload)
+    assert not leave(journal)
+    assert [frame.count for frame in exact.frames] == [2]
+    assert [frame.count for frame in smaller.frames] == [1, 1]
 
 
 def test_what_no_frame_of_a_link_holds_is_dropped_there_alone() -> None:
@@ -194,3 +290,56 @@ def test_the_room_counts_every_message_and_its_bytes() -> None:
     assert PAYLOAD_CHARGE * GROUP_COUNT == GROUP_SIZE
     leave(journal)
     assert (journal.room, journal.only, journal.is_mixed) == (0, None, False)
+    journal.add_all([first, first], [b"x", b"yy"], 1_000)
+    assert (journal.room, journal.only, journal.is_mixed) == (GROUP_SIZE - 1_000, first, False)
+    journal.add_all([first], [b"z"], 500)
+    assert (journal.room, journal.only, journal.is_mixed) == (GROUP_SIZE - 1_500, first, False)
+    journal.add_all([first, second], [b"z", b"a"], 500)
+    assert (journal.room, journal.is_mixed) == (GROUP_SIZE - 2_000, True)
+    journal.add_all([second], [b"b"], 500)
+    leave(journal)
+    assert [topic for _, topic, _ in link.messages()[2:]] == ["/a"] * 4 + ["/b"] * 2
+
+
+def test_a_new_journal_is_as_one_that_was_cut() -> None:
+    def seen(journal: Journal) -> tuple:
+        names = ("room", "only", "bytes_topic", "data_topic", "is_mixed", "payloads", "ways")
+        return tuple(getattr(journal, name) for name in names)
+
+    journal = new()
+    before = seen(journal)
+    assert journal.length == UNLIKE
+    journal.add(way("/t", Link()), b"x")
+    journal.cut()
+    assert seen(journal) == before == (0, None, None, None, False, [], [])
+
+
+def test_the_one_length_of_all_payloads_is_known_while_they_have_one() -> None:
+    link, journal = Link(), new()
+    there = way("/a", link)
+    for payload, length in ((b"one", 3), (b"two", 3), (b"four", UNLIKE), (b"six", UNLIKE)):
+        journal.add(there, payload)
+        assert journal.length == length
+    assert journal.charge == 3 + PAYLOAD_CHARGE
+    leave(journal)
+    journal.add(there, b"four")
+    assert journal.length == 4
+    journal.add_all([there], [b"more"], 0)
+    assert journal.length == UNLIKE, "none was looked at"
+
+
+def test_a_topic_says_where_its_messages_go_if_nothing_else_does() -> None:
+    link, me = Link(), EndpointId(b"r" * 16)
+    addressed = way("/t", link, to=me)
+    assert addressed.receiver == me
+    for there, topics in (
+        (way("/t", link), ("/t", None)),
+        (way("/t", link, kind=PackedType.DATA), (None, "/t")),
+        (addressed, (None, None)),
+        (way("/t", link, here=("reader",)), (None, None)),
+    ):
+        journal = new()
+        journal.add(there, b"x")
+        assert (journal.bytes_topic, journal.data_topic) == topics
+        journal.cut()
+        assert (journal.bytes_topic, journal.data_topic) == (None, None)

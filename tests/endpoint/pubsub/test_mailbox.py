@@ -139,7 +139,7 @@ def test_it_is_full_by_messages_or_by_bytes_and_has_room_at_half(size: int, queu
     mailbox, ready = small(size=size, queue_bytes=queue_bytes), deque()
     assert [put(mailbox, number) for number in range(5)] == [False, False, False, True, True]
     assert mailbox.is_holding
-    assert not mailbox.release()
+    assert mailbox.release() is False
     for is_full, is_released in [(True, False), (False, False), (False, True), (False, False)]:
         mailbox.take(ready)
         assert mailbox.is_full == is_full
@@ -178,6 +178,28 @@ def test_the_usual_limits_are_those_of_the_documents() -> None:
     assert 16 * MIB <= mailbox.waiting_bytes < 22 * MIB
 
 
+def test_a_new_one_holds_and_drops_nothing() -> None:
+    for may_hold in (True, False):
+        mailbox = small(may_hold=may_hold, hold_seconds_max=7.0)
+        assert (mailbox.may_hold, mailbox.hold_seconds_max) == (may_hold, 7.0)
+        assert mailbox.is_holding is mailbox.is_withholding is mailbox.is_lossy is False
+
+
+def test_what_was_read_or_dropped_makes_no_queue_full() -> None:
+    mailbox = small(size=10, queue_bytes=100)
+    for number in range(100):
+        assert not put(mailbox, number)
+        take(mailbox)
+    put(mailbox, *range(30))
+    mailbox.become_lossy()
+    put(mailbox, *range(15))
+    take(mailbox)
+    assert mailbox.dropped > 20
+    mailbox.check(0.0, 0)
+    assert not mailbox.is_lossy
+    assert [put(mailbox, number) for number in range(10)] == [False] * 9 + [True]
+
+
 def test_a_slow_reader_loses_nothing() -> None:
     mailbox, ready = small(size=4, queue_bytes=10**9), deque()
     for second in range(100):
@@ -200,6 +222,26 @@ def test_handing_out_what_was_taken_before_counts_as_reading() -> None:
     assert mailbox.dropped == 0
 
 
+def test_one_that_takes_and_hands_nothing_out_does_not_read() -> None:
+    mailbox, ready = small(queue_bytes=10**9), deque()
+    for number in range(100):
+        put(mailbox, number)
+    seen = {}
+    for second in range(31):
+        mailbox.take(ready)
+        seen[second] = mailbox.check(float(second), len(ready))
+    assert seen[30] is Trouble.LOSSY
+
+
+def test_a_hold_that_is_over_makes_no_reader_slow() -> None:
+    mailbox = small()
+    put(mailbox, *range(4))
+    mailbox.check(0.0, 0)
+    take(mailbox)
+    assert mailbox.release()
+    assert troubles(mailbox, range(1, 30)) == {}
+
+
 def troubles(mailbox: Mailbox, seconds: range) -> dict[int, Trouble]:
     found = {second: mailbox.check(float(second), 0) for second in seconds}
     return {second: trouble for second, trouble in found.items() if trouble is not None}
@@ -216,7 +258,7 @@ def stalled() -> Mailbox:
 def test_one_that_is_not_read_drops_its_oldest_and_says_how_many() -> None:
     mailbox = stalled()
     assert mailbox.dropped == 3
-    assert not mailbox.is_holding
+    assert mailbox.is_holding is mailbox.is_withholding is False
     for number in range(7, 11):
         assert not put(mailbox, number), "it makes no publisher wait"
     assert mailbox.dropped == 7
@@ -235,7 +277,7 @@ def test_it_is_lossy_until_it_is_read() -> None:
         assert mailbox.is_lossy
     take(mailbox)
     assert mailbox.check(100.0, 0) is None
-    assert not mailbox.is_lossy
+    assert mailbox.is_lossy is False
     assert [put(mailbox, number) for number in range(4)][-1]
     assert troubles(mailbox, range(101, 140)) == {106: Trouble.SLOW, 130: Trouble.LOSSY}
 
@@ -293,7 +335,7 @@ def test_one_that_is_not_full_is_in_no_trouble() -> None:
 def test_a_forced_message_never_enlarges_a_full_queue() -> None:
     mailbox = small(size=4)
     put(mailbox, 0, 1, 2)
-    put(mailbox, 3, forced=True)
+    assert put(mailbox, 3, forced=True), "it is full now"
     assert mailbox.waiting == 4, "there was room"
     put(mailbox, 4)
     assert not put(mailbox, 5, forced=True), "there is room again"
@@ -314,11 +356,14 @@ def test_without_the_right_to_hold_the_oldest_go_beyond_the_reserve() -> None:
         assert not put(mailbox, number)
         assert not mailbox.is_exhausted
     assert mailbox.dropped > 0
-    assert 7 <= mailbox.waiting <= 8, "the mark and the reserve"
+    assert mailbox.waiting == 8, "the mark and the reserve"
     messages = numbers(take(mailbox))
     assert messages == [Missed(mailbox.dropped), *range(mailbox.dropped, 20)]
     put(mailbox, *range(9))
     assert troubles(mailbox, range(100)) == {}
+    for size in (5_000, 6_000):
+        put(mailbox, 1, size=size)
+        assert (mailbox.waiting, mailbox.waiting_bytes) == (1, size), "the latest has its place"
 
 
 def test_the_right_to_hold_can_be_taken_and_given_back() -> None:
@@ -358,6 +403,36 @@ def test_drop_oldest_keeps_the_latest() -> None:
     assert numbers(take(mailbox)) == [Missed(96), 96, 97, 98, 99], "a parcel larger than the queue"
 
 
+def test_a_small_queue_that_drops_its_oldest_drops_no_more_than_it_must() -> None:
+    mailbox = small("drop_oldest", size=3)
+    put(mailbox, *range(4))
+    assert numbers(take(mailbox)) == [Missed(1), 1, 2, 3]
+
+
+def test_a_parcel_that_is_dropped_in_parts_gives_back_its_bytes_to_the_last() -> None:
+    mailbox = small("drop_oldest", size=3)
+    put(mailbox, 0, 1, 2, size=35)
+    assert mailbox.waiting_bytes == 35
+    put(mailbox, 3, size=10)
+    assert mailbox.waiting_bytes == 24 + 10, "a third of it, rounded, is gone"
+    take(mailbox)
+    assert mailbox.waiting_bytes == 0
+
+
+@pytest.mark.parametrize("overflow", ["drop_oldest", "drop_newest"])
+def test_each_message_keeps_its_topic_though_some_are_dropped(overflow) -> None:
+    mailbox = small(overflow)
+    payloads = [number.to_bytes(4) for number in range(10)]
+    mailbox.put(("/a", "/b"), RAW * 2, b"\0\1\1\0\1\0\0\1\1\0", payloads, 100, False)
+    ready = take(mailbox)
+    if overflow == "drop_oldest":
+        assert [topic for topic, _ in ready] == [MISSED_TOPIC, "/a", "/b", "/b", "/a"]
+        assert numbers(ready)[1:] == [6, 7, 8, 9]
+    else:
+        assert [topic for topic, _ in ready] == ["/a", "/b", "/b", "/a", MISSED_TOPIC]
+        assert numbers(ready)[:-1] == [0, 1, 2, 3]
+
+
 def test_drop_newest_keeps_the_oldest_and_tells_of_the_gap_where_it_is() -> None:
     mailbox = small("drop_newest")
     assert not put(mailbox, 0, 1, 2)
@@ -377,8 +452,9 @@ def test_drop_newest_keeps_the_oldest_and_tells_of_the_gap_where_it_is() -> None
 def test_drop_newest_by_bytes() -> None:
     mailbox = small("drop_newest", size=100, queue_bytes=100)
     mailbox.put(("/t",), RAW, b"", [bytes(60), bytes(30), bytes(30), bytes(1)], 131, False)
+    mailbox.put(("/t",), RAW, b"", [bytes(50)], 60, False)
     assert [len(data) for _, data in take(mailbox)[:2]] == [60, 30]
-    assert mailbox.dropped == 2
+    assert mailbox.dropped == 3, "what waits has taken the room"
     mailbox.put(("/t",), RAW, b"", [bytes(1_000), bytes(1)], 1_020, False)
     (_, first), (_, missed) = take(mailbox)
     assert (len(first), missed) == (1_000, Missed(1)), "an empty queue takes one of any size"
@@ -395,7 +471,7 @@ def test_error_ends_the_subscription_at_the_next_read() -> None:
     assert not mailbox.is_empty()
     with pytest.raises(SubscriberOverflow, match="6 messages were not read") as raised:
         mailbox.take(ready)
-    assert raised.value.count == 6
+    assert (raised.value.count, raised.value.queue_size) == (6, 4)
     assert numbers(list(ready)) == [0, 1, 2]
     assert mailbox.waiting == mailbox.waiting_bytes == 0, "what waited takes no memory"
     put(mailbox, 9)
@@ -425,7 +501,8 @@ def test_statistics() -> None:
     put(mailbox, *range(9))
     seen = mailbox.statistics()
     assert (seen.put, seen.waiting, seen.capacity, seen.dropped) == (9, 4, 4, 5)
-    assert not seen.is_lossy
+    assert seen.waiting_bytes == mailbox.waiting_bytes > 0
+    assert seen.is_lossy is False
     assert stalled().statistics().is_lossy
 
 

@@ -125,6 +125,9 @@ def test_large_messages_are_counted_by_size() -> None:
 
 
 def test_all_lanes_together_have_an_end_which_only_those_with_something_parked_feel() -> None:
+    parking = make(total_max=4 * (MESSAGE_CHARGE + 1) + 1)
+    park(parking, "abcd")
+    assert not parking.is_full("a"), "a byte is left"
     parking = make(total_max=4 * (MESSAGE_CHARGE + 1))
     park(parking, "abc")
     assert not any(map(parking.is_full, "abcd"))
