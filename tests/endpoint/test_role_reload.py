@@ -11,21 +11,14 @@ import pytest
 import trio
 
 from endpoint import Endpoint, StatusCode
-from endpoint.mesh.authorisation import Authorisation
-from endpoint.mesh.core import EndpointCore
-from endpoint.mesh.effects import DropPeer, RightsChanged, SendControl
-from endpoint.mesh.rights import Turn, turn_of
 from handshake.credentials import Credentials
-from handshake.roles import ALL_RIGHTS, Rights, Roles
 from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
-from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
-from wire.errors import ErrorCode, MeshError, NotAllowed, OutboxFull, StaleData
+from wire.errors import MeshError, NotAllowed, OutboxFull, StaleData
 from wire.framing import encode_single
-from wire.identifiers import EndpointId
-from wire.messages import Announcement, Knowledge, NodeHeader, PackedType
-from wire.topics import log_topics, store_topics
+from wire.messages import NodeHeader, PackedType
+from wire.topics import store_topics
 
 CORE = {"relay": True, "publish": [""], "subscribe": [""], "lead": ["*"]}
 
@@ -485,79 +478,3 @@ async def test_messages_of_others_are_not_taken_from_a_peer_that_becomes_a_leaf(
         await told(kit, status, f"sent messages of {second.node_id()}")
         await one.publish("/own", 1)
         assert (await heard.get())[0] == "/own"
-
-
-def core_with(peer: EndpointId, **roles: dict[str, object]) -> EndpointCore:
-    """Give a core with one peer, called by the name of the role."""
-    core = EndpointCore(EndpointId(b"\1" * 16), authorisation=Authorisation(table(**roles), "core"))
-    core.connect(peer, VectorTime({}), [announced(peer)], None, "one")
-    return core
-
-
-def announced(origin: EndpointId) -> Announcement:
-    copies = tuple(store_topics(name)[1] for name in ("s", "t"))
-    return Announcement(origin, LamportTime(1), (), (), copies, False, "one")
-
-
-def table(**roles: dict[str, object]) -> Roles:
-    names = {name: name for name in roles}
-    return Roles.of({"names": {**names, "core": "core"}, "roles": {**roles, "core": CORE}})
-
-
-def test_a_peer_that_becomes_a_relay_is_asked_for_what_it_was_not_heard_about(kit) -> None:
-    core = core_with(kit.great_id, one=NOTHING)
-    effects = core.set_roles(table(one={"relay": True}))
-    asked = [
-        each for each in effects if isinstance(each, SendControl) and each.peer == kit.great_id
-    ]
-    assert Knowledge(core.knowledge()) in [each.message for each in asked]
-    again = core.set_roles(table(one={"relay": True, "publish": [""]}))
-    assert not [each for each in again if isinstance(getattr(each, "message", None), Knowledge)]
-
-
-def test_a_peer_that_shook_hands_by_the_roles_before_is_dropped(kit) -> None:
-    core = core_with(kit.great_id, one=NOTHING)
-    core.disconnect(kit.great_id, None, status=StatusCode.PEER_LOST, code=ErrorCode.NONE, reason="")
-    core.set_roles(table())
-    effects = core.connect(kit.great_id, core.knowledge(), [], None, "one")
-    assert isinstance(effects[-1], DropPeer)
-    assert effects[-1].code is ErrorCode.NOT_AUTHORIZED
-
-
-def test_only_rights_that_changed_are_told_of_and_of_others_alone(kit) -> None:
-    core = core_with(kit.great_id, one={"read": ["s"]})
-    topics = [store_topics("s")[0], log_topics("s")[0], store_topics("t")[0], store_topics("u")[0]]
-    for topic in topics:
-        core.attach_store(topic, object())
-
-    def change(**roles: dict[str, object]) -> set[RightsChanged]:
-        return {each for each in core.set_roles(table(**roles)) if isinstance(each, RightsChanged)}
-
-    assert not change(one={"read": ["s"], "publish": [""]})
-    before, now = Rights(read=True), Rights(write=True)
-    found = {RightsChanged(topic, kit.great_id, before, now) for topic in topics[:2]}
-    assert change(one={"write": ["s"]}) == found
-    assert not change(one={"write": ["s"], "read": ["u"]}), "it has announced no copy of that"
-
-
-READING, LEADING, NONE = Rights(read=True), ALL_RIGHTS, Rights()
-
-
-@pytest.mark.parametrize(
-    ("before", "now", "is_master", "turn"),
-    [
-        (READING, NONE, True, Turn.DISMISSED),
-        (LEADING, NONE, True, Turn.DISMISSED),
-        (LEADING, READING, True, Turn.NONE),
-        (NONE, READING, True, Turn.NONE),
-        (READING, Rights(read=True, write=True), True, Turn.NONE),
-        (READING, NONE, False, Turn.UNSEEN),
-        (LEADING, READING, False, Turn.UNSEEN),
-        (READING, LEADING, False, Turn.NONE),
-        (NONE, READING, False, Turn.NONE),
-    ],
-)
-def test_what_other_rights_mean_for_a_store(
-    before: Rights, now: Rights, is_master: bool, turn: Turn
-) -> None:
-    assert turn_of(before, now, is_master=is_master) is turn

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 
-_RELOAD = ("tests/endpoint/test_role_reload.py",)
+_RELOAD = ("tests/endpoint/test_role_reload.py", "tests/endpoint/mesh/test_rights.py")
 
 _GATEWAY = ("tests/peermesh/gateways/webhdfs/test_rights.py",)
 

@@ -8,9 +8,11 @@ from hypothesis import given, strategies as st
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.naming import PROGRAM, Names, program_name, written
+from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.mesh.topology import Topology
 from tests.hostile_text import HOSTILE
 from wire.clocks import LamportTime, VectorTime
+from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, is_label
 from wire.limits import LABEL_SIZE_MAX
 from wire.messages import Announcement
@@ -43,6 +45,7 @@ def add(core: EndpointCore, origin: EndpointId, label: str | None, name: str | N
         ("bin/store_a.py", "store_a"),
         ("/lib/peermesh/__main__.py", "peermesh"),
         ("my program.py", "my-program"),
+        ("bin/run.sh", "run.sh"),
         ("a*b~c", "a-b-c"),
         ("\x1b[2J.py", "-[2J"),
         ("caf\u00e9", "caf\u00e9"),
@@ -75,6 +78,7 @@ def test_a_certificate_s_name_goes_first_and_reads_as_one_word():
     assert written(None, "core*") == '"core*"*'
     assert written(None, 'a"b') == '"a\\"b"*'
     assert written(None, "\x1b[2J") == '"\\u001b[2J"*'
+    assert written(None, "caf\u00e9 1") == '"caf\u00e9 1"*'
     assert written(None, None) is None
 
 
@@ -125,6 +129,43 @@ def test_the_names_of_certificates_count_where_an_authority_vouches_for_them():
         topology.learn(Announcement(HERE, LamportTime(1), (), (), (), True, "core-1", "mine"))
         names = Names(topology, Authorisation(None, "core-1", are_names_proven=is_proven))
         assert names.short(HERE) == shown
+
+
+def test_a_peer_s_certificate_counts_before_its_announcement_comes():
+    core = EndpointCore(HERE, authorisation=Authorisation(None, "core-1", are_names_proven=True))
+    core.connect(an_id("a1"), VectorTime(), (), None, "core-2")
+    assert core.names.short(an_id("a1")) == "core-2*"
+
+
+def test_a_certificate_s_name_may_have_the_mark_of_digits():
+    core = EndpointCore(HERE, authorisation=Authorisation(None, "core-1", are_names_proven=True))
+    add(core, an_id("a1"), None, "a~b")
+    assert core.names.find('"a~b"*~a100') == core.names.find('"a~b"*') == [an_id("a1")]
+
+
+def test_an_event_is_given_the_name_of_the_endpoint_that_it_is_about():
+    core = named(a1="store-a", b1=None)
+    for endpoint, name in ((an_id("a1"), "store-a"), (an_id("b1"), None), (None, None)):
+        event = StatusEvent(StatusCode.PEER_LOST, endpoint, None, ErrorCode.NONE, "why")
+        told = core.names.add_to(event)
+        assert told.name == name
+        assert (told is event) == (name is None)
+
+
+def test_the_others_are_those_in_reach_nearest_first():
+    core = named(b1="store-b", a1="store-a")
+    assert core.names.others() == [an_id("a1"), an_id("b1")]
+
+
+def test_an_absence_is_explained_with_names():
+    core = named(a1="store-a", b1="store-b")
+    text = core.names.explain_absence(an_id("c1"), core.reach)
+    known = f"store-a ({an_id('a1')}), store-b ({an_id('b1')})"
+    assert text == f"endpoint {an_id('c1')} is unknown; reachable are: {known}"
+    core.disconnect(an_id("a1"), None, status="peer_lost", code=0, reason="")
+    text = core.names.explain_absence(an_id("a1"), core.reach)
+    assert text.startswith(f"endpoint store-a ({an_id('a1')}) has been heard of")
+    assert text.endswith("no path to it is known")
 
 
 def test_a_text_means_a_name_an_id_or_the_first_digits_of_one():

@@ -320,12 +320,19 @@ def test_the_one_length_of_all_payloads_is_known_while_they_have_one() -> None:
     for payload, length in ((b"one", 3), (b"two", 3), (b"four", UNLIKE), (b"six", UNLIKE)):
         journal.add(there, payload)
         assert journal.length == length
-    assert journal.charge == 3 + PAYLOAD_CHARGE
+    assert journal.charge == PAYLOAD_CHARGE, "what a message takes at least"
     leave(journal)
     journal.add(there, b"four")
     assert journal.length == 4
     journal.add_all([there], [b"more"], 0)
     assert journal.length == UNLIKE, "none was looked at"
+    leave(journal)
+    room = None
+    for size in (1_000, 1):
+        journal.add(there, bytes(size))
+        assert journal.charge == 1_000, "what each takes while they are alike"
+        assert room is None or room - journal.room == PAYLOAD_CHARGE
+        room = journal.room
 
 
 def test_a_topic_says_where_its_messages_go_if_nothing_else_does() -> None:

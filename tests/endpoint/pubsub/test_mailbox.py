@@ -180,9 +180,10 @@ def test_the_usual_limits_are_those_of_the_documents() -> None:
 
 def test_a_new_one_holds_and_drops_nothing() -> None:
     for may_hold in (True, False):
-        mailbox = small(may_hold=may_hold, hold_seconds_max=7.0)
-        assert (mailbox.may_hold, mailbox.hold_seconds_max) == (may_hold, 7.0)
+        mailbox = small(size=2, may_hold=may_hold, hold_seconds_max=7.0)
+        assert mailbox.hold_seconds_max == 7.0
         assert mailbox.is_holding is mailbox.is_withholding is mailbox.is_lossy is False
+        assert [put(mailbox, number) for number in range(2)] == [False, may_hold]
 
 
 def test_what_was_read_or_dropped_makes_no_queue_full() -> None:
