@@ -340,10 +340,9 @@ def _parts(
     frame: NodeFrame, selection: Selection, targets: Sequence[tuple[_TargetT, ...]]
 ) -> list[tuple[_TargetT, Selection]]:
     """Give what each target gets of the selected messages; ``targets`` are those of each header."""
-    numbers = frame.numbers or bytes(frame.count)
     found: list[tuple[_TargetT, Selection]] = []
     for target in dict.fromkeys(each for some in targets for each in some):
-        part = _both(_selected(numbers, [target in some for some in targets]), selection)
+        part = _both(_selected(frame.numbers, [target in some for some in targets]), selection)
         if part is not None and 1 in part:
             found.append((target, None if 0 not in part else part))
     return found

@@ -175,6 +175,14 @@ def test_a_lossy_queue_stays_bounded_counts_every_drop_and_keeps_the_order(polic
         assert kept, "the latest, or the first"
 
 
+def test_the_newest_goes_though_a_frame_without_messages_is_behind_it() -> None:
+    waiting = queue(OverflowPolicy.DROP_NEWEST)
+    fill(waiting, own, 4)
+    waiting.put(own(0, number=77, count=0), forced=False)
+    waiting.apply_policy()
+    assert numbers(waiting) == [0, 1, 2, 77]
+
+
 @pytest.mark.parametrize(
     ("policy", "left"),
     [(OverflowPolicy.DROP_OLDEST, [7, 8, 9]), (OverflowPolicy.DROP_NEWEST, [0, 1, 2])],

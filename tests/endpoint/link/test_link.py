@@ -163,6 +163,14 @@ def test_frames_that_fill_a_write_exactly_are_all_of_it(put) -> None:
     assert len(link.take()) == 4
 
 
+@pytest.mark.parametrize("put", [Link.put, Link.command])
+def test_a_write_that_lacks_a_byte_takes_one_frame_more(put) -> None:
+    link = Link()
+    for size in (WRITE_SIZE - 1, 100, 100):
+        put(link, data(size))
+    assert len(link.take()) == 2
+
+
 def test_both_kinds_fill_their_halves_exactly() -> None:
     link = Link()
     for _ in range(10):
@@ -297,13 +305,14 @@ def test_credit_is_never_exceeded_nor_withheld_without_reason(steps) -> None:
 
 
 def test_data_without_credit_is_a_breach_of_the_protocol() -> None:
-    link = Link()
-    link.withhold(Box())
-    link.admit(WINDOW_SIZE - 1)
-    link.admit(1_000)  # sent while there was a byte of credit left
-    with pytest.raises(RemoteProtocolError, match="beyond") as raised:
-        link.admit(1)
-    assert raised.value.code is ErrorCode.LIMIT_EXCEEDED
+    for last in (1, 1_000):  # sent while there was a byte of credit left
+        link = Link()
+        link.withhold(Box())
+        link.admit(WINDOW_SIZE - 1)
+        link.admit(last)
+        with pytest.raises(RemoteProtocolError, match="beyond") as raised:
+            link.admit(1)
+        assert raised.value.code is ErrorCode.LIMIT_EXCEEDED
 
 
 def test_credit_is_due_when_a_quarter_of_the_window_is_used() -> None:
@@ -338,6 +347,23 @@ def test_a_smaller_window_is_granted_when_the_first_one_is_nearly_used_up() -> N
     for total in range(1, 100):
         link.admit(250)
         assert link.due() == WINDOW_SIZE + 250 * (total + 1)
+
+
+def test_a_quarter_of_the_smallest_windows_is_a_byte() -> None:
+    for window in (1, 2, 3, 6, 7):
+        link = Link(limits=LinkLimits(window=window))
+        link.admit(WINDOW_SIZE - window)
+        assert link.due() is None
+        link.admit(1)
+        assert link.due() == WINDOW_SIZE + 1
+
+
+@pytest.mark.parametrize("may_hold", [True, False])
+def test_whether_what_passes_may_hold_is_said_of_the_link(may_hold: bool) -> None:
+    link = Link(limits=LinkLimits(transit=Mark(2 * MIB, MIB)), may_hold=may_hold)
+    link.put(data(2 * MIB, own=False))
+    assert link.is_crowded is may_hold
+    assert link.is_passable is not may_hold
 
 
 # The clock of a hold.

@@ -9,7 +9,7 @@ import pytest
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.effects import DropPeer, RightsChanged, RoutesChanged, SendControl
-from endpoint.mesh.rights import Turn, turn_of
+from endpoint.mesh.rights import Turn, rights_changed, turn_of
 from endpoint.mesh.status import StatusCode
 from handshake.roles import ALL_RIGHTS, Rights, Roles
 from wire.clocks import LamportTime, VectorTime
@@ -181,6 +181,8 @@ def test_an_endpoint_has_all_rights_at_home_and_others_what_their_role_says() ->
     assert permissions.who(PEER) == "'one' (role one)"
     assert permissions.who(FAR) == "'far' (role far)"
     assert permissions.who(EndpointId(bytes(16))) == "nothing (without a role)"
+    core.rename("far")
+    assert permissions.rights(HERE, "any") == ALL_RIGHTS, "whatever its role says"
 
 
 @pytest.mark.parametrize("mine", [True, False])
@@ -193,6 +195,14 @@ def test_messages_wait_for_a_peer_if_it_may_hold_and_this_endpoint_is_believed(
     assert core.permissions.may_hold(PEER) is theirs
     assert core.permissions.may_hold(HERE) is mine
     assert core.permissions.may_hold_for(PEER) is (mine and theirs)
+
+
+def test_each_endpoint_with_other_rights_is_told_of_if_it_has_announced_a_store() -> None:
+    before, now = (table(one={"read": stores}).find("one") for stores in (["s"], []))
+    changed = dict.fromkeys((PEER, HERE, FAR), (before, now))
+    topic, old = store_topics("s")[0], Rights(read=True)
+    effects = rights_changed([topic], changed, {PEER: announced(PEER), FAR: announced(FAR)})
+    assert effects == [RightsChanged(topic, each, old, Rights()) for each in (PEER, FAR)]
 
 
 READING, LEADING, NONE = Rights(read=True), ALL_RIGHTS, Rights()

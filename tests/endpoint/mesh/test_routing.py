@@ -82,6 +82,7 @@ def frame(  # noqa: PLR0913 - what a frame has
 def parts(found) -> dict[object, list[int] | None]:
     """Say which messages each target gets: their places, or all."""
     assert len({target for target, _ in found}) == len(found)
+    assert all(part is None or any(part) for _, part in found), "nothing goes nowhere"
     return {
         target: None if part is None else [place for place, goes in enumerate(part) if goes]
         for target, part in found
@@ -361,6 +362,14 @@ def test_a_signed_frame_that_was_here_is_not_looked_at_again() -> None:
     assert core.forgeries.total == 0
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_signed_frame_without_gaps_that_was_here_is_not_looked_at_again(count) -> None:
+    core, header = signing((), ()), encoded("/a", SIGNING)
+    for signature in (TRUE, TRUE, FALSE):
+        core.plan(SIGNING, signed([header], count=count, signature=signature))
+    assert (core.routing.duplicates, core.forgeries.total) == (2 * count, 0)
+
+
 # Routes.
 
 
@@ -378,6 +387,21 @@ def test_own_messages_pass_those_on_their_way_and_end_at_their_receivers() -> No
     assert core.routing.next_hop(FAR) == RIGHT
     assert core.routing.next_hop(THIRD) == THIRD
     assert core.routing.next_hop(STRANGER) is None
+
+
+def test_nothing_goes_to_an_endpoint_whose_announcement_has_not_come() -> None:
+    core = mesh(("/a",))
+    core.connect(STRANGER, VectorTime(), [], None)
+    assert core.routing.route(LEFT, encoded("/a"), LEFT).audience == (RIGHT,)
+
+
+def test_an_endpoint_hears_what_it_wants_as_far_as_its_own_role_permits() -> None:
+    core = signing((), ())
+    far = says(FAR, ("",), "narrow", THIRD)
+    third = replace(says(THIRD, (), "wide", HERE, FAR), time=LamportTime(2))
+    core.receive_announcements(THIRD, [third, far])
+    assert core.routing.route(SIGNING, encoded("/a", SIGNING)).audience == (FAR,)
+    assert core.routing.route(SIGNING, encoded("/b", SIGNING)).audience == ()
 
 
 def test_a_leaf_that_comes_again_as_a_relay_may_speak_for_others() -> None:

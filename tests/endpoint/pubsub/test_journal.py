@@ -320,13 +320,17 @@ def test_the_one_length_of_all_payloads_is_known_while_they_have_one() -> None:
     for payload, length in ((b"one", 3), (b"two", 3), (b"four", UNLIKE), (b"six", UNLIKE)):
         journal.add(there, payload)
         assert journal.length == length
+        assert journal.only is there
+        assert not journal.ways
     assert journal.charge == PAYLOAD_CHARGE, "what a message takes at least"
     leave(journal)
     journal.add(there, b"four")
     assert journal.length == 4
-    journal.add_all([there], [b"more"], 0)
-    assert journal.length == UNLIKE, "none was looked at"
-    leave(journal)
+    for count in (2, 1):
+        journal.add_all([there], [b"more"], 0)
+        assert journal.length == UNLIKE, "none was looked at"
+        assert len(journal) == count
+        leave(journal)
     room = None
     for size in (1_000, 1):
         journal.add(there, bytes(size))

@@ -49,10 +49,17 @@ def numbers(messages: list) -> list[int | Missed]:
     return [data if isinstance(data, Missed) else int.from_bytes(data) for _, data in messages]
 
 
-@pytest.mark.parametrize("wrong", [{"queue_size": 0}, {"queue_bytes": 0}])
-def test_a_queue_without_room_is_refused(wrong) -> None:
-    with pytest.raises(ValueError, match="at least one"):
+@pytest.mark.parametrize(
+    ("wrong", "size"),
+    [
+        ({"queue_size": 0, "queue_bytes": 9}, "0 messages and 9 bytes"),
+        ({"queue_size": 9, "queue_bytes": 0}, "9 messages and 0 bytes"),
+    ],
+)
+def test_a_queue_without_room_is_refused(wrong, size) -> None:
+    with pytest.raises(ValueError, match=f"a queue of {size}; it needs room for at least one"):
         Queueing(**wrong)
+    Queueing(queue_size=1, queue_bytes=1)
 
 
 # Many topics.
@@ -184,6 +191,15 @@ def test_a_new_one_holds_and_drops_nothing() -> None:
         assert mailbox.hold_seconds_max == 7.0
         assert mailbox.is_holding is mailbox.is_withholding is mailbox.is_lossy is False
         assert [put(mailbox, number) for number in range(2)] == [False, may_hold]
+
+
+@pytest.mark.parametrize("parcels", [1, 2, 3])
+def test_the_latest_parcel_stays_though_it_is_larger_than_the_queue(parcels) -> None:
+    mailbox = small(size=10)
+    for _ in range(parcels):
+        put(mailbox, *range(30))
+    mailbox.become_lossy()
+    assert (mailbox.waiting, mailbox.dropped) == (30, 30 * (parcels - 1))
 
 
 def test_what_was_read_or_dropped_makes_no_queue_full() -> None:

@@ -124,6 +124,17 @@ def test_large_messages_are_counted_by_size() -> None:
     assert parking.has_room("a")
 
 
+def test_what_is_taken_of_a_lane_leaves_its_size_alone() -> None:
+    parking = make(bytes_max=100)
+    park(parking, "aaaa", bytes(30))
+    assert parking.is_full("a")
+    assert parking.take("a", 1, 99)[0] == ["a"]
+    assert not parking.is_full("a")
+    assert not parking.has_room("a"), "90 bytes are left"
+    assert parking.take("a", 2, 99)[0] == ["a", "a"]
+    assert parking.has_room("a")
+
+
 def test_all_lanes_together_have_an_end_which_only_those_with_something_parked_feel() -> None:
     parking = make(total_max=4 * (MESSAGE_CHARGE + 1) + 1)
     park(parking, "abcd")
