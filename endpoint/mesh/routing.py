@@ -116,7 +116,6 @@ class Routing:
             routes = [self.route(frame.sender, header, peer) for header in frame.headers]
         lead = routes[0]
         is_uniform = len(routes) == 1 or self._is_uniform(routes)
-        allowed: Selection = None
         if lead.refusal or not is_uniform:
             allowed = self._allowed(routes, frame)
             if allowed is not None and 1 not in allowed:
@@ -131,9 +130,9 @@ class Routing:
             deliveries: Deliveries = [(receiver, fresh) for receiver in lead.receivers]
             onward = [(hop, fresh) for hop in lead.next_hops]
         else:
-            selection = _both(allowed, fresh)
-            deliveries = _parts(frame, selection, [route.receivers for route in routes])
-            onward = _parts(frame, selection, [route.next_hops for route in routes])
+            # What is refused has neither receivers nor hops.
+            deliveries = _parts(frame, fresh, [route.receivers for route in routes])
+            onward = _parts(frame, fresh, [route.next_hops for route in routes])
         if frame.ttl <= 1:
             onward = []
         elif frame.is_signed:

@@ -257,6 +257,14 @@ def test_two_parts_of_a_frame_are_the_whole(said: Said, pattern: bytes) -> None:
             said, first=first, mask=mask, headers=headers, numbers=numbers, payloads=payloads
         )
         read(part.encode())
+        whole = read(said.encode())
+        if said.signature is None:
+            pieces, size = whole.part(selection)
+            assert b"".join(pieces) == replace(part, ttl=said.ttl - 1).encode()
+            assert size == len(b"".join(pieces))
+        else:
+            with pytest.raises(AssertionError, match="over the whole"):
+                whole.part(selection)
         found += part.messages
         assert len(headers) == 1 or {*headers} == {header for _, header, _ in part.messages}
         assert mask is None or mask & 1
@@ -583,6 +591,21 @@ def test_what_came_with_the_last_frame_stays_inside() -> None:
     assert show(decoder.next_frame()) == ("control", 1, b"a")
     assert show(decoder.next_frame()) == ("control", 2, b"b")
     assert decoder.next_frame() is None
+
+
+def test_a_small_frame_keeps_no_chunk_in_memory() -> None:
+    frame = node([bytes(1_000)], ttl=3)
+    decoder = FrameDecoder(size_max=len(frame))
+    decoder.feed(PREAMBLE + frame[:900])
+    decoder.next_frame()
+    decoder.feed(rest := frame[900:])
+    found = decoder.next_frame()
+    assert isinstance(found, NodeFrame)
+    assert all(piece.obj is not rest for piece in found.forwarded() if type(piece) is memoryview)
+
+
+def test_a_control_frame_has_nothing_but_its_kind_and_its_body() -> None:
+    assert encode_control(7, b"body") == FRONT.pack(4, 7, 0, 0, 0, 0) + b"body"
 
 
 def test_the_longest_topic_fits_in_a_frame() -> None:

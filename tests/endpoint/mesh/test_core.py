@@ -31,6 +31,7 @@ from wire.messages import (
     NodeHeader,
     PackedType,
     Preamble,
+    Seal,
 )
 from wire.topics import ADMIN_TOPIC
 
@@ -104,6 +105,16 @@ def frame(sender: EndpointId, *headers: bytes) -> NodeFrame:
 
 FAR, FARTHER = EndpointId(b"\3" * 6 + b"\x40" * 10), EndpointId(b"\4" * 6 + b"\x40" * 10)
 PEER, OTHER = EndpointId(b"\5" * 6 + b"\x40" * 10), EndpointId(b"\6" * 6 + b"\x40" * 10)
+
+
+SEAL = Seal(b"k" * 32, (), b"", b"s" * 64)
+
+
+class Sealing:
+    """Seals what an endpoint says."""
+
+    def seal(self, announcement: Announcement) -> Announcement:
+        return replace(announcement, seal=SEAL)
 
 
 def says(origin: EndpointId, *links: EndpointId, time: int = 1, **more) -> Announcement:
@@ -222,6 +233,67 @@ def test_what_is_new_goes_to_the_others_and_what_is_newer_comes_back() -> None:
     effects = core.receive_announcements(OTHER, [says(OTHER, LOCAL, FAR, time=2)])
     assert sorted(sent(effects, PEER)) == [(FAR, 2), (OTHER, 2)], "now something does"
     assert sent(effects, OTHER) == [(FAR, 2)]
+
+
+def test_a_leaf_is_heard_about_itself_alone() -> None:
+    leaf = {"name": "leaf", "forwarding": False}
+    roles = Roles.of({"names": {"leaf": "leaf"}, "roles": {"leaf": {}}})
+    core = EndpointCore(LOCAL, authorisation=Authorisation(roles, "leaf"))
+    core.connect(PEER, VectorTime(), [says(FAR), says(PEER, LOCAL, **leaf)], None, "leaf")
+    core.receive_announcements(PEER, [says(FAR), says(PEER, LOCAL, time=2, **leaf)])
+    assert set(core.topology.announcements) == {LOCAL, PEER}
+    assert core.topology.announcements[PEER].time == 2
+
+
+def test_who_has_passed_on_a_forged_announcement_is_told() -> None:
+    core, signing = with_peers(PEER), EndpointId(b"\x09" * 6 + b"\x80" * 10)
+    core.receive_announcements(PEER, [says(signing)])
+    core.connect(OTHER, VectorTime(), [says(signing)], None)
+    told = list(core.forgeries.take())
+    assert [(sender, count) for sender, _, count in told] == [(signing, 1)] * 2
+    for peer, (_, reason, _) in zip((PEER, OTHER), told, strict=True):
+        assert f"came from {peer} " in reason
+
+
+def test_what_an_endpoint_announces_is_sealed() -> None:
+    core = EndpointCore(LOCAL, proof=Sealing())
+    assert core.topology.announcements[LOCAL].seal == SEAL
+    core.subscribe("reader", ["/a"])
+    assert core.topology.announcements[LOCAL].seal == SEAL
+
+
+def test_what_a_new_peer_says_of_itself_goes_to_those_who_knew_it() -> None:
+    core, named = with_peers(OTHER), {"name": "peer"}
+    core.receive_announcements(
+        OTHER, [says(OTHER, LOCAL, PEER, time=2), says(PEER, OTHER, **named)]
+    )
+    assert PEER in core.reach
+    again = says(PEER, LOCAL, OTHER, time=2, **named)
+    effects = core.connect(PEER, VectorTime(), [again], None, "peer")
+    mine = core.topology.announcements[LOCAL].time
+    assert sorted(sent(effects, OTHER)) == [(LOCAL, mine), (PEER, 2)]
+    assert events(effects)[-1].certificate_name == "peer"
+
+
+def test_what_comes_into_reach_and_leaves_it_is_told() -> None:
+    core = EndpointCore(LOCAL)
+    effects = core.connect(PEER, VectorTime(), [says(PEER, LOCAL)], None)
+    assert (events(effects)[0].status, events(effects)[0].endpoint) == (
+        StatusCode.ENDPOINT_DISCOVERED, PEER
+    )  # fmt: skip
+    effects = core.disconnect(
+        PEER, None, status=StatusCode.PEER_LOST, code=ErrorCode.NONE, reason=""
+    )
+    assert (events(effects)[-1].status, events(effects)[-1].endpoint) == (
+        StatusCode.ENDPOINT_UNREACHABLE, PEER
+    )  # fmt: skip
+
+
+def test_own_words_that_come_back_mean_nothing() -> None:
+    core = with_peers(PEER, OTHER)
+    mine = core.topology.announcements[LOCAL]
+    assert core.receive_announcements(PEER, [mine]) == []
+    assert core.topology.announcements[LOCAL] is mine
 
 
 def test_a_question_is_answered_with_what_is_lacking() -> None:

@@ -22,7 +22,7 @@ from wire.codec import encode_control
 from wire.errors import ErrorCode, LimitExceeded, RemoteProtocolError
 from wire.identifiers import EndpointId
 from wire.limits import HANDSHAKE_FRAME_SIZE_MAX, LABEL_SIZE_MAX, LINKS_MAX, NAME_SIZE_MAX
-from wire.messages import Announcement, Announcements, ResponderSynAck
+from wire.messages import Announcement, Announcements, ResponderSynAck, Seal
 
 LOCAL, PEER = EndpointId(b"\1" * 16), EndpointId(b"\2" * 16)
 
@@ -51,6 +51,19 @@ def test_the_estimate_is_never_below_what_the_wire_takes(topics: list[str], link
 def test_the_names_of_an_endpoint_count_by_their_bytes() -> None:
     named = replace(announcement(1), name="n" * 255, label="\u00e9" * 32)
     assert size_of(named) == size_of(announcement(1)) + 255 + 64
+
+
+def test_each_list_counts_its_items_and_what_stands_before_them() -> None:
+    plain, seal = announcement(1), Seal(bytes(32), (bytes(7), bytes(9)), bytes(3), bytes(64))
+    assert size_of(plain) == 64
+    assert size_of(announcement(1, ("ab", "\u00e9"), links=2)) == 64 + 7 + 7 + 2 * 21
+    assert size_of(replace(plain, stores=("abc",))) == 64 + 8
+    assert size_of(replace(plain, seal=seal)) == 64 + 32 + 7 + 9 + 3 + 64 + 5 * 5
+
+
+def test_a_message_may_be_filled_to_the_last_byte() -> None:
+    half = announcement(1, ("x" * (MESSAGE_SIZE_MAX // 2 - 69),))
+    assert [len(run) for run in in_messages([half] * 5)] == [2, 2, 1]
 
 
 @given(st.lists(st.integers(1, ANNOUNCEMENT_SIZE_MAX - 100), max_size=20))

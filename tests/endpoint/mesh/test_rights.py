@@ -171,6 +171,16 @@ def test_without_a_role_for_its_name_each_peer_is_dropped_and_told_why() -> None
     assert "no role for the name 'two'" in dropped.reason
 
 
+def test_a_peer_that_goes_on_relaying_as_a_leaf_is_dropped() -> None:
+    core = core_with(one={"relay": True}, two={"relay": True})
+    relay = replace(announced(FAR, "two"), forwarding=True)
+    core.connect(FAR, VectorTime({}), [relay], None, "two")
+    effects = core.set_roles(table(one={"relay": True}, two={}))
+    (dropped,) = [each for each in effects if isinstance(each, DropPeer)]
+    assert dropped.peer == FAR
+    assert "is that of a leaf" in dropped.reason
+
+
 def test_an_endpoint_has_all_rights_at_home_and_others_what_their_role_says() -> None:
     core = core_with(announced(FAR, "far"), one={"read": ["s"], "relay": True}, far={"lead": ["t"]})
     permissions = core.permissions

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, strategies as st
 
+from endpoint.mesh import routing
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.core import EndpointCore
-from endpoint.mesh.routing import ROUTES_MAX, Plan
+from endpoint.mesh.routes import Plan
 from handshake.roles import Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.codec import encode_header
 from wire.errors import DecodeError, ErrorCode
 from wire.framing import FRONT, NodeFrame, encode_node
 from wire.identifiers import EndpointId
+from wire.limits import MIB
 from wire.messages import Announcement, NodeHeader, PackedType, Seal
 
 HERE, LEFT, RIGHT, THIRD, FAR = (EndpointId(bytes([n]) * 6 + b"\x40" * 10) for n in range(1, 6))
@@ -220,6 +222,8 @@ def test_a_frame_of_a_known_header_is_judged_at_once_and_with_its_gaps() -> None
         assert plan is not None
         assert (parts(plan.deliveries), list(plan.onward)) == ({"here": expected}, [])
         assert [route.header.topic for route in plan.routes] == ["/a"]
+        known = core.routing.route(LEFT, header, LEFT).plan
+        assert plan is known or first == 0 or expected is not None
     assert core.routing.duplicates == 1
     assert core.plan(LEFT, frame([header], count=2, first=5)) is None
     assert core.routing.duplicates == 3
@@ -417,6 +421,42 @@ def test_a_leaf_that_comes_again_as_a_relay_may_speak_for_others() -> None:
     assert core.routing.route(FAR, encoded("/a", FAR), LEFT).refusal == ""
 
 
+def test_a_leaf_speaks_for_nobody_else_whatever_is_known_of_them() -> None:
+    relay = {"relay": True, "publish": [""], "subscribe": [""]}
+    table = {"names": dict.fromkeys(("here", "right", "far"), "relay") | {"left": "leaf"}}
+    table["roles"] = {"leaf": {"publish": [""]}, "relay": relay}
+    core = EndpointCore(HERE, authorisation=Authorisation(Roles.of(table), "here"))
+    core.subscribe("here", [""])
+    core.connect(LEFT, VectorTime(), [], None, "left")
+    right, far = says(RIGHT, (), "right", HERE, FAR), says(FAR, (), "far", RIGHT)
+    core.connect(RIGHT, VectorTime(), [right, far], None, "right")
+    for first in range(2):
+        plan = core.plan(RIGHT, frame([encoded("/a", FAR)], sender=FAR, first=first))
+        assert plan is not None
+        assert parts(plan.deliveries) == {"here": None}
+    for topic in ("/a", "/a", "/b", "/b"):
+        assert core.plan(LEFT, frame([encoded(topic, FAR)], sender=FAR, first=9)) is None
+    ((sender, reason, count),) = core.authorisation.refusals.take()
+    assert (sender, count) == (FAR, 4)
+    assert "a leaf by its role sent" in reason
+
+
+def test_what_is_sent_to_one_endpoint_goes_there_if_its_own_role_may_hear_it() -> None:
+    core = signing((), ())
+    core.connect(STRANGER, VectorTime(), [], None, "wide")
+    audiences = {
+        (to, topic): core.routing.route(SIGNING, encoded(topic, SIGNING, to=to)).audience
+        for to in (RIGHT, STRANGER)
+        for topic in ("/a", "/b")
+    }
+    assert audiences == {
+        (RIGHT, "/a"): (RIGHT,),
+        (RIGHT, "/b"): (),
+        (STRANGER, "/a"): (STRANGER,),
+        (STRANGER, "/b"): (STRANGER,),
+    }
+
+
 def test_equal_ways_are_the_same_object_and_routes_are_remembered() -> None:
     core = mesh(("/a", "/b"))
     core.subscribe("here", ["/a", "/b"])
@@ -431,13 +471,16 @@ def test_equal_ways_are_the_same_object_and_routes_are_remembered() -> None:
     assert core.routing.route(LEFT, encoded("/a"), LEFT) is not one
 
 
-def test_so_many_routes_are_remembered_and_then_it_begins_anew() -> None:
-    core = mesh()
-    for number in range(ROUTES_MAX):
-        core.routing.route(LEFT, encoded(f"/{number:05}"), LEFT)
-    assert core.routing.remembered()[0] == ROUTES_MAX
-    core.routing.route(LEFT, encoded("/one-more"), LEFT)
-    assert core.routing.remembered()[0] == 1
+@pytest.mark.parametrize(("count", "size"), [(5, 10_000), (100, 5 * len(encoded("/0")))])
+def test_routes_are_remembered_up_to_a_number_and_up_to_a_size(monkeypatch, count, size) -> None:
+    assert (routing.ROUTES_MAX, routing.ROUTES_SIZE_MAX) == (8_192, 8 * MIB)
+    monkeypatch.setattr(routing, "ROUTES_MAX", count)
+    monkeypatch.setattr(routing, "ROUTES_SIZE_MAX", size)
+    core, seen = mesh(), []
+    for number in range(7):
+        core.routing.route(LEFT, encoded(f"/{number}"), LEFT)
+        seen.append(core.routing.remembered()[0])
+    assert seen == [1, 2, 3, 4, 5, 1, 2]
 
 
 def test_an_endpoint_that_does_not_forward_takes_its_own_part_alone() -> None:

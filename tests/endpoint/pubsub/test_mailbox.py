@@ -189,6 +189,7 @@ def test_a_new_one_holds_and_drops_nothing() -> None:
     for may_hold in (True, False):
         mailbox = small(size=2, may_hold=may_hold, hold_seconds_max=7.0)
         assert mailbox.hold_seconds_max == 7.0
+        assert Mailbox(label="reader").label == "reader"
         assert mailbox.is_holding is mailbox.is_withholding is mailbox.is_lossy is False
         assert [put(mailbox, number) for number in range(2)] == [False, may_hold]
 
