@@ -1,8 +1,8 @@
 """``python -m tests.mutation``: change the code in small ways (mutmut); tests have to notice.
 
-Without options every mutant is tried, which takes an hour or more; ``--sample 40`` tries as many of
-those that count, always the same. Survivors without a reason in ``survivors.toml`` are printed, and
-make the code 1.
+Without options every mutant is tried, which takes two hours or more; ``--sample 40`` tries as many
+of those that count, always the same. Survivors without a reason in ``survivors.toml`` are printed,
+and make the code 1.
 """
 
 from __future__ import annotations

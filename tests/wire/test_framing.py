@@ -604,6 +604,16 @@ def test_a_small_frame_keeps_no_chunk_in_memory() -> None:
     assert all(piece.obj is not rest for piece in found.forwarded() if type(piece) is memoryview)
 
 
+def test_long_headers_are_not_remembered() -> None:
+    tracemalloc.start()
+    for number in range(150):
+        headers = (bytes([number]) * 20_000, b"b" * 20_000)
+        assert read(node([b"x", b"y"], headers, b"\0\1")).headers == headers
+    held = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert held < 1 * limits.MIB
+
+
 def test_a_control_frame_has_nothing_but_its_kind_and_its_body() -> None:
     assert encode_control(7, b"body") == FRONT.pack(4, 7, 0, 0, 0, 0) + b"body"
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.reach import Reach
+from endpoint.mesh.wishes import Wishes
 from handshake.roles import Roles
 from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode
@@ -38,6 +40,14 @@ def test_the_nearest_comes_first_and_what_no_path_leads_to_is_not_in_reach() -> 
     assert len(core.reach) == 2
     assert [each in core.reach for each in (NEAR, FAR, LOST)] == [True, True, False]
     assert [each.origin for each in core.reach.announcements()] == [HERE, NEAR, FAR]
+
+
+def test_a_new_one_knows_of_its_own_endpoint_alone() -> None:
+    core = line({}, {})
+    reach = Reach(HERE, core.topology, Wishes(), core.routing, core.permissions)
+    mine = core.topology.announcements[HERE]
+    assert list(reach) == []
+    assert reach.digest() == VectorTime({HERE: mine.time}).digest()
 
 
 def test_it_is_in_reach_before_its_announcement_comes_and_included_from_then_on() -> None:

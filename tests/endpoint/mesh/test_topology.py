@@ -5,7 +5,8 @@ from itertools import combinations
 import pytest
 from hypothesis import given, strategies as st
 
-from endpoint.mesh.topology import Topology
+from endpoint.mesh import topology as module
+from endpoint.mesh.topology import TREES_MAX, Topology
 from wire.clocks import LamportTime
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
@@ -146,3 +147,82 @@ def test_old_news_is_no_news(time: int) -> None:
     assert topology.learn(news)
     assert not topology.learn(Announcement(IDS[1], LamportTime(time), (), (), (), True))
     assert topology.announcements[IDS[1]] is news
+
+
+def test_a_link_is_told_of_own_and_of_others_and_none_of_who_is_unknown() -> None:
+    a, b, c, d = IDS[:4]
+    topology = Topology(a)
+    topology.connect(b)
+    assert topology.is_link(a, b)
+    assert topology.is_link(b, a)
+    for left, right in ((a, c), (c, a), (c, d), (d, c)):
+        assert not topology.is_link(left, right)
+    topology.learn(Announcement(c, LamportTime(1), (d,), (), (), True))
+    assert not topology.is_link(c, d)
+    assert not topology.is_link(d, c)
+    topology.learn(Announcement(d, LamportTime(1), (c,), (), (), True))
+    assert topology.is_link(c, d)
+    assert topology.is_link(d, c)
+
+
+def test_a_tree_is_kept_until_the_graph_changes() -> None:
+    a, b, c = IDS[:3]
+    topology = Topology(a)
+    topology.connect(b)
+    tree = topology.tree(b)
+    assert topology.tree(b) is tree
+    assert tree.root == b
+    topology.learn(Announcement(b, LamportTime(1), (a,), (), (), True))
+    changed = topology.tree(b)
+    assert changed is not tree
+    topology.learn(Announcement(b, LamportTime(2), (a,), ("/t",), (), True))
+    assert topology.tree(b) is changed, "it has the same links"
+    topology.learn(Announcement(b, LamportTime(3), (a,), (), (), False))
+    assert topology.tree(b) is not changed, "nothing is routed through it any more"
+    topology.learn(Announcement(c, LamportTime(1), (b,), (), (), True))
+    before = topology.tree(b)
+    topology.forget(c)
+    assert topology.tree(b) is not before
+
+
+def test_so_many_trees_are_kept(monkeypatch) -> None:
+    assert TREES_MAX == 512
+    monkeypatch.setattr(module, "TREES_MAX", 3)
+    topology = Topology(IDS[0])
+    topology.connect(IDS[1])
+    topology.learn(Announcement(IDS[1], LamportTime(1), (IDS[0],), (), (), True))
+    trees = [topology.tree(each) for each in IDS[:3]]
+    assert [topology.tree(each) for each in IDS[:3]] == trees
+    assert all(topology.tree(each) is tree for each, tree in zip(IDS, trees, strict=False))
+    topology.tree(IDS[3])
+    assert topology.tree(IDS[0]) is not trees[0]
+
+
+def test_what_an_endpoint_that_is_gone_published_goes_by_its_last_links() -> None:
+    a, b, c = IDS[:3]
+    topology = Topology(a)
+    topology.connect(b)
+    topology.learn(Announcement(b, LamportTime(2), (a,), (), (), True))
+    topology.learn(Announcement(c, LamportTime(1), (b,), (), (), True))
+    assert topology.neighbours(c) == ()
+    assert topology.tree(c).parents == {b: c, a: b}
+    topology.forget(c)
+    assert topology.tree(c).parents == {}
+
+
+def test_neighbours_are_sorted_and_kept_until_a_link_of_theirs_changes() -> None:
+    a, b, c, d = IDS[:4]
+    topology = Topology(a)
+    for origin, links in ((b, (c, d)), (c, (b,)), (d, (b,))):
+        topology.learn(Announcement(origin, LamportTime(1), links, (), (), True))
+    found = topology.neighbours(b)
+    assert found == (c, d)
+    assert topology.neighbours(b) is found
+    topology.connect(d)
+    topology.connect(b)
+    assert topology.neighbours(b) == (a, c, d)
+    assert topology.neighbours(a) == (b, d)
+    topology.disconnect(d)
+    assert topology.neighbours(a) == (b,)
+    topology.learn(Announcement(c, LamportTime(2), (), (), (), True))
+    assert topology.neighbours(b) == (a, d)
