@@ -584,6 +584,42 @@ def test_a_large_frame_is_not_copied_to_be_passed_on() -> None:
     assert last.obj is rest
 
 
+def test_a_new_decoder_holds_nothing_and_gives_nothing() -> None:
+    decoder = FrameDecoder()
+    assert decoder.held_size == 0
+    assert decoder.next_frame() is None
+
+
+def test_a_frame_may_be_just_as_large_as_is_allowed() -> None:
+    frame = node([bytes(50)])
+    size = len(frame) - FRONT_SIZE
+    for size_max in (size, size - 1):
+        decoder = FrameDecoder(size_max)
+        decoder.feed(PREAMBLE + frame)
+        decoder.next_frame()
+        if size_max == size:
+            assert isinstance(decoder.next_frame(), NodeFrame)
+    with pytest.raises(DecodeError, match=f"a frame of {size} bytes; {size - 1} are allowed here"):
+        decoder.next_frame()
+
+
+def test_frames_that_came_in_a_chunk_each_are_given_one_after_the_other() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(PREAMBLE)
+    decoder.next_frame()
+    for body in (b"a", b"b", b"c"):
+        decoder.feed(encode_control(1, body))
+    assert [show(decoder.next_frame())[2] for _ in range(3)] == [b"a", b"b", b"c"]
+    assert decoder.next_frame() is None
+
+
+def test_the_first_bytes_of_another_protocol_are_shown() -> None:
+    decoder = FrameDecoder()
+    decoder.feed(b"GET / HTTP/1.1")
+    with pytest.raises(DecodeError, match="its first bytes are b'GET / HT': check the port"):
+        decoder.next_frame()
+
+
 def test_what_came_with_the_last_frame_stays_inside() -> None:
     decoder = FrameDecoder()
     decoder.feed(PREAMBLE + encode_control(1, b"a") + encode_control(2, b"b"))

@@ -329,6 +329,8 @@ def test_what_was_refused_forged_or_too_large_is_told_once_a_second() -> None:
         (StatusCode.MESSAGE_TOO_LARGE, PEER),
     ]
     assert [each.reason.split(" (")[0] for each in told] == ["no right", "forged", "large"]
+    no_right, too_large = ErrorCode.NOT_AUTHORIZED, ErrorCode.LIMIT_EXCEEDED
+    assert [each.code for each in told] == [no_right, no_right, too_large]
     assert core.tick(2) == []
 
 
