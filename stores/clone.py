@@ -60,6 +60,9 @@ class Clone:
     ``now_ns`` is any clock that does not stand still, in nanoseconds.
     """
 
+    position: None = None
+    """Entries have no position: what a master sends is no journal."""
+
     def __init__(
         self,
         entity: EntityId,

@@ -5,11 +5,11 @@ They find accidents. On purpose, two tables with one digest can be made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
-from stores.table import Columns
+from stores.table import Columns, Entry
 from wire.identifiers import EntityId
 from wire.public import public
 
@@ -66,14 +66,31 @@ class DigestWalk:
     a walk tells it which keys are about to change; their old entries are counted instead.
     """
 
-    def __init__(self, columns: Columns, revision: int) -> None:
-        """Freeze the keys: eight milliseconds for a million of them."""
+    def __init__(
+        self,
+        columns: Columns,
+        revision: int,
+        past: Mapping[bytes, Entry | None] | None = None,
+    ) -> None:
+        """Freeze the keys: eight milliseconds for a million of them.
+
+        ``past`` holds what is to count under some of the keys instead.
+        """
         self.revision = revision
-        self.entry_count = len(columns)
         self.columns = columns
         self._keys = list(columns.values)
         self._past: dict[bytes, int] = {}
         self._at = self._total = 0
+        absent = 0
+        for key, entry in (past or {}).items():
+            self._past[key] = 0
+            if entry is None:
+                absent += key in columns.values
+                continue
+            self._past[key] = checksum(key, entry.value, entry.revision, entry.expires_at_ns)
+            if key not in columns.values:
+                self._keys.append(key)
+        self.entry_count = len(self._keys) - absent
 
     def remember(self, keys: Iterable[bytes]) -> None:
         """Take note of what stands under keys that are about to change."""

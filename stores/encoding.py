@@ -224,7 +224,7 @@ class ActionsEncoder:
 
 def decode_action(data: bytes) -> Action:
     """Read an action; raises ``DecodeError``."""
-    kind, *items = _load(data, size_min=1)
+    kind, *items = load_array(data, size_min=1)
     if kind == _PUT_KIND and len(items) == 4:
         # What _build would do, in half the time: most actions are puts.
         writer, request, expiry_ns, pairs = items
@@ -239,7 +239,7 @@ def decode_action(data: bytes) -> Action:
 
 def decode_command(data: bytes) -> InternalCommand:
     """Read a command; raises ``DecodeError``."""
-    kind, endpoint, number, session, epoch, sequence, *items = _load(data, size_min=6)
+    kind, endpoint, number, session, epoch, sequence, *items = load_array(data, size_min=6)
     if type(endpoint) is not bytes or type(number) is not int:
         raise DecodeError("a store command does not say who sent it")
     if epoch is None and kind != _KINDS[commands.HandshakeRequestCommand]:
@@ -297,8 +297,8 @@ _SHORT_SIZE_MAX: Final = 4096
 """Bytes of a command that are searched for the terminator; what is longer takes long anyway."""
 
 
-def _load(data: bytes, size_min: int) -> list[Any]:
-    """Decode one array, and nothing after it."""
+def load_array(data: bytes, size_min: int) -> list[Any]:
+    """Decode one array, and nothing after it; raises ``DecodeError``."""
     try:
         if len(data) > VALUE_ENTRIES_MAX:  # as each takes a byte at least
             check_shape(data, VALUE_DEPTH_MAX, VALUE_ENTRIES_MAX)

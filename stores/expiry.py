@@ -29,12 +29,16 @@ class ExpiryQueue:
         if len(self._heap) > 2 * len(expiries) + SLACK_COUNT:
             self._rebuild(expiries)
 
+    def is_due(self, now_ns: int) -> bool:
+        """Tell whether an appointment's time has come, outdated or not."""
+        return bool(self._heap) and self._heap[0][0] <= now_ns
+
     def take_due(
         self, now_ns: int, expiries: dict[bytes, int], count: int = SLICE_COUNT
     ) -> list[bytes]:
         """Give the keys whose time has come, each once, earliest first; so many at most."""
         due: dict[bytes, None] = {}
-        while self._heap and self._heap[0][0] <= now_ns and len(due) < count:
+        while self.is_due(now_ns) and len(due) < count:
             expires_at_ns, key = heappop(self._heap)
             if expiries.get(key) == expires_at_ns:
                 due[key] = None

@@ -24,6 +24,7 @@ from stores.actions import (
     WriterId,
 )
 from stores.encoding import decode_action
+from stores.group.positions import Position
 from stores.table import Entry
 from wire.limits import MIB
 from wire.public import public
@@ -71,6 +72,8 @@ class Commit:
     writer: WriterId | None
     """Who asked for it; ``None`` for an expiry."""
     changes: tuple[KeyChange, ...]
+    position: Position | None = None
+    """The journal entry that brought it; ``None`` outside of replica groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,7 @@ class History:
         self._lasts: list[int] = []
         self._records: list[_Record] = []
         self._sizes: list[int] = []
+        self._positions: list[Position | None] = []
         self._start = 0
         self._size = 0
         self._memo: dict[int, list[Commit]] = {}
@@ -118,7 +122,7 @@ class History:
         """Forget everything: what is known now was not reached by mutations that were seen."""
         self.floor = revision
         self.generation += 1
-        self._lasts, self._records, self._sizes = [], [], []
+        self._lasts, self._records, self._sizes, self._positions = [], [], [], []
         self._start = self._size = 0
         self._memo.clear()
 
@@ -129,10 +133,12 @@ class History:
         size: int,
         revision: int,
         present: Collection[bytes],
+        position: Position | None = None,
     ) -> None:
         """Keep what is about to happen after ``revision``, while ``present`` are the keys there.
 
-        ``size`` is that of the action in bytes, and ``payload`` its encoding, if there is one.
+        ``size`` is that of the action in bytes, and ``payload`` its encoding, if there is one;
+        ``position`` names the entry of a replica group's journal that it is in.
         """
         if isinstance(action, PutCommand):
             record: _Record = action if payload is None else payload
@@ -147,7 +153,7 @@ class History:
             size = sum(map(len, present))
         else:
             return  # an answer, which changes nothing
-        self._append(record, size + RECORD_SIZE, last)
+        self._append(record, size + RECORD_SIZE, last, position)
 
     def prepend(self, after: int, commits: Sequence[Commit]) -> None:
         """Put what a master told before all that is here, up to the floor of now."""
@@ -160,6 +166,7 @@ class History:
         self._records.insert(self._start, tuple(commits))
         self._lasts.insert(self._start, self.floor)
         self._sizes.insert(self._start, size)
+        self._positions.insert(self._start, None)
         self._size += size
         self.floor = after
 
@@ -180,10 +187,11 @@ class History:
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _append(self, record: _Record, size: int, last: int) -> None:
+    def _append(self, record: _Record, size: int, last: int, position: Position | None) -> None:
         self._records.append(record)
         self._lasts.append(last)
         self._sizes.append(size)
+        self._positions.append(position)
         self._size += size
         while self._size > self._size_max or last - self.floor > self._count_max:
             self._drop_first()
@@ -191,6 +199,7 @@ class History:
             del self._records[: self._start]
             del self._lasts[: self._start]
             del self._sizes[: self._start]
+            del self._positions[: self._start]
             self._start = 0
 
     def _drop_first(self) -> None:
@@ -211,7 +220,7 @@ class History:
                 return list(record)
             if isinstance(record, bytes):
                 record = decode_action(record)
-            commits = self._memo[last] = _commits(record, first)
+            commits = self._memo[last] = _commits(record, first, self._positions[at])
             if len(self._memo) > _MEMO_COUNT:
                 del self._memo[next(iter(self._memo))]
         return commits
@@ -236,11 +245,11 @@ def _removal(action: EraseCommand | ExpireCommand, present: Collection[bytes]) -
     return _Gone(action.writer, ChangeOf.ERASE, removed)
 
 
-def _commits(record: Action | _Gone, first: int) -> list[Commit]:
+def _commits(record: Action | _Gone, first: int, position: Position | None) -> list[Commit]:
     """Tell what a record means, commit by commit; the first one has this revision."""
     match record:
         case PutCommand(writer, _, expiry_ns, pairs):
-            return _puts(writer, expiry_ns, pairs, first)
+            return _puts(writer, expiry_ns, pairs, first, position)
         case BatchResultCommand(writer, _, _, changes):
             done = tuple(
                 KeyChange(ChangeOf.ERASE, change.key, None)
@@ -250,13 +259,13 @@ def _commits(record: Action | _Gone, first: int) -> list[Commit]:
                 )
                 for change in changes
             )
-            return [Commit(first, writer, done)] if done else []
+            return [Commit(first, writer, done, position)] if done else []
         case _Gone(writer, ChangeOf.CLEAR, removed):
             gone = tuple(KeyChange(ChangeOf.CLEAR, key, None) for _, key in removed)
-            return [Commit(first, writer, gone)] if gone else []
+            return [Commit(first, writer, gone, position)] if gone else []
         case _Gone(writer, kind, removed):
             return [
-                Commit(first + number, writer, (KeyChange(kind, key, None),))
+                Commit(first + number, writer, (KeyChange(kind, key, None),), position)
                 for number, key in removed
             ]
         case _:
@@ -264,9 +273,17 @@ def _commits(record: Action | _Gone, first: int) -> list[Commit]:
 
 
 def _puts(
-    writer: WriterId, expiry_ns: int | None, pairs: Sequence[bytes], first: int
+    writer: WriterId,
+    expiry_ns: int | None,
+    pairs: Sequence[bytes],
+    first: int,
+    position: Position | None,
 ) -> list[Commit]:
     return [
-        Commit(revision, writer, (KeyChange(ChangeOf.PUT, key, Entry(value, revision, expiry_ns)),))
+        Commit(revision, writer, (_put(key, Entry(value, revision, expiry_ns)),), position)
         for revision, key, value in zip(count(first), pairs[::2], pairs[1::2])
     ]
+
+
+def _put(key: bytes, entry: Entry) -> KeyChange:
+    return KeyChange(ChangeOf.PUT, key, entry)

@@ -14,6 +14,8 @@ class CommittedReads:
     requests: Requests
     _table: Table
     _commits: GroupCommit | None
+    position: None = None
+    """Entries of a master have no position: its stream is no journal."""
 
     def get(self, key: bytes) -> bytes | None:
         """Give the encoded value of an encoded key, or ``None`` if the key is missing."""

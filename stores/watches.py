@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, Protocol
 
+from stores.group.positions import Position
 from stores.history import Commit, History
 from stores.scanning import PAGE_COUNT_MAX, Page, Span
 from stores.table import Columns, Entry
@@ -37,6 +38,9 @@ LOOK_COUNT: Final = 4_096
 MARK_INTERVAL: Final = 1_000
 """Revisions without a change of the watched keys after which a mark comes: a watch that resumes
 there reads no more than these again."""
+
+BEHIND: Final = "what happened since is kept no more"
+"""Why most gaps are: a reader that was away, or too slow."""
 
 Selection = Span | frozenset[bytes]
 """Which keys are watched: a stretch of their order, or some of them."""
@@ -56,6 +60,8 @@ class Bookmark:
     """Everything up to this revision has come."""
 
     revision: int
+    position: Position | None = None
+    """The journal entry that made it; ``None`` outside of replica groups."""
 
 
 @public
@@ -67,6 +73,7 @@ class Gap:
     """
 
     after: int
+    reason: str = BEHIND
 
 
 Item = Present | Bookmark | Gap | Commit
@@ -76,6 +83,10 @@ class Source(Protocol):
     """The master or clone that is watched."""
 
     history: History
+
+    @property
+    def position(self) -> Position | None:
+        """The journal entry that did so last; ``None`` outside of replica groups."""
 
     @property
     def revision(self) -> int:
@@ -94,8 +105,17 @@ class Source(Protocol):
 class Watcher:
     """One watch: where it is, and what comes next."""
 
-    def __init__(self, source: Source, selection: Selection, from_revision: int | None) -> None:
-        """Start with what there is; or with the first commit that has at least this revision."""
+    def __init__(
+        self,
+        source: Source,
+        selection: Selection,
+        from_revision: int | None,
+        lost: str | None = None,
+    ) -> None:
+        """Start with what there is; or with the first commit that has at least this revision.
+
+        ``lost`` says why that commit is not to be had here: then the watch begins with a gap.
+        """
         self.revision = 0 if from_revision is None else from_revision - 1
         """Everything up to it has been given."""
         self._source = source
@@ -104,6 +124,8 @@ class Watcher:
         self._generation = source.history.generation
         self._present: Iterator[tuple[bytes, Entry]] | None = None
         self._present_revision = 0
+        self._present_position: Position | None = None
+        self._lost = lost
         self._is_begun = from_revision is not None
         self._is_marked = False
         self._told_revision = self.revision
@@ -134,7 +156,8 @@ class Watcher:
         if not self._is_begun:
             self._begin()
         elif self._is_behind():
-            items.append(Gap(self.revision))
+            items.append(Gap(self.revision, self._lost or BEHIND))
+            self._lost = None
             self._begin()
         if self._present is not None:
             self._take_present(self._present, items)
@@ -146,7 +169,7 @@ class Watcher:
 
     def _is_behind(self) -> bool:
         history = self._source.history
-        if history.generation != self._generation:
+        if self._lost is not None or history.generation != self._generation:
             return True
         # What there is was copied, and can be told to its end however long that takes.
         return self._present is None and self.revision < history.floor
@@ -155,7 +178,7 @@ class Watcher:
         source = self._source
         self._is_begun, self._is_marked = True, False
         self._generation = source.history.generation
-        self._present_revision = source.revision
+        self._present_revision, self._present_position = source.revision, source.position
         self._present = iter(_entries(source, self._selection))
 
     def _take_present(self, present: Iterator[tuple[bytes, Entry]], items: list[Item]) -> None:
@@ -163,7 +186,7 @@ class Watcher:
         items += [Present(key, entry) for key, entry in found]
         if len(found) < TAKE_COUNT:
             self._present = None
-            self._mark(self._present_revision, items)
+            self._mark(self._present_revision, self._present_position, items)
 
     def _take_commits(self, until: int, items: list[Item]) -> None:
         if until < self.revision:
@@ -178,12 +201,12 @@ class Watcher:
                 return
         self.revision = until
         if not self._is_marked or until - self._told_revision >= MARK_INTERVAL:
-            self._mark(until, items)
+            self._mark(until, self._source.position, items)
 
-    def _mark(self, revision: int, items: list[Item]) -> None:
+    def _mark(self, revision: int, position: Position | None, items: list[Item]) -> None:
         self.revision = self._told_revision = revision
         self._is_marked = True
-        items.append(Bookmark(revision))
+        items.append(Bookmark(revision, position))
 
     def _chosen(self, commit: Commit) -> Commit | None:
         if self._is_of_everything:
@@ -192,7 +215,7 @@ class Watcher:
         changes = tuple(change for change in commit.changes if change.key in selection)
         if len(changes) == len(commit.changes):
             return commit
-        return Commit(commit.revision, commit.writer, changes) if changes else None
+        return replace(commit, changes=changes) if changes else None
 
 
 def _entries(source: Source, selection: Selection) -> Iterable[tuple[bytes, Entry]]:

@@ -49,6 +49,7 @@ class ErrorCode(IntEnum):
     FENCED = 80
     PROMOTION_REFUSED = 81
     QUOTA_EXCEEDED = 82
+    REVISION_GONE = 83
     NO_SUCH_PARTITION = 90
     OFFSET_OUT_OF_RANGE = 91
     SEQUENCE_UNKNOWN = 92
@@ -298,6 +299,13 @@ class QuotaExceeded(StoreError):
     """
 
     code = ErrorCode.QUOTA_EXCEEDED
+
+
+@public
+class RevisionGone(StoreError):
+    """The state of that revision is kept no more: read again from the start."""
+
+    code = ErrorCode.REVISION_GONE
 
 
 @public

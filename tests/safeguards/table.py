@@ -718,7 +718,7 @@ SUCCESSION = [
         "a gap in a watch is told",
         "a watcher believes that nothing happened while history was forgotten",
         "stores/watches.py",
-        "            items.append(Gap(self.revision))\n",
+        "            items.append(Gap(self.revision, self._lost or BEHIND))\n",
         "            pass\n",
         ("tests/stores/test_watches.py",),
     ),

@@ -19,7 +19,7 @@ QUOTAS = [
     Safeguard(
         "quota: a store's bytes are counted",
         "a store that is written over and over seems full, or never does",
-        "stores/table.py",
+        "stores/table/table.py",
         "            self.size += _growth(keys, values, replaced)\n",
         "            self.size += sum(map(len, values))\n",
         (_STORES,),
@@ -27,7 +27,7 @@ QUOTAS = [
     Safeguard(
         "quota: erasing makes room",
         "a full store stays full, whatever is erased",
-        "stores/table.py",
+        "stores/table/table.py",
         "            self.size -= len(key) + len(before)\n",
         "",
         (_STORES,),

@@ -5,7 +5,7 @@ A master and its clones apply the same actions with the same code, which is what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import compress
@@ -189,11 +189,11 @@ class Table:
     """
 
     def __init__(self, columns: Columns | None = None, revision: int = 0) -> None:
-        """Begin with what a backend kept, or with nothing."""
+        """Start with what a backend kept, or with nothing."""
         self.columns = Columns() if columns is None else columns
         self.revision = revision
         self.before: Callable[[Iterable[bytes]], None] | None = None
-        """Called with keys that are about to change, if somebody needs to remember them."""
+        """Called with keys that are about to change, for an owner that has to remember them."""
         self.walk: Walk | None = None
         """What goes through the entries of one moment: it is told of keys before they change."""
         self.observer: Observer | None = None
@@ -292,6 +292,16 @@ class Table:
             if change.value is not None:
                 entry = Entry(change.value, self.revision, change.expiry_ns)
             self._replace(change.key, entry, result.writer, ChangeKind.ERASE)
+
+    def restore(self, past: Mapping[bytes, Entry | None], revision: int) -> None:
+        """Have some keys, and the revision, be as they were; ``None`` stands for a missing key."""
+        if self.walk is not None:
+            self.walk.remember(past)
+        if self._index is not None:
+            self._note(list(past))
+        for key, entry in past.items():
+            self.columns.set(key, entry)
+        self.revision = revision
 
     def load(self, columns: Columns, revision: int) -> None:
         """Replace everything by a snapshot; an observer hears of the differences."""

@@ -1,0 +1,147 @@
+"""What the table's machine is asked, what its journal entries say, and what it answers.
+
+Keys and values stay encoded, as in ``stores.actions``. An ``expiry_ns`` is a span in what is asked,
+and an instant of the group's elapsed time in what is journalled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stores.actions import Action, DigestCommand, ExpireCommand, WriterId, request_range
+from stores.judgement import Request
+from stores.outcomes import Outcome
+from stores.quota import Quota
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """Ask for a number to write under. It is sent again until it is answered.
+
+    A writer is one life of a handle: the same one always gets the same number, until it is evicted.
+    """
+
+    writer: WriterId
+    last_request: int = 0
+    """The highest request that it ever sent: what became of those up to it is unknown here."""
+
+
+# Not frozen, like all that is built for every message: a frozen one takes three times as long.
+@dataclass(slots=True)
+class Write:
+    """What a registered writer asks for: one action, sent again until it is answered."""
+
+    number: int
+    """What ``Register`` was answered with."""
+    request: Request
+    resolved: int = 0
+    """The writer knows what became of all its requests up to this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeQuota:
+    """Have all later requests judged by another quota, at whichever member leads."""
+
+    quota: Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Have every member compute the digest of what it has at one position."""
+
+    number: int
+    """Of the comparison; drawn by the one that asks."""
+
+
+TableRequest = Register | Write | ChangeQuota | Compare
+
+
+# -- bodies of journal entries ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A writer may write; its number is the index of this entry."""
+
+    writer: WriterId
+    last_request: int
+    evicted: WriterId | None
+    """The writer that was idle longest, if there was no room."""
+
+
+@dataclass(slots=True)
+class Performed:
+    """What a writer's request came to, in absolute terms: all of it, or nothing."""
+
+    resolved: int
+    actions: tuple[Action, ...]
+    """One or more, in order; the last one tells the writer what became of its latest request."""
+    encoded: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    """The whole body's bytes, once they are known: it is written to the disk and to all members."""
+
+    @property
+    def writer(self) -> WriterId:
+        """Give the writer that asked."""
+        action = self.actions[-1]
+        assert not isinstance(action, UNASKED), action
+        return action.writer
+
+    @property
+    def last_request(self) -> int:
+        """Give the number of its last request."""
+        asked = request_range(self.actions[-1])
+        assert asked is not None, self
+        return asked[1]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaChanged:
+    """Another quota is in force."""
+
+    quota: Quota
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Every member computes its digest as of here."""
+
+    number: int
+
+
+UNASKED = ExpireCommand | DigestCommand
+
+Body = Performed | ExpireCommand | Registered | QuotaChanged | Compared
+"""What the machine's entries hold. ``ExpireCommand`` is what the group's clock brings about."""
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """The number to write under."""
+
+    number: int
+    last_request: int
+    """All requests up to it were judged, or are given up: the next one has the number after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownWriter:
+    """The writer was evicted: what became of requests without an answer cannot be told."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutOfOrder:
+    """An earlier request of the writer is missing; nothing was done."""
+
+    expected: int
+    """The request to send."""
+
+
+Answered = Registration | tuple[Outcome, ...] | UnknownWriter | OutOfOrder | None
+"""Outcomes answer a ``Write``; ``None`` answers ``ChangeQuota`` and ``Compare``."""

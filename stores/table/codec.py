@@ -1,0 +1,281 @@
+"""The bytes of requests, journal bodies, parts of snapshots and answers: CBOR arrays with a kind.
+
+What is read is looked at field by field. All that is wrong with it is a ``DecodeError``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import cbor2
+
+from stores import fields
+from stores.actions import (
+    Action,
+    BatchResultCommand,
+    ClearCommand,
+    EraseCommand,
+    ExpireCommand,
+    PutCommand,
+    PutUniqueResultCommand,
+    RefusalCommand,
+    request_range,
+)
+from stores.encoding import decode_action, encode_action, load_array
+from stores.group.positions import Position
+from stores.judgement import Request
+from stores.limits import CHUNK_COUNT_MAX, KEY_SIZE_MAX, OUTCOMES_MAX, RUN_COUNT_MAX
+from stores.outcomes import Outcome
+from stores.quota import Quota
+from stores.table.bodies import (
+    Answered,
+    Body,
+    ChangeQuota,
+    Compare,
+    Compared,
+    OutOfOrder,
+    Performed,
+    QuotaChanged,
+    Register,
+    Registered,
+    Registration,
+    TableRequest,
+    UnknownWriter,
+    Write,
+)
+from stores.table.lineage import LINEAGE_MAX, Reign
+from stores.table.parts import EntriesPart, HeadPart, Part, WritersPart
+from stores.table.writers import LedgerRow
+from stores.work import SLICE_COUNT
+from wire.errors import DecodeError, InvalidData
+
+_Accept = Callable[[object], Any]
+_Read = TypeVar("_Read")
+_Shape = tuple[Callable[..., _Read], tuple[_Accept, ...]]
+"""What builds one kind, and what its fields accept, in order."""
+
+_Result = (
+    PutCommand
+    | PutUniqueResultCommand
+    | EraseCommand
+    | ClearCommand
+    | BatchResultCommand
+    | RefusalCommand
+)
+"""What a request comes to: nothing that a member would have to decide about."""
+
+
+# -- fields ----------------------------------------------------------------------------------------
+
+
+def _quota(value: object) -> Quota:
+    match value:
+        case [entries, size]:
+            try:
+                return Quota(fields.optional_count(entries), fields.optional_count(size))
+            except InvalidData as error:
+                raise DecodeError(f"a quota that nothing fits in: {error}") from None
+        case _:
+            raise DecodeError("a quota has two limits")
+
+
+def _position(value: object) -> Position:
+    match value:
+        case [term, index]:
+            return Position(fields.count(term), fields.count(index))
+        case _:
+            raise DecodeError("a position has a term and an index")
+
+
+def _reign(value: object) -> Reign:
+    match value:
+        case [term, first]:
+            return Reign(fields.count(term), fields.count(first))
+        case _:
+            raise DecodeError("a reign has a term and an index")
+
+
+def _ledger_row(value: object) -> LedgerRow:
+    match value:
+        case [writer, number, last_request, outcomes]:
+            known = fields.list_of(fields.outcome, OUTCOMES_MAX)(outcomes)
+            numbers = fields.count(number), fields.count(last_request)
+            return LedgerRow(fields.writer(writer), *numbers, known)
+        case _:
+            raise DecodeError("a record of a writer has four fields")
+
+
+def _request(value: object) -> Request:
+    action = decode_action(fields.byte_string(value))
+    if not isinstance(action, Request) or request_range(action) is None:
+        raise DecodeError(f"a writer asks for a {type(action).__name__}: only leaders do that")
+    return action
+
+
+def _actions(value: object) -> tuple[Action, ...]:
+    actions = fields.list_of(_action, RUN_COUNT_MAX)(value)
+    if not actions or request_range(actions[-1]) is None:
+        raise DecodeError("an entry of a store answers no request")
+    if len({action.writer for action in actions}) != 1:
+        raise DecodeError("an entry of a store has several writers")
+    return actions
+
+
+def _action(value: object) -> _Result:
+    action = decode_action(fields.byte_string(value))
+    if not isinstance(action, _Result):
+        raise DecodeError(f"an entry of a store has a {type(action).__name__}, which is no result")
+    return action
+
+
+def _keys(value: object) -> list[bytes]:
+    keys = fields.list_of(fields.byte_string, SLICE_COUNT)(value)
+    sizes = set(map(len, keys))
+    if not keys or 0 in sizes or max(sizes) > KEY_SIZE_MAX:
+        raise DecodeError(f"keys of 1 to {KEY_SIZE_MAX} bytes expire, at least one")
+    return list(keys)
+
+
+def _entries(pairs: object, revisions: object, expiries: object) -> EntriesPart:
+    chunk = fields.chunk([0, True, pairs, revisions, expiries, []])
+    if b"" in chunk.pairs:
+        raise DecodeError("a part of a snapshot has an empty key or value")
+    return EntriesPart(chunk.pairs, chunk.revisions, chunk.expiries)
+
+
+def _outcomes(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    return outcomes
+
+
+def _as_is(value: object) -> object:
+    return value
+
+
+# -- kinds -----------------------------------------------------------------------------------------
+
+_BODIES: Final[dict[int, _Shape[Body]]] = {
+    1: (Performed, (fields.count, _actions)),
+    2: (ExpireCommand, (_keys,)),
+    3: (Registered, (fields.writer, fields.count, fields.optional_writer)),
+    4: (QuotaChanged, (_quota,)),
+    5: (Compared, (fields.count,)),
+}
+_REQUESTS: Final[dict[int, _Shape[TableRequest]]] = {
+    16: (Register, (fields.writer, fields.count)),
+    17: (Write, (fields.count, _request, fields.count)),
+    18: (ChangeQuota, (_quota,)),
+    19: (Compare, (fields.count,)),
+}
+_PARTS: Final[dict[int, _Shape[Part]]] = {
+    32: (
+        HeadPart,
+        (fields.count, _position, fields.count, _quota, fields.list_of(_reign, LINEAGE_MAX)),
+    ),
+    33: (_entries, (_as_is, _as_is, _as_is)),
+    34: (WritersPart, (fields.list_of(_ledger_row, CHUNK_COUNT_MAX),)),
+}
+_ANSWERS: Final[dict[int, _Shape[Answered]]] = {
+    48: (Registration, (fields.count, fields.count)),
+    49: (_outcomes, (fields.list_of(fields.outcome, OUTCOMES_MAX),)),
+    50: (UnknownWriter, (fields.count,)),
+    51: (OutOfOrder, (fields.count,)),
+    52: (lambda: None, ()),
+}
+
+
+# -- out -------------------------------------------------------------------------------------------
+
+_PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
+    ExpireCommand: lambda value: [2, value.keys],
+    Registered: lambda value: [3, value.writer, value.last_request, value.evicted],
+    QuotaChanged: lambda value: [4, _packed_quota(value.quota)],
+    Compared: lambda value: [5, value.number],
+    Register: lambda value: [16, value.writer, value.last_request],
+    Write: lambda value: [17, value.number, encode_action(value.request), value.resolved],
+    ChangeQuota: lambda value: [18, _packed_quota(value.quota)],
+    Compare: lambda value: [19, value.number],
+    HeadPart: lambda value: [
+        *(32, value.revision, [value.position.term, value.position.index], value.entry_count),
+        *(_packed_quota(value.quota), [list(reign) for reign in value.reigns]),
+    ],
+    EntriesPart: lambda value: [33, value.pairs, value.revisions, value.expiries],
+    WritersPart: lambda value: [34, [_packed_row(row) for row in value.rows]],
+    Registration: lambda value: [48, value.number, value.last_request],
+    tuple: lambda value: [49, fields.pack(value)],
+    UnknownWriter: lambda value: [50, value.number],
+    OutOfOrder: lambda value: [51, value.expected],
+    type(None): lambda value: [52],
+}
+
+
+def _packed_quota(quota: Quota) -> list[object]:
+    return [quota.max_entries, quota.max_bytes]
+
+
+def _packed_row(row: LedgerRow) -> list[object]:
+    return [row.writer, row.number, row.last_request, fields.pack(row.outcomes)]
+
+
+def encode_body(body: Body) -> bytes:
+    """Write what a journal entry holds; what a request came to is written once."""
+    if not isinstance(body, Performed):
+        return _encode(body)
+    if body.encoded is None:
+        body.encoded = cbor2.dumps([1, body.resolved, [*map(encode_action, body.actions)]])
+    return body.encoded
+
+
+def encode_request(request: TableRequest) -> bytes:
+    """Write a request."""
+    return _encode(request)
+
+
+def encode_part(part: Part) -> bytes:
+    """Write a part of a snapshot."""
+    return _encode(part)
+
+
+def encode_answer(answer: Answered) -> bytes:
+    """Write an answer."""
+    return _encode(answer)
+
+
+def _encode(value: object) -> bytes:
+    return cbor2.dumps(_PACKERS[type(value)](value))
+
+
+# -- in --------------------------------------------------------------------------------------------
+
+
+def decode_body(data: bytes) -> Body:
+    """Read what a journal entry holds; raises ``DecodeError``."""
+    body = _decode(_BODIES, data, "an entry")
+    if isinstance(body, Performed):
+        body.encoded = data
+    return body
+
+
+def decode_request(data: bytes) -> TableRequest:
+    """Read a request; raises ``DecodeError``. Whether keys are encodings, ``judge`` looks at."""
+    return _decode(_REQUESTS, data, "a request")
+
+
+def decode_part(data: bytes) -> Part:
+    """Read a part of a snapshot; raises ``DecodeError``."""
+    return _decode(_PARTS, data, "a part of a snapshot")
+
+
+def decode_answer(data: bytes) -> Answered:
+    """Read an answer; raises ``DecodeError``."""
+    return _decode(_ANSWERS, data, "an answer")
+
+
+def _decode(shapes: dict[int, _Shape[_Read]], data: bytes, what: str) -> _Read:
+    kind, *items = load_array(data, size_min=1)
+    if type(kind) is not int or (shape := shapes.get(kind)) is None:
+        raise DecodeError(f"{what} of a store has the unknown kind {kind!r:.40}")
+    build, accepts = shape
+    if len(items) != len(accepts):
+        raise DecodeError(f"{what} of kind {kind} has {len(accepts)} fields, and {len(items)} came")
+    return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])

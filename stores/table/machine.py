@@ -1,0 +1,297 @@
+"""The machine of a store: what a replica group agrees on is a table, and the ledger of its writers.
+
+The leader judges: it turns a request into absolute actions, so that members that apply them need no
+clock and decide nothing. All that decides about later requests is in the applied state, the same at
+every member: entries with their expiries, writers with what they were answered, the quota.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+
+from stores.actions import (
+    Action,
+    BatchResultCommand,
+    ClearCommand,
+    EraseCommand,
+    ExpireCommand,
+    PutCommand,
+    request_range,
+)
+from stores.digests import Digest, DigestWalk
+from stores.effects import Changed
+from stores.expiry import ExpiryQueue
+from stores.group.clock import Times
+from stores.group.machine import Append, Judgement
+from stores.group.positions import Position
+from stores.history import History
+from stores.judgement import REQUESTS, judge, vet
+from stores.outcomes import Outcome, outcome_of
+from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
+from stores.stages import size_of
+from stores.table.bodies import (
+    Answered,
+    ChangeQuota,
+    Compare,
+    Compared,
+    Performed,
+    QuotaChanged,
+    Register,
+    Registered,
+    Write,
+)
+from stores.table.events import changes_of, differences
+from stores.table.lineage import Lineage
+from stores.table.overlay import Overlay, keys_of
+from stores.table.parts import Frozen, HeadPart, thaw
+from stores.table.pins import Pins
+from stores.table.reads import AppliedReads
+from stores.table.table import Table
+from stores.table.writers import Writers
+from stores.work import SLICE_COUNT
+from wire.errors import DecodeError
+from wire.limits import PAYLOAD_SIZE_MAX
+
+
+class TableMachine(AppliedReads):
+    """A store as a replica group's machine: see ``stores.group.machine``."""
+
+    def __init__(self, name: str = "the store") -> None:
+        """Start empty, without a quota. The ``name`` stands in errors."""
+        self.meter = Meter(name, UNLIMITED)
+        """The quota that requests are judged by, with changes of it that are staged."""
+        self.observer: Callable[[Changed], None] | None = None
+        """Called with each change before it is applied, for a store's events."""
+        self.history = History(0)
+        self._comparison: tuple[int, DigestWalk] | None = None
+        self._begin(Table(), Lineage(), Writers(), UNLIMITED)
+
+    def _begin(self, table: Table, lineage: Lineage, writers: Writers, quota: Quota) -> None:
+        """Take a state in which all is applied, and nothing is staged."""
+        self._overlay = Overlay(table)
+        self._lineage = lineage
+        self._writers = writers
+        self._pins = Pins(self._overlay)
+        self._expiries = ExpiryQueue(table.columns.expiries)
+        self._quota = quota
+        self._staged_quotas = 0
+        self.meter.replace(quota)
+        self._comparison = None
+
+    def __repr__(self) -> str:
+        """Show in one line what matters when something hangs."""
+        return (
+            f"<TableMachine at {self.position} revision={self.revision}"
+            f" entries={len(self)} writers={len(self._writers)} pins={len(self._pins)}>"
+        )
+
+    # -- judgement, at the leader ----------------------------------------------------------------
+
+    def judge(self, request: object, now: Times) -> Judgement:
+        """Decide what a request comes to, with all that is staged.
+
+        Raises ``DecodeError`` for one that no honest writer sends; then nothing has changed.
+        """
+        if isinstance(request, Write):
+            return self._judge_write(request, now)
+        match request:
+            case Register():
+                return self._writers.judge_registration(request)
+            case ChangeQuota(quota):
+                return Append(QuotaChanged(quota))
+            case Compare(number):
+                return Append(Compared(number))
+            case _:
+                raise DecodeError(
+                    f"a {type(request).__name__} is nothing that a store can be asked for"
+                )
+
+    def due(self, now: Times) -> ExpireCommand | None:
+        """Remove what has expired by the group's elapsed time, a slice at a time."""
+        # After a staged clear nothing could be told of what comes back if that is undone.
+        if not self._expiries.is_due(now.elapsed_ns) or self._overlay.has_clear:
+            return None
+        expiries = self._overlay.latest().columns.expiries
+        keys = self._expiries.take_due(now.elapsed_ns, expiries, SLICE_COUNT)
+        return ExpireCommand(keys) if keys else None
+
+    def stage(self, position: Position, body: object) -> None:
+        """Have later requests judged as if this were applied."""
+        index = position.index
+        match body:
+            case Performed(_, actions):
+                self._overlay.stage(actions)
+                self._writers.stage_request(index, body.writer, body.last_request)
+            case ExpireCommand():
+                self._overlay.stage((body,))
+            case Registered():
+                self._writers.stage_registration(index, body)
+            case QuotaChanged(quota):
+                self._staged_quotas += 1
+                self.meter.replace(quota)
+            case _:
+                pass  # judged by nothing
+
+    def undo(self) -> None:
+        """Forget all that is staged."""
+        keys = self._overlay.undo()
+        expiries = self._overlay.committed.columns.expiries
+        for key in keys:
+            if (expires_at_ns := expiries.get(key)) is not None:
+                self._expiries.add(key, expires_at_ns, expiries)
+        self._writers.undo()
+        if self._staged_quotas:
+            self._staged_quotas = 0
+            self.meter.replace(self._quota)
+
+    def look_at_quota(self) -> QuotaLevel | None:
+        """Give how close the store is to its quota, if that has changed; for a leader's events."""
+        columns = self._overlay.committed.columns
+        return self.meter.look(len(columns), columns.size)
+
+    # -- what is committed -----------------------------------------------------------------------
+
+    def apply(self, position: Position, body: object) -> Answered:
+        """Apply a committed action, and give the answer to the request that it came from."""
+        self._lineage.advance(position)
+        if isinstance(body, Performed):
+            return self._perform(body)
+        match body:
+            case ExpireCommand():
+                self._change(body)
+            case Registered():
+                return self._writers.register(position.index, body)
+            case QuotaChanged(quota):
+                self._quota = quota
+                if self._staged_quotas:
+                    self._staged_quotas -= 1
+                else:
+                    self.meter.replace(quota)
+            case Compared(number):
+                overlay = self._overlay
+                table = overlay.committed
+                table.walk = walk = DigestWalk(table.columns, overlay.revision, overlay.past)
+                self._comparison = number, walk
+            case _:
+                raise AssertionError(f"a table has no {type(body).__name__} in its journal")
+        return None
+
+    def compare(self, count: int = SLICE_COUNT) -> tuple[int, Digest] | None:
+        """Look at some entries of a comparison under way; gives its number, and the end of it."""
+        if self._comparison is None:
+            return None
+        number, walk = self._comparison
+        found = walk.step(count)
+        if found is None:
+            return None
+        self._comparison = None
+        if self._overlay.committed.walk is walk:
+            self._overlay.committed.walk = None
+        return number, found
+
+    @property
+    def is_comparing(self) -> bool:
+        """True while ``compare`` has something to do."""
+        return self._comparison is not None
+
+    def tick(self) -> None:
+        """Let one tick (100 ms) pass: pinned revisions age."""
+        self._pins.tick()
+
+    # -- the whole state -------------------------------------------------------------------------
+
+    def freeze(self) -> Frozen:
+        """Give the applied state in parts; they are built when they are asked for."""
+        overlay, lineage = self._overlay, self._lineage
+        head = HeadPart(
+            overlay.revision, lineage.position, len(overlay), self._quota, tuple(lineage.reigns)
+        )
+        return Frozen(head, overlay.committed.columns, overlay.past, self._writers.rows())
+
+    def install(self, parts: Sequence[object]) -> None:
+        """Replace the whole state; watches begin anew. Raises ``DecodeError`` for a bad one."""
+        thawed = thaw(parts)
+        head = thawed.head
+        lineage = Lineage(head.position, head.reigns)
+        if self.observer is not None:
+            for change in differences(self._overlay, thawed.columns, head.revision):
+                self.observer(change)
+        table = Table(thawed.columns, head.revision)
+        self._begin(table, lineage, Writers(thawed.writers), head.quota)
+        self.history.restart(head.revision)
+
+    def digest(self) -> bytes:
+        """Give a hash of the applied state. It looks at every entry: for tests, not for a loop."""
+        overlay = self._overlay
+        table = overlay.committed
+        walk = DigestWalk(table.columns, overlay.revision, overlay.past)
+        while (found := walk.step(SLICE_COUNT)) is None:
+            pass
+        state = (found, self.position, self._quota, self._lineage.reigns, *self._writers.rows())
+        return sha256(repr(state).encode()).digest()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _judge_write(self, write: Write, now: Times) -> Judgement:
+        request = write.request
+        asked = request_range(request)
+        if not isinstance(request, REQUESTS) or asked is None:
+            raise DecodeError(f"a writer asks for a {type(request).__name__}: only leaders do that")
+        known = self._writers.judge_request(request.writer, write.number, asked)
+        if known is not None:
+            return known
+        table = self._overlay.unfinished if self._is_blind(request) else self._overlay.latest()
+        vet(request, table)
+        actions = judge(request, table, now.elapsed_ns, self.meter)
+        return Append(Performed(write.resolved, tuple(actions)))
+
+    def _is_blind(self, request: Action) -> bool:
+        """Tell whether the judgement is the same, whatever the table has."""
+        if isinstance(request, PutCommand):
+            entries, size = self._overlay.size_bound
+            return self.meter.holds(entries + len(request.pairs) // 2, size + PAYLOAD_SIZE_MAX)
+        return isinstance(request, (EraseCommand, ClearCommand))
+
+    def _perform(self, body: Performed) -> tuple[Outcome, ...]:
+        outcomes = list[Outcome]()
+        for action in body.actions:
+            self._change(action)
+            outcome = outcome_of(action, self._overlay.revision)
+            if outcome is not None:
+                outcomes.append(outcome)
+        self._writers.perform(body.writer, body.last_request, body.resolved, outcomes)
+        return tuple(outcomes)
+
+    def _change(self, action: Action) -> None:
+        overlay = self._overlay
+        revision, size = overlay.revision, size_of(action)
+        self.history.add(action, None, size, revision, overlay, self._lineage.position)
+        if self.observer is not None:
+            for change in changes_of(action, overlay):
+                self.observer(change)
+        if self._pins:
+            self._remember(action)
+        overlay.commit(action)
+        self._appoint(action)
+
+    def _remember(self, action: Action) -> None:
+        if isinstance(action, ClearCommand):
+            self._pins.clear()
+        else:
+            is_removal = not isinstance(action, PutCommand)
+            self._pins.remember(keys_of(action), is_removal=is_removal)
+
+    def _appoint(self, action: Action) -> None:
+        """Note when what was put expires."""
+        expiries = self._overlay.committed.columns.expiries
+        match action:
+            case PutCommand(_, _, int() as expires_at_ns, pairs):
+                for key in pairs[::2]:
+                    self._expiries.add(key, expires_at_ns, expiries)
+            case BatchResultCommand(_, _, _, changes):
+                for change in changes:
+                    if change.value is not None and change.expiry_ns is not None:
+                        self._expiries.add(change.key, change.expiry_ns, expiries)
+            case _:
+                pass

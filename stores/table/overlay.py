@@ -1,0 +1,277 @@
+"""A table that runs ahead of what is committed, and what its readers see instead.
+
+A leader judges a request against all that it has appended. So staged actions can be done in the
+table at once; what stood under their keys is kept aside, for readers and for an undo. Most writes
+are judged without a look at the table: their actions wait in a queue, and are done once, when they
+are committed, as at a follower.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from stores.actions import (
+    Action,
+    BatchResultCommand,
+    ClearCommand,
+    EraseCommand,
+    ExpireCommand,
+    PutCommand,
+)
+from stores.table.table import Columns, Entry, Table
+
+Past = dict[bytes, Entry | None]
+"""What readers see under a key instead of what the table has; ``None`` if nothing."""
+
+
+def keys_of(action: Action) -> Sequence[bytes]:
+    """Give the keys that an action names, present or not. A clear names none."""
+    if isinstance(action, PutCommand):
+        return action.pairs[::2]
+    match action:
+        case EraseCommand(_, _, keys) | ExpireCommand(keys):
+            return keys
+        case BatchResultCommand(_, _, _, changes):
+            return [change.key for change in changes]
+        case _:
+            return ()
+
+
+def mutation_count(action: Action) -> int:
+    """Give by how much an action raises the revision."""
+    match action:
+        case PutCommand() | EraseCommand() | ExpireCommand():
+            return len(keys_of(action))
+        case BatchResultCommand() | ClearCommand():
+            return 1
+        case _:
+            return 0
+
+
+@dataclass(slots=True)
+class _Layer:
+    """A table up to the next staged clear, which begins another one."""
+
+    table: Table
+    past: Past = field(default_factory=dict)
+    latest: dict[bytes, int] = field(default_factory=dict)
+    """The number of the last staged action that changes a key; of those in ``past``."""
+
+
+class Overlay:
+    """The committed state of a table, below what is staged."""
+
+    def __init__(self, table: Table) -> None:
+        """Take a table in which all is committed."""
+        self.revision = table.revision
+        """How many mutations made what readers see."""
+        self._layers = deque([_Layer(table)])
+        self._done: deque[Action] = deque()
+        self._done_count = 0
+        self._queue: deque[Action] = deque()
+        self._queued_entries = self._queued_size = 0
+
+    # -- what is committed -----------------------------------------------------------------------
+
+    @property
+    def committed(self) -> Table:
+        """The table in which readers look; ``past`` goes before it."""
+        return self._layers[0].table
+
+    @property
+    def past(self) -> Mapping[bytes, Entry | None]:
+        """What readers see instead, under keys that staged actions have changed."""
+        return self._layers[0].past
+
+    def get(self, key: bytes) -> bytes | None:
+        """Give the encoded value of a key, or ``None`` if it is missing."""
+        layer = self._layers[0]
+        if key in layer.past:
+            entry = layer.past[key]
+            return None if entry is None else entry.value
+        return layer.table.get(key)
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the whole entry of a key."""
+        layer = self._layers[0]
+        return layer.past[key] if key in layer.past else layer.table.columns.entry(key)
+
+    def __contains__(self, key: object) -> bool:
+        """Tell whether a key is there."""
+        layer = self._layers[0]
+        if key in layer.past:
+            return layer.past[key] is not None
+        return key in layer.table.columns.values
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Go through the keys."""
+        layer = self._layers[0]
+        if not layer.past:
+            return iter(layer.table.columns.values)
+        return self._mixed(layer)
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        layer = self._layers[0]
+        values = layer.table.columns.values
+        more = sum((entry is not None) - (key in values) for key, entry in layer.past.items())
+        return len(values) + more
+
+    def hidden_keys(self) -> list[bytes]:
+        """Give the keys that are there, and that the table has no more."""
+        layer = self._layers[0]
+        values = layer.table.columns.values
+        return [key for key, entry in layer.past.items() if entry is not None and key not in values]
+
+    def copy(self) -> Columns:
+        """Copy what readers see."""
+        columns = self.committed.columns.copy()
+        for key, entry in self.past.items():
+            columns.set(key, entry)
+        return columns
+
+    # -- what is staged --------------------------------------------------------------------------
+
+    @property
+    def has_clear(self) -> bool:
+        """True if a clear is staged, and done in the table."""
+        return len(self._layers) > 1
+
+    @property
+    def size_bound(self) -> tuple[int, int]:
+        """Entries and bytes of the latest state, at most; what waits in the queue counts fully."""
+        columns = self._layers[-1].table.columns
+        return len(columns) + self._queued_entries, columns.size + self._queued_size
+
+    def stage(self, actions: Iterable[Action]) -> None:
+        """Add what is to be done after all before it."""
+        for action in actions:
+            self._queue.append(action)
+            entries, size = _growth(action)
+            self._queued_entries += entries
+            self._queued_size += size
+
+    @property
+    def unfinished(self) -> Table:
+        """The table without what waits in the queue: for a judge that does not look into it."""
+        return self._layers[-1].table
+
+    def latest(self) -> Table:
+        """Do all that is staged in the table, and give it."""
+        while self._queue:
+            self._do(self._queue.popleft())
+        self._queued_entries = self._queued_size = 0
+        return self._layers[-1].table
+
+    def undo(self) -> list[bytes]:
+        """Take back all that is staged; gives keys whose appointments may have been missed."""
+        layer = self._layers[0]
+        expired = [action.keys for action in self._queue if isinstance(action, ExpireCommand)]
+        keys = [*layer.past, *(key for keys in expired for key in keys)]
+        if self._done:
+            layer.table.restore(layer.past, self.revision)
+        self._layers = deque([_Layer(layer.table)])
+        self._done.clear()
+        self._queue.clear()
+        self._queued_entries = self._queued_size = 0
+        return keys
+
+    # -- commits ---------------------------------------------------------------------------------
+
+    def commit(self, action: Action) -> None:
+        """Show readers the next action. If anything is staged, this is the first of it."""
+        if self._done:
+            staged = self._done.popleft()
+            assert staged is action, (staged, action)
+            self._settle(action)
+            self.revision += mutation_count(action)
+            return
+        if self._queue:
+            staged = self._queue.popleft()
+            assert staged is action, (staged, action)
+            entries, size = _growth(action)
+            self._queued_entries -= entries
+            self._queued_size -= size
+        layer = self._layers[0]
+        if isinstance(action, ClearCommand):
+            # The old table stays as it is, for those that read an earlier revision.
+            layer.table = Table(revision=self.revision + 1)
+        else:
+            layer.table.apply(action)
+        self.revision = layer.table.revision
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _do(self, action: Action) -> None:
+        """Do a staged action in the table, and keep what readers see."""
+        self._done_count += 1
+        self._done.append(action)
+        layer = self._layers[-1]
+        table = layer.table
+        if isinstance(action, ClearCommand):
+            self._layers.append(_Layer(Table(revision=table.revision + 1)))
+            return
+        keys, past, columns = keys_of(action), layer.past, table.columns
+        values = columns.values
+        for key in keys:
+            if key not in past:
+                past[key] = columns.entry(key) if key in values else None
+        layer.latest.update(dict.fromkeys(keys, self._done_count))
+        table.apply(action)
+
+    def _settle(self, action: Action) -> None:
+        """Have readers see an action that is done in the table already."""
+        layer = self._layers[0]
+        if isinstance(action, ClearCommand):
+            self._layers.popleft()
+            return
+        if not self._done:
+            layer.past.clear()
+            layer.latest.clear()
+            return
+        number = self._done_count - len(self._done)
+        later: set[bytes] = set()
+        for key in dict.fromkeys(keys_of(action)):
+            if layer.latest[key] == number:
+                del layer.past[key], layer.latest[key]
+            else:
+                later.add(key)
+        if later:
+            made = entries_of(action, self.revision)
+            layer.past.update((key, entry) for key, entry in made if key in later)
+
+    @staticmethod
+    def _mixed(layer: _Layer) -> Iterator[bytes]:
+        past = layer.past
+        yield from (key for key in layer.table.columns.values if key not in past)
+        yield from (key for key, entry in past.items() if entry is not None)
+
+
+def _growth(action: Action) -> tuple[int, int]:
+    """Give how many entries and bytes an action may add, at most."""
+    match action:
+        case PutCommand(_, _, _, pairs):
+            return len(pairs) // 2, sum(map(len, pairs))
+        case BatchResultCommand(_, _, _, changes):
+            return len(changes), sum(len(one.key) + len(one.value or b"") for one in changes)
+        case _:
+            return 0, 0
+
+
+def entries_of(action: Action, revision: int) -> Iterator[tuple[bytes, Entry | None]]:
+    """Give what an action leaves under its keys, in order; ``revision`` is the one before it."""
+    match action:
+        case PutCommand(_, _, expires_at_ns, pairs):
+            for number, key in enumerate(pairs[::2]):
+                yield key, Entry(pairs[2 * number + 1], revision + 1 + number, expires_at_ns)
+        case BatchResultCommand(_, _, _, changes):
+            for change in changes:
+                entry = None
+                if change.value is not None:
+                    entry = Entry(change.value, revision + 1, change.expiry_ns)
+                yield change.key, entry
+        case _:
+            for key in keys_of(action):
+                yield key, None

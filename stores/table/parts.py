@@ -1,0 +1,206 @@
+"""The whole applied state in parts: what a snapshot carries, and how it is put together again.
+
+Frozen are lists of references, at the speed of C; a part is built when it is asked for. Nothing
+that is applied later changes it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from operator import add
+from typing import Final, NamedTuple, overload
+
+from stores.group.positions import START, Position
+from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX
+from stores.quota import UNLIMITED, Quota
+from stores.table.lineage import LINEAGE_MAX, Reign
+from stores.table.table import Columns, Entry
+from stores.table.writers import WRITERS_MAX, LedgerRow
+from wire.errors import DecodeError
+
+ENTRY_SIZE: Final = 16
+"""Bytes of an entry in a part besides key and value, roughly: heads and a revision."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadPart:
+    """The first part: all that is small."""
+
+    revision: int
+    position: Position
+    """The last entry that the machine has applied."""
+    entry_count: int
+    quota: Quota = UNLIMITED
+    reigns: tuple[Reign, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesPart:
+    """Some of the entries, as columns: they are encoded at a third of the cost."""
+
+    pairs: Sequence[bytes]
+    """Key, value, key, value, and so on."""
+    revisions: Sequence[int]
+    """One for each pair."""
+    expiries: Sequence[int] = ()
+    """Position of a pair, its expiry in ns, and so on; only for those that have one."""
+
+
+@dataclass(frozen=True, slots=True)
+class WritersPart:
+    """Some records of the ledger, in its order."""
+
+    rows: tuple[LedgerRow, ...]
+
+
+Part = HeadPart | EntriesPart | WritersPart
+
+
+class _Entries(NamedTuple):
+    keys: Sequence[bytes]
+    values: Sequence[bytes]
+    revisions: Sequence[int]
+    expiries: Sequence[int | None]
+    """Empty if none expires."""
+
+    @classmethod
+    def of(cls, columns: Columns) -> _Entries:
+        keys = list(columns.values)
+        expiries = list(map(columns.expiries.get, keys)) if columns.expiries else []
+        # They enter and leave together, and so stand in one order.
+        revisions = columns.revisions
+        return cls(keys, list(columns.values.values()), list(revisions.values()), expiries)
+
+    def ends(self) -> list[int]:
+        """Find where each part ends; one entry always fits in a part."""
+        sizes = map(add, map(len, self.keys), map(len, self.values))
+        # What is used up to an entry, each as large as its bytes and its share of the count.
+        used = list(accumulate(sizes))
+        ends, end, count = list[int](), 0, len(used)
+        while end < count:
+            start, before = end, used[end - 1] if end else 0
+            last = min(start + CHUNK_COUNT_MAX, count)
+            room = before + CHUNK_SIZE_MAX - ENTRY_SIZE * CHUNK_COUNT_MAX
+            end = max(bisect_right(used, room, start, last), start + 1)
+            ends.append(end)
+        return ends
+
+    def part(self, start: int, end: int, hidden: Mapping[bytes, object]) -> EntriesPart:
+        pairs, revisions, expiries = list[bytes](), list[int](), list[int]()
+        if not hidden and not self.expiries:
+            pairs = [b""] * (2 * (end - start))
+            pairs[::2], pairs[1::2] = self.keys[start:end], self.values[start:end]
+            return EntriesPart(pairs, self.revisions[start:end])
+        for at in range(start, end):
+            if (key := self.keys[at]) in hidden:
+                continue
+            expires_at_ns = self.expiries[at] if self.expiries else None
+            if expires_at_ns is not None:
+                expiries += (len(revisions), expires_at_ns)
+            pairs += (key, self.values[at])
+            revisions.append(self.revisions[at])
+        return EntriesPart(pairs, revisions, expiries)
+
+
+class Frozen(Sequence[Part]):
+    """The state at one moment, cut into parts of 256 KiB at most."""
+
+    def __init__(
+        self,
+        head: HeadPart,
+        columns: Columns,
+        past: Mapping[bytes, Entry | None],
+        writers: Iterable[LedgerRow],
+    ) -> None:
+        """Freeze a table; ``past`` is what stands under some of its keys instead."""
+        self._past = dict(past)
+        others = Columns()
+        for key, entry in past.items():
+            others.set(key, entry)
+        self._makers: list[tuple[_Entries, int, int, Mapping[bytes, object]]] = []
+        for entries, hidden in ((_Entries.of(columns), self._past), (_Entries.of(others), {})):
+            start = 0
+            for end in entries.ends():
+                self._makers.append((entries, start, end, hidden))
+                start = end
+        self._head = head
+        self._writers = [WritersPart(rows) for rows in _divided(writers)]
+
+    def __len__(self) -> int:
+        """Count the parts."""
+        return 1 + len(self._makers) + len(self._writers)
+
+    @overload
+    def __getitem__(self, number: int) -> Part: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Part]: ...
+
+    def __getitem__(self, number: int | slice) -> Part | Sequence[Part]:
+        """Build a part."""
+        if isinstance(number, slice):
+            return [self[at] for at in range(*number.indices(len(self)))]
+        number = range(len(self))[number]
+        if number == 0:
+            return self._head
+        if 1 <= number <= len(self._makers):
+            entries, start, end, hidden = self._makers[number - 1]
+            return entries.part(start, end, hidden)
+        return self._writers[number - 1 - len(self._makers)]
+
+
+def _divided(rows: Iterable[LedgerRow]) -> Iterator[tuple[LedgerRow, ...]]:
+    """Cut records into what one part holds."""
+    part, size = list[LedgerRow](), 0
+    for row in rows:
+        size += 1 + len(row.outcomes)
+        if part and size > CHUNK_COUNT_MAX:
+            yield tuple(part)
+            part, size = [], 1 + len(row.outcomes)
+        part.append(row)
+    if part:
+        yield tuple(part)
+
+
+@dataclass(slots=True)
+class Thawed:
+    """A state that was put together again."""
+
+    head: HeadPart
+    columns: Columns = field(default_factory=Columns)
+    writers: list[LedgerRow] = field(default_factory=list)
+
+
+def thaw(parts: Sequence[object]) -> Thawed:
+    """Put all parts together; raises ``DecodeError`` if they are no whole state."""
+    head = parts[0] if parts else HeadPart(0, START, 0)
+    if not isinstance(head, HeadPart):
+        raise DecodeError("a snapshot of a table does not begin with its head")
+    thawed = Thawed(head)
+    for part in parts[1:]:
+        match part:
+            case EntriesPart():
+                _take_entries(part, thawed.columns)
+            case WritersPart(rows):
+                thawed.writers += rows
+            case _:
+                raise DecodeError(f"a snapshot of a table has a {type(part).__name__} in it")
+    columns = thawed.columns
+    if len(columns) != head.entry_count or len(columns.revisions) != head.entry_count:
+        found = len(columns)
+        raise DecodeError(f"a snapshot of {head.entry_count} entries has {found} different keys")
+    is_unique = len({row.writer for row in thawed.writers}) == len(thawed.writers)
+    if not is_unique or len(thawed.writers) > WRITERS_MAX or len(head.reigns) > LINEAGE_MAX:
+        raise DecodeError("a snapshot of a table has too many writers or terms, or one twice")
+    return thawed
+
+
+def _take_entries(part: EntriesPart, columns: Columns) -> None:
+    keys, values = part.pairs[::2], part.pairs[1::2]
+    columns.values.update(zip(keys, values, strict=True))
+    columns.revisions.update(zip(keys, part.revisions, strict=True))
+    columns.size += sum(map(len, part.pairs))
+    for at, expires_at_ns in zip(part.expiries[::2], part.expiries[1::2], strict=True):
+        columns.expiries[keys[at]] = expires_at_ns

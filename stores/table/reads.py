@@ -1,0 +1,87 @@
+"""What readers of one member see: what is committed and applied there, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stores.group.positions import Position
+from stores.history import History
+from stores.scanning import Page, Span, scan
+from stores.table.lineage import Lineage, Standing
+from stores.table.overlay import Overlay
+from stores.table.pins import Pins
+from stores.table.table import Columns, Entry
+from stores.watches import Bookmark, Selection, Watcher
+
+
+class AppliedReads:
+    """The reads of a member. Which moment they are of is for the group: see ``Member.read``."""
+
+    history: History
+    """The latest committed mutations, for watches."""
+    _overlay: Overlay
+    _lineage: Lineage
+    _pins: Pins
+
+    @property
+    def position(self) -> Position:
+        """The last entry that is applied: a token for watches, and to fence with."""
+        return self._lineage.position
+
+    @property
+    def revision(self) -> int:
+        """How many mutations made what readers see."""
+        return self._overlay.revision
+
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._overlay)
+
+    def get(self, key: bytes) -> bytes | None:
+        """Give the encoded value of an encoded key, or ``None`` if the key is missing."""
+        return self._overlay.get(key)
+
+    def entry(self, key: bytes) -> Entry | None:
+        """Give the value with its revision and expiry, in ns of the group's elapsed time."""
+        return self._overlay.entry(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Go through all keys, encoded; nothing may be applied meanwhile."""
+        return iter(self._overlay)
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+        return self._overlay.copy()
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys; raises ``InvalidData``."""
+        overlay = self._overlay
+        index, hidden = overlay.committed.index(), overlay.hidden_keys()
+        return scan(index, overlay, overlay.revision, span, limit, hidden)
+
+    def prepare_scan(self, count: int) -> int:
+        """Put so many keys in order, at most, before a scan; says how many it were."""
+        return self._overlay.committed.catch_up(count)
+
+    def pin(self) -> int:
+        """Keep the revision of now for a reader that goes through it page by page."""
+        return self._pins.pin()
+
+    def scan_pinned(self, span: Span, limit: int, revision: int) -> Page:
+        """Give a page as of a pinned revision; raises ``RevisionGone`` or ``InvalidData``."""
+        return self._pins.scan(span, limit, revision)
+
+    def watch(self, selection: Selection, after: Bookmark | None = None) -> Watcher | None:
+        """Watch what is committed: from what there is, or from after a bookmark.
+
+        ``None`` if this member is not as far as the bookmark yet: ask again after a commit. A
+        bookmark of another history, or one that is too old, makes the watch begin with a ``Gap``.
+        """
+        if after is None:
+            return Watcher(self, selection, None)
+        position = after.position
+        standing = Standing.FORGOTTEN if position is None else self._lineage.standing(position)
+        if standing is Standing.AHEAD:
+            return None
+        lost = None if standing is Standing.KNOWN else standing.value
+        return Watcher(self, selection, after.revision + 1, lost)

@@ -1,0 +1,496 @@
+"""The table's machine by itself: what is staged is hidden, what is applied is the same for all."""
+
+from __future__ import annotations
+
+import pytest
+
+from stores.actions import (
+    AddCommand,
+    ExpireCommand,
+    Guard,
+    GuardKind,
+    Initial,
+    PutCommand,
+    Step,
+    StepKind,
+)
+from stores.group.clock import Times
+from stores.group.machine import Answer, Append, Staged
+from stores.outcomes import Applied, Outcome, Refused
+from stores.quota import Quota, QuotaLevel
+from stores.scanning import EVERYTHING
+from stores.table import writers
+from stores.table.bodies import (
+    ChangeQuota,
+    Compare,
+    OutOfOrder,
+    Register,
+    Registered,
+    Registration,
+    UnknownWriter,
+    Write,
+)
+from stores.table.machine import TableMachine
+from stores.work import SLICE_COUNT
+from tests.stores.table.lab import SECOND_NS, Handle, Lab, contents, shown, value_of, writer_id
+from wire.encoding import encode
+from wire.errors import DecodeError, ErrorCode
+
+
+@pytest.fixture
+def lab():
+    return Lab()
+
+
+@pytest.fixture
+def handle(lab):
+    return Handle(lab)
+
+
+# -- what is staged --------------------------------------------------------------------------------
+
+
+def test_readers_see_only_what_is_committed(lab, handle):
+    handle.put("key", 1)
+    lab.commit()
+    handle.put("key", 2)
+    handle.increment("key")
+    handle.put("other", 1)
+    assert contents(lab.leader) == {"key": 1}
+    assert len(lab.leader) == 1
+    lab.commit(1)
+    assert contents(lab.leader) == {"key": 2}
+    lab.commit(1)
+    assert contents(lab.leader) == {"key": 3}
+    lab.commit()
+    assert contents(lab.leader) == {"key": 3, "other": 1}
+    lab.check()
+
+
+def test_an_increment_is_judged_by_what_is_staged(lab, handle):
+    for _ in range(5):
+        handle.increment("n")
+    assert value_of(lab.leader, "n") is None
+    lab.commit()
+    assert value_of(lab.leader, "n") == 5
+
+
+def test_compare_and_set_sees_what_is_staged_and_not_committed(lab, handle):
+    handle.put("key", 1)
+    lab.commit()
+    revision = lab.leader.entry(encode("key")).revision
+    handle.compare_and_set("key", 2, revision)
+    handle.compare_and_set("key", 3, revision)
+    lab.commit(1)
+    assert value_of(lab.leader, "key") == 2
+    assert handle.result.code is ErrorCode.GUARD_FAILED
+    assert value_of(lab.leader, "key") == 2
+
+
+def test_undo_brings_back_everything(lab, handle):
+    handle.put_all((number, number) for number in range(10))
+    handle.put("short", 1, SECOND_NS)
+    lab.commit()
+    before, digest = shown(lab.leader), lab.leader.digest()
+    handle.put("short", 2)
+    handle.increment(3, 10)
+    handle.erase(4)
+    handle.put("new", 1)
+    handle.clear()
+    handle.put(5, 50)
+    handle.increment(6)
+    assert shown(lab.leader) == before
+    lab.lose()
+    assert shown(lab.leader) == before
+    assert lab.leader.digest() == digest
+    lab.check()
+
+
+def test_a_staged_clear_hides_nothing_from_readers(lab, handle):
+    handle.put("a", 1)
+    lab.commit()
+    handle.clear()
+    handle.put("b", 1)
+    handle.increment("b")
+    assert contents(lab.leader) == {"a": 1}
+    assert [key for key, _ in lab.leader.scan(EVERYTHING, 9).entries] == [encode("a")]
+    lab.commit(1)
+    assert contents(lab.leader) == {}
+    lab.commit()
+    assert contents(lab.leader) == {"b": 2}
+    lab.check()
+
+
+def test_a_scan_has_what_a_staged_erasure_took_out(lab, handle):
+    handle.put_all((number, number) for number in range(5))
+    lab.commit()
+    lab.leader.scan(EVERYTHING, 9)  # from now on there is an index
+    handle.erase(2)
+    handle.increment(7)
+    found = [key for key, _ in lab.leader.scan(EVERYTHING, 9).entries]
+    assert found == [encode(number) for number in range(5)]
+    lab.commit()
+    found = [key for key, _ in lab.leader.scan(EVERYTHING, 9).entries]
+    assert found == [encode(number) for number in (0, 1, 3, 4, 7)]
+
+
+def test_a_new_leader_judges_by_what_the_old_one_appended(lab, handle):
+    handle.increment("n")
+    lab.swap()
+    handle.increment("n")
+    lab.commit()
+    assert value_of(lab.leader, "n") == 2
+    lab.check()
+
+
+# -- exactly once ----------------------------------------------------------------------------------
+
+
+def test_a_writer_has_one_number_however_often_it_registers(lab):
+    request = Register(writer_id(3))
+    index = lab.judge(request)
+    assert lab.judge(request) == Staged(index)
+    lab.commit()
+    assert lab.answers[index] == Registration(index, 0)
+    assert lab.judge(request) == Answer(Registration(index, 0))
+
+
+def test_a_repeated_request_is_answered_and_not_done_again(lab, handle):
+    handle.increment("n")
+    (write,) = handle.sent
+    index = handle.judged[-1]
+    assert lab.judge(write) == Staged(index)
+    lab.commit()
+    assert lab.judge(write) == Answer((Outcome(1, 1, Applied(1)),))
+    lab.swap()
+    assert lab.judge(write) == Answer((Outcome(1, 1, Applied(1)),))
+    assert value_of(lab.leader, "n") == 1
+
+
+def test_a_request_whose_entry_was_lost_is_done(lab, handle):
+    handle.increment("n")
+    lab.lose()
+    assert lab.ask(handle.sent[0]) == (Outcome(1, 1, Applied(1)),)
+    assert value_of(lab.leader, "n") == 1
+
+
+def test_a_refusal_is_repeated_too(lab, handle):
+    handle.subtract("missing")
+    lab.commit()
+    handle.put("missing", 5)
+    lab.commit()
+    (outcome,) = lab.ask(handle.sent[0])
+    assert isinstance(outcome.result, Refused)
+    assert value_of(lab.leader, "missing") == 5
+
+
+def test_requests_of_a_writer_are_done_in_order(lab, handle):
+    early = Write(handle.number, PutCommand(handle.writer, 3, None, [encode("a"), encode(1)]))
+    assert lab.judge(early) == Answer(OutOfOrder(1))
+    handle.put("b", 1)
+    assert lab.judge(early) == Answer(OutOfOrder(2))
+
+
+def test_requests_that_are_numbered_anew_are_refused(lab, handle):
+    handle.put("a", 1)
+    pairs = [encode("a"), encode(1), encode("b"), encode(2)]
+    with pytest.raises(DecodeError, match="numbered otherwise"):
+        lab.judge(Write(handle.number, PutCommand(handle.writer, 1, None, pairs)))
+
+
+def test_an_evicted_writer_is_told_and_nothing_is_done_again(lab, monkeypatch):
+    monkeypatch.setattr(writers, "WRITERS_MAX", 3)
+    handles = [Handle(lab, number) for number in range(3)]
+    for handle in (handles[1], handles[0], handles[2]):
+        handle.increment("n")
+    index = lab.judge(Register(writer_id(9)))
+    assert lab.entries[-1][1] == Registered(writer_id(9), 0, handles[1].writer)
+    # Before the eviction is committed, and after it.
+    assert lab.judge(handles[1].sent[0]) == Answer(UnknownWriter(handles[1].number))
+    lab.commit()
+    assert lab.judge(handles[1].sent[0]) == Answer(UnknownWriter(handles[1].number))
+    assert lab.answers[index] == Registration(index, 0)
+    assert lab.ask(handles[2].sent[0])[0].result == Applied(3)
+    assert value_of(lab.leader, "n") == 3
+    lab.check()
+
+
+def test_staged_work_keeps_a_writer_from_being_the_one_that_was_idle_longest(lab, monkeypatch):
+    monkeypatch.setattr(writers, "WRITERS_MAX", 2)
+    first, second = Handle(lab, 1), Handle(lab, 2)
+    first.put("a", 1)
+    lab.judge(Register(writer_id(8)))
+    assert lab.entries[-1][1].evicted == second.writer
+    lab.judge(Register(writer_id(9)))
+    assert lab.entries[-1][1].evicted == first.writer
+    lab.lose()
+    lab.judge(Register(writer_id(8)))
+    assert lab.entries[-1][1].evicted == first.writer
+
+
+def test_a_writer_that_comes_back_goes_on_with_what_is_not_known(lab, monkeypatch):
+    monkeypatch.setattr(writers, "WRITERS_MAX", 1)
+    handle = Handle(lab)
+    handle.increment("n")
+    Handle(lab, 2)
+    found = lab.ask(Register(handle.writer, 1))
+    assert found.last_request == 1
+    assert found.number != handle.number
+    old = handle.sent[0]
+    assert lab.ask(old) == UnknownWriter(handle.number)
+    (outcome,) = lab.ask(Write(found.number, old.request))
+    assert outcome.result.code is ErrorCode.REQUEST_TIMEOUT
+    action = AddCommand(handle.writer, 2, None, Initial.NUMBER, [encode("n"), encode(1)])
+    assert lab.ask(Write(found.number, action))[0].result == Applied(2)
+    assert value_of(lab.leader, "n") == 2
+
+
+def test_what_a_writer_has_heard_is_forgotten(lab, handle):
+    for resolved in range(3):
+        handle.resolved = resolved
+        handle.subtract("missing")
+    lab.commit()
+    rows = list(lab.leader.freeze()[-1].rows)
+    assert [outcome.first_request for outcome in rows[0].outcomes] == [3]
+    (outcome,) = lab.ask(handle.sent[0])
+    assert outcome.result.code is ErrorCode.REQUEST_TIMEOUT
+
+
+def test_outcomes_of_all_writers_together_are_limited(lab, monkeypatch):
+    monkeypatch.setattr(writers, "LEDGER_OUTCOMES_MAX", 4)
+    first, second = Handle(lab, 1), Handle(lab, 2)
+    for handle in (first, first, second, second, second):
+        handle.subtract("missing")
+    lab.commit()
+    (outcome,) = lab.ask(first.sent[0])
+    assert outcome.result.code is ErrorCode.REQUEST_TIMEOUT
+    (outcome,) = lab.ask(second.sent[0])
+    assert outcome.result.code is ErrorCode.NO_SUCH_KEY
+    lab.check()
+
+
+# -- bad requests ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        None,
+        Registered(writer_id(1), 0, None),
+        Write(1, ExpireCommand([encode("a")])),
+        Write(1, PutCommand(writer_id(1), None, None, [encode("a"), encode(1)])),
+        Write(1, PutCommand(writer_id(1), 1, None, [b"\xff", encode(1)])),
+        Write(1, PutCommand(writer_id(1), 1, None, [encode("a"), b"\xff"])),
+    ],
+)
+def test_what_no_honest_writer_sends_changes_nothing(lab, handle, request_):
+    before = lab.leader.digest()
+    with pytest.raises(DecodeError):
+        lab.judge(request_)
+    assert lab.leader.digest() == before
+    handle.put("a", 1)
+    assert handle.result == Applied(1)
+
+
+# -- expiry ----------------------------------------------------------------------------------------
+
+
+def test_a_key_expires_by_the_groups_elapsed_time(lab, handle):
+    lab.now_ns = 5 * SECOND_NS
+    handle.put("short", 1, SECOND_NS)
+    handle.put("long", 1, 9 * SECOND_NS)
+    lab.commit()
+    lab.now_ns += SECOND_NS - 1
+    assert lab.expire() is None
+    lab.now_ns += 1
+    assert lab.expire() is not None
+    assert lab.expire() is None
+    assert set(contents(lab.leader)) == {"short", "long"}
+    lab.commit()
+    assert set(contents(lab.leader)) == {"long"}
+    lab.check()
+
+
+def test_a_new_leader_expires_what_the_old_one_could_not(lab, handle):
+    handle.put("short", 1, SECOND_NS)
+    lab.commit()
+    lab.now_ns = 2 * SECOND_NS
+    assert lab.expire() is not None
+    lab.lose()
+    assert set(contents(lab.leader)) == {"short"}
+    assert lab.expire() is not None
+    lab.lose()
+    lab.swap()
+    assert lab.expire() is not None
+    lab.commit()
+    assert contents(lab.leader) == {}
+    lab.check()
+
+
+@pytest.mark.parametrize("what", ["put", "increment", "clear"])
+def test_an_expiry_that_was_taken_off_in_vain_still_counts(lab, handle, what):
+    handle.put("short", 1, SECOND_NS)
+    lab.commit()
+    if what == "put":
+        handle.put("short", 2)
+    elif what == "increment":
+        handle.increment("short")
+    else:
+        handle.clear()
+        handle.increment("other")
+    lab.now_ns = 2 * SECOND_NS
+    assert lab.expire() is None
+    lab.lose()
+    assert lab.expire() is not None
+    lab.commit()
+    assert contents(lab.leader) == {}
+
+
+def test_much_expires_in_slices(lab, handle):
+    for start in range(0, SLICE_COUNT + 200, 200):
+        for number in range(start, start + 200):
+            handle.requests.put(encode(number), encode(number), SECOND_NS)
+        handle.seal()
+    lab.commit()
+    lab.now_ns = SECOND_NS
+    assert lab.expire() is not None
+    assert len(lab.entries[-1][1].keys) == SLICE_COUNT
+    assert lab.expire() is not None
+    assert lab.expire() is None
+    lab.commit()
+    assert len(lab.leader) == 0
+    lab.check()
+
+
+# -- quotas ----------------------------------------------------------------------------------------
+
+
+def test_a_quota_holds_at_whichever_member_leads(lab, handle):
+    lab.ask(ChangeQuota(Quota(max_entries=2)))
+    handle.put("a", 1)
+    handle.put("b", 1)
+    handle.put("c", 1)
+    assert handle.result.code is ErrorCode.QUOTA_EXCEEDED
+    assert lab.leader.look_at_quota() is QuotaLevel.EXCEEDED
+    lab.swap()
+    handle.put("c", 1)
+    assert handle.result.code is ErrorCode.QUOTA_EXCEEDED
+    fresh = TableMachine()
+    fresh.install(lab.leader.freeze())
+    assert fresh.meter.quota == Quota(max_entries=2)
+    lab.check()
+
+
+def test_a_quota_counts_what_is_staged(lab, handle):
+    lab.ask(ChangeQuota(Quota(max_bytes=30)))
+    handle.put("a", "x" * 20)
+    handle.put("b", "x" * 20)
+    assert handle.result.code is ErrorCode.QUOTA_EXCEEDED
+
+
+def test_a_quota_that_is_lost_holds_no_more(lab, handle):
+    lab.judge(ChangeQuota(Quota(max_entries=1)))
+    handle.put_all([("a", 1), ("b", 1)])
+    lab.lose()
+    handle = Handle(lab, 2)
+    handle.put_all([("a", 1), ("b", 1)])
+    assert handle.result == Applied(1)
+
+
+# -- batches ---------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_one_mutation_or_none(lab, handle):
+    guard = Guard(GuardKind.ABSENT, encode("lock"))
+    steps = [
+        Step(StepKind.PUT, encode("lock"), encode("mine"), expiry_ns=SECOND_NS),
+        Step(StepKind.ADD, encode("n"), encode(1), Initial.NUMBER),
+    ]
+    others = [Step(StepKind.ADD, encode("waits"), encode(1), Initial.NUMBER)]
+    handle.batch([guard], steps, others)
+    assert handle.result == Applied(1, answer=True)
+    handle.batch([guard], steps, others)
+    assert handle.result == Applied(2, answer=False)
+    handle.batch([guard], steps)
+    assert handle.result.code is ErrorCode.GUARD_FAILED
+    assert contents(lab.leader) == {"lock": "mine", "n": 1, "waits": 1}
+    lab.now_ns = SECOND_NS
+    lab.expire()
+    lab.commit()
+    assert contents(lab.leader) == {"n": 1, "waits": 1}
+    lab.check()
+
+
+def test_put_unique_wins_once(lab, handle):
+    handle.put_unique("key", 1)
+    handle.put_unique("key", 2)
+    lab.commit(1)
+    assert value_of(lab.leader, "key") == 1
+    assert handle.result == Applied(1, answer=False)
+    assert value_of(lab.leader, "key") == 1
+
+
+# -- comparisons -----------------------------------------------------------------------------------
+
+
+def test_members_compare_what_they_have_at_one_position_while_it_changes(lab, handle):
+    handle.put_all((number, number) for number in range(100))
+    handle.increment("n")
+    lab.commit()
+    handle.erase(3)
+    handle.increment(4)
+    handle.put("new", 1)
+    handle.increment("new")
+    lab.judge(Compare(7))
+    handle.increment(5)
+    handle.clear()
+    handle.increment(5)
+    lab.commit(5)
+    assert lab.leader.is_comparing
+    assert lab.leader.compare(10) is None
+    lab.commit(1)
+    assert lab.leader.compare(10) is None
+    lab.commit()
+    found = [finish(machine) for machine in lab.machines]
+    assert found[0] == found[1]
+    assert found[0][0] == 7
+    assert found[0][1].entry_count == 101
+    assert not lab.leader.is_comparing
+
+
+def test_a_comparison_does_not_count_what_is_staged(lab, handle):
+    handle.put_all((number, number) for number in range(10))
+    lab.commit()
+    lab.judge(Compare(1))
+    handle.erase(3)
+    handle.increment("new")
+    lab.commit(1)
+    lab.lose()
+    assert finish(lab.leader) == finish(lab.followers[0])
+
+
+def finish(machine):
+    while True:
+        found = machine.compare(10)
+        if found is not None:
+            return found
+
+
+# -- requests that need no look at the table -------------------------------------------------------
+
+
+def test_a_put_is_done_in_the_table_once(lab, handle):
+    handle.put("a", 1)
+    handle.erase("b")
+    assert not lab.leader._overlay.past
+    handle.increment("n")
+    assert lab.leader._overlay.past
+    lab.commit()
+    assert not lab.leader._overlay.past
+
+
+def test_judging_needs_no_clock_of_its_own():
+    machine = TableMachine()
+    assert machine.judge(Register(writer_id(1)), Times()) == Append(
+        Registered(writer_id(1), 0, None)
+    )

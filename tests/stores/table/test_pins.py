@@ -1,0 +1,157 @@
+"""Pinned revisions: pages of one moment, whatever is written meanwhile, within limits."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from stores.scanning import EVERYTHING
+from stores.table import pins
+from stores.table.pins import PIN_TICKS
+from tests.stores.table.lab import SECOND_NS, Handle, Lab, shown
+from tests.stores.table.test_machine_property import EVENTS, WRITES, Program
+from wire.decoding import decode
+from wire.errors import InvalidData, RevisionGone
+
+
+@pytest.fixture
+def lab():
+    return Lab()
+
+
+@pytest.fixture
+def handle(lab):
+    return Handle(lab)
+
+
+def pages(machine, revision, limit=2):
+    """Go through a pinned revision page by page."""
+    entries, span = [], EVERYTHING
+    while True:
+        page = machine.scan_pinned(span, limit, revision)
+        assert page.revision == revision
+        entries += page.entries
+        if page.continuation is None:
+            assert len(dict(entries)) == len(entries)
+            return entries
+        span = span.after(page.continuation)
+
+
+def test_a_reader_goes_through_one_revision(lab, handle):
+    handle.put_all((number, number) for number in range(6))
+    lab.commit()
+    machine = lab.leader
+    revision = machine.pin()
+    first = machine.scan_pinned(EVERYTHING, 2, revision)
+    handle.erase(4)
+    handle.put(3, "new")
+    handle.put(9, 9)
+    lab.commit()
+    handle.put(4, "again")
+    lab.commit()
+    handle.erase(5)
+    handle.increment("staged")
+    rest = machine.scan_pinned(EVERYTHING.after(first.continuation), 9, revision)
+    found = [(decode(key), decode(entry.value)) for key, entry in first.entries + rest.entries]
+    assert found == [(number, number) for number in range(6)]
+    handle.clear()
+    handle.put(1, "after")
+    lab.commit()
+    assert pages(machine, revision) == first.entries + rest.entries
+    with pytest.raises(InvalidData):
+        machine.scan_pinned(EVERYTHING, 0, revision)
+
+
+def test_a_revision_that_was_not_pinned_or_is_let_go_is_gone(lab, handle):
+    machine = lab.leader
+    with pytest.raises(RevisionGone, match="revision 5"):
+        machine.scan_pinned(EVERYTHING, 1, 5)
+    revision = machine.pin()
+    for _ in range(PIN_TICKS):
+        machine.tick()
+    machine.scan_pinned(EVERYTHING, 1, revision)
+    for _ in range(PIN_TICKS):
+        machine.tick()
+    assert machine.pin() == revision
+    for _ in range(PIN_TICKS + 1):
+        machine.tick()
+    with pytest.raises(RevisionGone):
+        machine.scan_pinned(EVERYTHING, 1, revision)
+
+
+def test_the_number_of_pins_is_limited(lab, handle, monkeypatch):
+    monkeypatch.setattr(pins, "PINS_MAX", 2)
+    found = []
+    for number in range(3):
+        handle.put(number, number)
+        lab.commit()
+        found += [lab.leader.pin(), lab.leader.pin()]
+    assert found == [1, 1, 2, 2, 3, 3]
+    with pytest.raises(RevisionGone):
+        pages(lab.leader, 1)
+    assert len(pages(lab.leader, 2)) == 2
+
+
+@pytest.mark.parametrize("what", ["put", "clear"])
+def test_what_pins_remember_is_limited(lab, handle, monkeypatch, what):
+    monkeypatch.setattr(pins, "PINS_SIZE_MAX", 5_000)
+    handle.put_all((number, "x" * 2_000) for number in range(3))
+    lab.commit()
+    revision = lab.leader.pin()
+    handle.put(0, 0)
+    handle.put(1, 1)
+    lab.commit()
+    assert len(pages(lab.leader, revision)) == 3
+    handle.put(2, 2) if what == "put" else handle.clear()
+    lab.commit()
+    with pytest.raises(RevisionGone):
+        pages(lab.leader, revision)
+    handle.put(0, "x" * 2_000)
+    lab.commit()
+    revision = lab.leader.pin()
+    handle.put(0, 0)
+    lab.commit()
+    assert pages(lab.leader, revision)
+
+
+def test_a_snapshot_ends_all_pins(lab, handle):
+    revision = lab.leader.pin()
+    lab.leader.install(lab.followers[0].freeze())
+    with pytest.raises(RevisionGone):
+        pages(lab.leader, revision)
+
+
+class Pinned(Program):
+    """A program whose leader and a follower pin revisions now and then."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []
+
+    def pin(self):
+        for machine in (self.lab.leader, self.lab.followers[0]):
+            self.kept.append((machine, machine.pin(), shown(machine)[0]))
+
+    def check(self):
+        super().check()
+        for machine, revision, entries in self.kept:
+            assert dict(pages(machine, revision)) == entries
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(WRITES | EVENTS | st.tuples(st.just("pin")), max_size=25))
+def test_a_pinned_revision_stays_as_it_was(program):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pins, "PINS_MAX", 1_000)
+        Pinned().run(program)
+
+
+def test_pins_cost_nothing_to_expiry(lab, handle):
+    handle.put("short", 1, SECOND_NS)
+    lab.commit()
+    revision = lab.leader.pin()
+    lab.now_ns = SECOND_NS
+    lab.expire()
+    lab.commit()
+    assert len(lab.leader) == 0
+    assert len(pages(lab.leader, revision)) == 1

@@ -1,0 +1,168 @@
+"""Bytes of requests, bodies, parts and answers: what is written is read, and nothing else is."""
+
+from __future__ import annotations
+
+import cbor2
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from stores.actions import (
+    AddCommand,
+    DigestCommand,
+    ExpireCommand,
+    Initial,
+    PutCommand,
+    PutUniqueCommand,
+    RefusalCommand,
+)
+from stores.encoding import encode_action
+from stores.group.positions import Position
+from stores.outcomes import Applied, Outcome, Refused
+from stores.quota import Quota
+from stores.table import bodies, codec, parts
+from stores.table.lineage import Reign
+from stores.table.writers import LedgerRow
+from stores.work import SLICE_COUNT
+from tests.stores.table.lab import writer_id
+from wire.errors import DecodeError, ErrorCode
+
+WRITER = writer_id(1)
+PUT = PutCommand(WRITER, 3, None, [b"a", b"\x01"])
+REFUSAL = RefusalCommand(WRITER, 4, ErrorCode.TYPE_CLASH, "no")
+OUTCOMES = (Outcome(1, 2, Applied(7)), Outcome(3, 3, Refused(ErrorCode.GUARD_FAILED, "no")))
+
+READERS = {
+    "body": (codec.encode_body, codec.decode_body),
+    "request": (codec.encode_request, codec.decode_request),
+    "part": (codec.encode_part, codec.decode_part),
+    "answer": (codec.encode_answer, codec.decode_answer),
+}
+GOOD = [
+    ("body", bodies.Performed(2, (PUT, REFUSAL))),
+    ("body", ExpireCommand([b"a", b"b"])),
+    ("body", bodies.Registered(WRITER, 5, None)),
+    ("body", bodies.Registered(WRITER, 0, writer_id(2))),
+    ("body", bodies.QuotaChanged(Quota(None, 5))),
+    ("body", bodies.Compared(4)),
+    ("request", bodies.Register(WRITER, 9)),
+    ("request", bodies.Write(8, PUT, 2)),
+    ("request", bodies.Write(8, AddCommand(WRITER, 1, 5, Initial.SET, [b"a", b"\x01"]), 0)),
+    ("request", bodies.ChangeQuota(Quota(1, None))),
+    ("request", bodies.Compare(2**64 - 1)),
+    ("part", parts.HeadPart(5, Position(2, 9), 1, Quota(9, 9), (Reign(1, 1), Reign(2, 8)))),
+    ("part", parts.EntriesPart([b"a", b"\x01", b"b", b"\x02"], [4, 5], [1, 99])),
+    ("part", parts.WritersPart((LedgerRow(WRITER, 3, 3, OUTCOMES),))),
+    ("answer", bodies.Registration(4, 0)),
+    ("answer", OUTCOMES),
+    ("answer", bodies.UnknownWriter(4)),
+    ("answer", bodies.OutOfOrder(4)),
+    ("answer", None),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), GOOD)
+def test_what_is_written_is_read(kind, value):
+    encode, decode = READERS[kind]
+    data = encode(value)
+    assert decode(data) == value
+    with pytest.raises(DecodeError):
+        decode(data + b"\0")
+    for other, (_, read) in READERS.items():
+        if other != kind:
+            with pytest.raises(DecodeError, match="unknown kind"):
+                read(data)
+
+
+def test_a_body_that_was_read_is_not_written_again():
+    data = codec.encode_body(bodies.Performed(2, (PUT,)))
+    body = codec.decode_body(data)
+    assert codec.encode_body(body) is data
+
+
+def performed(*actions, resolved=0):
+    return [1, resolved, [encode_action(action) for action in actions]]
+
+
+BAD = [
+    ("body", []),
+    ("body", [6]),
+    ("body", [True, 1]),
+    ("body", [1, 0]),
+    ("body", [1, -1, [encode_action(PUT)]]),
+    ("body", performed()),
+    ("body", [1, 0, [b"\xff"]]),
+    ("body", performed(PutUniqueCommand(WRITER, 1, None, b"a", b"\x01"))),
+    ("body", performed(AddCommand(WRITER, 1, None, Initial.SET, [b"a", b"\x01"]))),
+    ("body", performed(ExpireCommand([b"a"]))),
+    ("body", performed(DigestCommand(1, 1, 1, None))),
+    ("body", performed(PutCommand(WRITER, None, None, [b"a", b"\x01"]))),
+    ("body", performed(PUT, RefusalCommand(writer_id(2), 4, ErrorCode.TYPE_CLASH, "no"))),
+    ("body", performed(*[REFUSAL] * 257)),
+    ("body", [2, []]),
+    ("body", [2, [b""]]),
+    ("body", [2, [b"a"] * (SLICE_COUNT + 1)]),
+    ("body", [3, b"short", 0, None]),
+    ("body", [4, [0, None]]),
+    ("body", [4, [1]]),
+    ("request", [17, 1, encode_action(REFUSAL), 0]),
+    ("request", [17, 1, encode_action(PutCommand(WRITER, None, None, [b"a", b"\x01"])), 0]),
+    ("request", [17, 1, encode_action(ExpireCommand([b"a"])), 0]),
+    ("part", [32, 1, [1], 0, [None, None], []]),
+    ("part", [32, 1, [1, 1], 0, [None, None], [[1]]]),
+    ("part", [33, [b"a"], [1], []]),
+    ("part", [33, [b"a", b""], [1], []]),
+    ("part", [33, [b"a", b"\x01"], [1], [1, 5]]),
+    ("part", [33, [b"a", "text"], [1], []]),
+    ("part", [34, [[WRITER, 1, 1]]]),
+    ("answer", [49, [[1, 2, 3]]]),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), BAD)
+def test_bad_bytes_are_one_clear_error(kind, value):
+    with pytest.raises(DecodeError):
+        READERS[kind][1](cbor2.dumps(value))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(GOOD), st.data())
+def test_damaged_bytes_are_read_as_something_or_refused(good, data):
+    kind, value = good
+    encode, decode = READERS[kind]
+    raw = bytearray(encode(value))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(raw) - 1))
+        raw[at] = data.draw(st.integers(0, 255))
+    check(encode, decode, bytes(raw[: data.draw(st.integers(0, len(raw)))]))
+    check(encode, decode, bytes(raw))
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.sampled_from(sorted(READERS)), st.binary(max_size=80))
+def test_random_bytes_are_read_as_something_or_refused(kind, raw):
+    check(*READERS[kind], raw)
+
+
+def check(encode, decode, raw):
+    try:
+        value = decode(raw)
+    except DecodeError:
+        return
+    assert decode(encode(value)) == value
+
+
+def test_a_snapshot_that_is_not_whole_is_refused():
+    head = parts.HeadPart(2, Position(1, 2), 2)
+    first = parts.EntriesPart([b"a", b"\x01"], [1])
+    row = LedgerRow(WRITER, 1, 0, ())
+    for bad in (
+        [first],
+        [head, first],
+        [head, first, first],
+        [head, first, head],
+        [parts.HeadPart(2, Position(1, 2), 1), first, parts.WritersPart((row, row))],
+    ):
+        with pytest.raises(DecodeError):
+            parts.thaw(bad)
+    whole = parts.thaw([head, first, parts.EntriesPart([b"b", b"\x02"], [2])])
+    assert len(whole.columns) == 2
