@@ -108,11 +108,11 @@ def write_public(path: PathLike, data: bytes, *, replaces: bool = False) -> None
 
 
 def open_private(
-    path: PathLike, mode: Literal["w", "wb", "a", "ab"], *, buffering: int = -1
+    path: PathLike, mode: Literal["w", "wb", "a", "ab", "r+b"], *, buffering: int = -1
 ) -> IO[Any]:
     """Open a file of data for writing: made with mode 600, or tightened if it is there.
 
-    Text is UTF-8. A device or pipe keeps its mode.
+    Text is UTF-8. A device or pipe keeps its mode. With ``r+b`` none is made.
     """
 
     def create(name: str, flags: int) -> int:

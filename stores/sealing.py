@@ -98,6 +98,10 @@ class StorageKey:
         """Write it as one line of letters and digits, to be kept as safe as a password."""
         return TEXT.write(self.key)
 
+    def authentication_key(self) -> bytes:
+        """Give a key for MACs over what is no secret, and must not be altered."""
+        return _derive(self.key, b"", b"authentication", KEY_SIZE)
+
     @property
     def fingerprint(self) -> bytes:
         """Eight bytes that name the key, in files and error texts, and tell nothing about it."""

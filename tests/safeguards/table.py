@@ -16,6 +16,7 @@ from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_quotas import QUOTAS
 from tests.safeguards.table_reload import RELOAD
+from tests.safeguards.table_replicas import REPLICAS
 from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_seeker import SEEKER
@@ -760,4 +761,5 @@ SAFEGUARDS = [
     *LINK,
     *FLOW,
     *GROUP,
+    *REPLICAS,
 ]
