@@ -49,6 +49,9 @@ class Codec(Protocol):
     schema: str
     """Statements that make the tables of head and codec."""
 
+    def beside(self, path: str) -> Codec:
+        """Give one for another file of the same owner."""
+
     def create(self, connection: sqlite3.Connection) -> None:
         """Give a new file its head, which is empty yet."""
 
@@ -74,6 +77,10 @@ class Plain:
     is_sealed = False
     overhead_size = _CHECKSUM_SIZE
     schema = HEAD_SCHEMA
+
+    def beside(self, path: str) -> Codec:
+        """Give itself: it knows of no file."""
+        return self
 
     def create(self, connection: sqlite3.Connection) -> None:
         """Give the file an id."""

@@ -42,6 +42,10 @@ class Vault:
         self._file_id = b""
         self._current: Session | None = None
 
+    def beside(self, path: str) -> Vault:
+        """Give one for another file, with the same keys."""
+        return Vault(path, self._keys)
+
     def create(self, connection: sqlite3.Connection) -> None:
         """Give a new file its id, which makes its keys its own."""
         self._current, self._sessions = None, {}

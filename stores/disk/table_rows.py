@@ -112,6 +112,10 @@ class ColumnRows:
         """Remove all entries."""
         connection.execute("DELETE FROM store")
 
+    def forget_all(self, connection: sqlite3.Connection) -> None:
+        """Remove all writers."""
+        connection.execute("DELETE FROM writers")
+
     def put(self, connection: sqlite3.Connection, rows: Rows) -> None:
         """Write entries, many with one statement."""
         if not rows.keys:
@@ -155,6 +159,7 @@ class ColumnRows:
         self, connection: sqlite3.Connection, numbers: dict[str, int], census: Census | None
     ) -> None:
         """Write facts that changed."""
+        self.facts.update(numbers)
         if census is not None:
             revisions = census.revision_total & _INTEGER_MAX
             numbers = {**numbers, "entries": census.entry_count, "revisions": revisions}
@@ -212,6 +217,10 @@ class SealedRows:
         """Remove all entries."""
         self._entries.clear(connection)
 
+    def forget_all(self, connection: sqlite3.Connection) -> None:
+        """Remove all writers."""
+        self._writers.clear(connection)
+
     def put(self, connection: sqlite3.Connection, rows: Rows) -> None:
         """Write entries."""
         pack = _ENTRY.pack
@@ -246,6 +255,11 @@ class SealedRows:
 
 TableRows = ColumnRows | SealedRows
 """What the backend of a store reads and writes; each method in a transaction of the caller's."""
+
+
+def table_rows(codec: Codec, name: str | None) -> TableRows:
+    """Give the rows of a store; ``name`` is what an encrypted file has to belong to."""
+    return SealedRows(codec, name) if codec.is_sealed else ColumnRows()
 
 
 @cache

@@ -413,9 +413,9 @@ STORES = [
     Safeguard(
         "outcomes are durable with the mutations",
         "a request is applied again after a restart",
-        "stores/disk/table.py",
-        "            if changes.writers:\n",
-        "            if False:\n",
+        "stores/disk/table_state.py",
+        "        if changes.writers:\n",
+        "        if False:\n",
         ("tests/stores/disk/test_sqlite.py", "tests/stores/test_restart.py"),
     ),
 ]

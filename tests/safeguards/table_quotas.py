@@ -83,8 +83,8 @@ QUOTAS = [
     Safeguard(
         "quota: a file's content counts",
         "a master that was started again takes as much once more",
-        "stores/disk/table.py",
-        "            columns.measure()\n",
+        "stores/disk/table_state.py",
+        "        columns.measure()\n",
         "",
         (_LOADED,),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.safeguards.safeguard import Safeguard
 
 BALLOT = ("tests/stores/disk/test_ballot_file.py",)
+REPLICA = ("tests/stores/disk/test_replica.py",)
 
 REPLICAS = [
     Safeguard(
@@ -78,5 +79,109 @@ REPLICAS = [
         "                blocks.append(bytes(SLOT_SIZE))\n",
         "                blocks.append(self._block(at, [0, 0, 0]) * COPIES)\n",
         BALLOT,
+    ),
+    Safeguard(
+        "journal: a hole is noticed",
+        "an entry that is missing is left out when the journal is applied",
+        "stores/disk/journal_rows.py",
+        "                if first != end.index + 1 and not (end.index == floor >= first):\n",
+        "                if False:\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "journal: terms only grow",
+        "a row of a tail that was cut off is taken for one of today's",
+        "stores/disk/journal_rows.py",
+        "                if term < end.term:\n",
+        "                if False:\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "journal: a row is of its group and its positions",
+        "a row that was put in the place of another one is applied there",
+        "stores/disk/journal_rows.py",
+        '        return _PLACE.pack(b"journal", group, row.term, row.first, row.last)\n',
+        '        return _PLACE.pack(b"journal", group, 0, 0, 0)\n',
+        REPLICA,
+    ),
+    Safeguard(
+        "journal: nothing that was applied is cut",
+        "rows have what their journal has not, and no later leader",
+        "stores/disk/replica.py",
+        '                assert write.keep >= self._meta.reached, "what is committed is not dropped"\n',
+        "",
+        REPLICA,
+    ),
+    Safeguard(
+        "journal: a tail is kept before it is cut",
+        "what a lead by force loses is gone, though it was to be kept",
+        "stores/disk/replica.py",
+        "            self._keep_lost(write.keep)\n",
+        "            pass\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: they say how far they may reach",
+        "after a crash readers see some keys of a later state, and others of an earlier one",
+        "stores/disk/replica.py",
+        "            if meta.reached != index:\n",
+        "            if False:\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: the floor goes with the last of them",
+        "a crash leaves rows of an earlier state, and a journal that begins after a later one",
+        "stores/disk/replica.py",
+        "        if rows.is_last:\n",
+        "        if True:\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: they follow the journal",
+        "after a crash the machine has what its journal has not",
+        "stores/disk/replica.py",
+        '        assert meta.applied <= point.applied <= self._journal.end, "rows follow the journal"\n',
+        "",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: they are of the state that the file says",
+        "entries are applied twice, or left out, after a row was put back",
+        "stores/disk/replica.py",
+        '        if self._rows.facts.get("applied") != meta.applied.index:\n',
+        "        if False:\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: a journal goes as far as its rows",
+        "a journal that was cut is taken for whole, though rows have more",
+        "stores/disk/replica.py",
+        "        if meta.reached > end.index:\n",
+        "        if False:\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: a census goes with each slice",
+        "a crash between two slices leaves a file that is refused as damaged",
+        "stores/disk/lazy_rows.py",
+        "        yield Slice(checkpoint, replace(part, census=counting.after(part)), is_last=False)\n",
+        "        yield Slice(checkpoint, replace(part, census=None), is_last=False)\n",
+        REPLICA,
+    ),
+    Safeguard(
+        "replica: an upgrade counts the rows that it found",
+        "an upgraded store is refused as damaged when it is opened next",
+        "stores/disk/replica.py",
+        "            columns, writers = self._state.load(connection)\n            self._codec.begin(connection)\n",
+        "            self._codec.begin(connection)\n            columns, writers = Columns(), ()\n",
+        ("tests/stores/disk/test_replica_upgrade.py",),
+    ),
+    Safeguard(
+        "replica: a journal that lost its end is regressed",
+        "a member counts for a majority with entries that it has no more",
+        "stores/group/ballot.py",
+        "        is_whole = promises.is_whole and mark is not None and mark <= end\n",
+        "        is_whole = promises.is_whole\n",
+        ("tests/stores/disk/test_replica_regression.py",),
     ),
 ]

@@ -43,7 +43,7 @@ def make_log(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[...,
     return make
 
 
-@pytest.fixture(params=["table-plain", "table-sealed", "log-plain", "log-sealed"])
+@pytest.fixture(params=[f"{name}-{how}" for name in KINDS for how in ("plain", "sealed")])
 def kind(request: pytest.FixtureRequest, keys: StorageKeys) -> Kind:
     """Give a kind of file, plain and encrypted."""
     name, closing = request.param.split("-")

@@ -20,6 +20,7 @@ from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Loaded
 from stores.sealing import StorageKeys
 from stores.table import Table
+from tests.stores.disk.replicas import ReplicaKind
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
 
@@ -34,6 +35,8 @@ class Kind(Protocol):
     """A kind of file, plain or encrypted."""
 
     tables: tuple[str, ...]
+    remedy: str
+    """How the advice about a damaged file begins."""
 
     def make(self, path: Path, **options: Any) -> Any: ...
 
@@ -41,9 +44,15 @@ class Kind(Protocol):
 
     def commits(self, count: int) -> Commits: ...
 
+    def is_right(self, found: object, expected: object) -> bool:
+        """Tell whether nothing wrong would be served: all that is lacking is noticed elsewhere."""
+        return found == expected
 
-class TableKind:
+
+class TableKind(Kind):
     """A store."""
+
+    remedy = "Promote a clone that has the store (peermesh store promote)"
 
     def __init__(self, keys: StorageKeys | None) -> None:
         self.keys = keys
@@ -79,8 +88,10 @@ def state_of(loaded: Loaded) -> object:
     return loaded.revision, columns, list(loaded.writers)
 
 
-class LogKind:
+class LogKind(Kind):
     """A log."""
+
+    remedy = "Promote a follower that has the log (peermesh log promote)"
 
     def __init__(self, keys: StorageKeys | None) -> None:
         self.keys = keys
@@ -159,4 +170,8 @@ class LogModel:
         return spans, runs, times, cursors, [row], [("p", tuple(self.appended))]
 
 
-KINDS: dict[str, Callable[[StorageKeys | None], Kind]] = {"table": TableKind, "log": LogKind}
+KINDS: dict[str, Callable[[StorageKeys | None], Kind]] = {
+    "table": TableKind,
+    "log": LogKind,
+    "replica": ReplicaKind,
+}

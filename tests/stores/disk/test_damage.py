@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from stores.disk.log import SQLiteLogBackend
-from tests.stores.disk.kinds import Kind, LogKind, TableKind
+from tests.stores.disk.kinds import Kind, LogKind
 from wire.errors import BackendFailure
 
 COMMITS = 12
@@ -62,7 +62,7 @@ def test_a_bit_that_flips_in_the_file_is_found_or_changes_nothing(
         if found is None:
             refused += 1
         else:
-            assert found == states[-1], f"bit {bit} of byte {offset} was served"
+            assert kind.is_right(found, states[-1]), f"bit {bit} of byte {offset} was served"
         for suffix in ("-wal", "-shm"):
             Path(f"{copy}{suffix}").unlink(missing_ok=True)
     assert refused > FLIPS / 3
@@ -109,21 +109,21 @@ def test_a_refusal_names_the_file_and_the_table_and_says_what_to_do(
     write(kind, path)
     for table in kind.tables:
         shutil.copy(path, copy)
-        column = "checksum" if kind.tables[-1] == "meta" else "body"
+        columns = ("store", "writers", "meta") if kind.tables[-1] == "meta" else ()
+        column = "checksum" if table in columns else "body"
         value = "checksum + 1" if column == "checksum" else "zeroblob(length(body))"
         edit(copy, f"UPDATE {table} SET {column} = {value}")
         told = refusal(kind, copy)
-        what = "store" if isinstance(kind, TableKind) else "log"
         assert f"{copy} is damaged (table {table}" in told
-        assert f"do not use it. Promote a {'clone' if what == 'store' else 'follower'}" in told
-        assert f"(peermesh {what} promote)" in told
+        assert f"do not use it. {kind.remedy}" in told
 
 
 @pytest.mark.parametrize("position", ["min", "max"])
 def test_a_row_that_is_missing_is_noticed(tmp_path: Path, kind: Kind, position: str) -> None:
     path, copy = tmp_path / "file.db", tmp_path / "copy.db"
     write(kind, path)
-    counted = [table for table in kind.tables if table not in ("meta", "head")]
+    # What a journal lacks at its end shows in the ballot: see ``test_replica_regression``.
+    counted = [table for table in kind.tables if table not in ("meta", "head", "journal")]
     if kind.tables[-1] == "meta":
         counted.remove("writers")  # its file has no count of them
     for table in counted:

@@ -1,0 +1,109 @@
+"""A machine's rows follow its journal lazily: coalesced by key, a slice with each commit.
+
+All slices of a checkpoint are of the state at one position. Between the first and the last, the
+file has some rows of that state and some of the one before: so it also says up to where its rows
+may *reach*, and who loads it applies the journal up to there before anything is read. Actions are
+absolute, so that it does no harm to apply them to rows that have them already. Writers' records are
+not: they go with the last slice, as the revision and the journal's floor do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from stores.group.clock import Times
+from stores.group.positions import Position, Voters
+from stores.persistence import Census, Changes, Rows
+from stores.table import Entry
+
+SLICE_ROWS: Final = 2_000
+"""Rows of one slice: a commit that waits for one takes some milliseconds longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state of the machine that its rows are to have."""
+
+    applied: Position
+    """The last entry in it; the journal on the disk has it."""
+    times: Times
+    """The group's clocks there."""
+    floor: Position
+    """Where the journal begins once it is written, not after ``applied``."""
+    voters: Voters
+    """Those in force at the floor."""
+    machine: bytes = b""
+    """What the machine keeps beside its rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A part of a checkpoint, for one commit."""
+
+    checkpoint: Checkpoint
+    changes: Changes
+    is_last: bool
+
+
+def sliced(
+    checkpoint: Checkpoint,
+    changes: Changes,
+    past: Mapping[bytes, Entry | None],
+    count: int = SLICE_ROWS,
+) -> Iterator[Slice]:
+    """Divide changes into slices of so many rows; they come in this order.
+
+    ``past`` has what the file holds under each changed key, which the census of a slice needs.
+    """
+    assert changes.census is not None, "rows that follow lazily are counted"
+    counting = _Counting(changes, past)
+    parts = [Changes(0, rows=rows) for rows in _rows_sliced(changes.rows, count)]
+    erased = changes.erased
+    parts += [Changes(0, erased=erased[at : at + count]) for at in range(0, len(erased), count)]
+    parts = parts or [Changes(0)]
+    parts[0] = replace(parts[0], is_cleared=changes.is_cleared)
+    *interim, last = parts
+    for part in interim:
+        yield Slice(checkpoint, replace(part, census=counting.after(part)), is_last=False)
+    last = replace(
+        last,
+        revision=changes.revision,
+        writers=changes.writers,
+        forgotten=changes.forgotten,
+        census=changes.census,
+    )
+    yield Slice(checkpoint, last, is_last=True)
+
+
+class _Counting:
+    """The census of a file whose rows change slice by slice."""
+
+    def __init__(self, changes: Changes, past: Mapping[bytes, Entry | None]) -> None:
+        """Start with what the file has before the first slice, or with nothing if all goes."""
+        self._past = {} if changes.is_cleared else past
+        self._count = self._total = 0
+        if not changes.is_cleared:
+            count, total = self._difference(changes)
+            assert changes.census is not None
+            self._count = changes.census.entry_count - count
+            self._total = changes.census.revision_total - total
+
+    def after(self, changes: Changes) -> Census:
+        """Give the census with a slice, the next one."""
+        count, total = self._difference(changes)
+        self._count, self._total = self._count + count, self._total + total
+        return Census(self._count, self._total)
+
+    def _difference(self, changes: Changes) -> tuple[int, int]:
+        keys = [*changes.rows.keys, *changes.erased]
+        replaced = [entry for entry in map(self._past.get, keys) if entry is not None]
+        gone = sum(entry.revision for entry in replaced)
+        return len(changes.rows.keys) - len(replaced), sum(changes.rows.revisions) - gone
+
+
+def _rows_sliced(rows: Rows, count: int) -> Iterator[Rows]:
+    for at in range(0, len(rows.keys), count):
+        some = slice(at, at + count)
+        yield Rows(rows.keys[some], rows.values[some], rows.revisions[some], rows.expiries[some])

@@ -1,0 +1,270 @@
+"""A replica's file: the journal of its group, and the rows of its machine, which follow lazily."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import Final, Unpack
+
+from stores.disk.journal_entries import Bodies, runs_of
+from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
+from stores.disk.lazy_rows import Slice
+from stores.disk.machine_meta import META_SCHEMA, Meta, read_meta, write_meta
+from stores.disk.rows import PLAIN, Codec, RowDamaged
+from stores.disk.sqlite import FileOptions, SQLiteFile
+from stores.disk.table_rows import TableRows, table_rows
+from stores.disk.table_state import TableState
+from stores.epochs import term_of
+from stores.group.clock import NO_TIMES, Times
+from stores.group.effects import Persist, Snapshot
+from stores.group.entries import Entry
+from stores.group.positions import MemberId, Position
+from stores.outcomes import WriterRow
+from stores.persistence import Census, Changes
+from stores.table import Columns
+
+VERSION: Final = 3
+"""Since 3 a store's file has the journal of its group."""
+
+LOST: Final = ".lost-"
+"""In the name of a file with entries that were cut off, before their term."""
+
+REMEDY: Final = (
+    "Move it away, and not its ballot, and start the replica anew: it takes all from its group."
+    " Of a group of one, restore a copy of the file"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Founding:
+    """What a file of an earlier release begins a group with: one member that has all of it."""
+
+    group: bytes
+    member: MemberId
+    now_ns: int
+    """Wall time. The group's clock begins there, as the expiries in the file are wall times."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedReplica:
+    """All that a file has."""
+
+    meta: Meta
+    entries: list[Entry]
+    """The journal above the floor."""
+    revision: int
+    """Of the store, as columns and writers are, in the state that the rows are of."""
+    columns: Columns
+    writers: tuple[WriterRow, ...]
+    """The least recently active first."""
+    exposed: tuple[str, ...]
+    """Files that others could read until now, a sentence for each."""
+
+
+class SQLiteReplica:
+    """A replica's file. Use it from one thread at a time; it need not always be the same.
+
+    Every method may block, and may raise ``BackendFailure``: then it is of no more use.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        bodies: Bodies,
+        codec: Codec = PLAIN,
+        name: str | None = None,
+        **options: Unpack[FileOptions],
+    ) -> None:
+        """Remember the options; nothing is opened before ``load``.
+
+        ``bodies`` writes the machine's actions. ``name`` is that of the store, which an encrypted
+        file knows.
+        """
+        self._rows: TableRows = table_rows(codec, name)
+        before = self._rows.layout
+        layout = replace(
+            before,
+            owner="replica",
+            version=VERSION,
+            schema=";".join([before.schema, JOURNAL_SCHEMA, META_SCHEMA]),
+            remedy=REMEDY,
+            upgraded=frozenset({before.version}),
+        )
+        self.file = SQLiteFile(path, layout, **options)
+        self._name = name
+        self._bodies = bodies
+        self._codec = codec
+        self._state = TableState(self._rows)
+        self._journal = JournalRows(codec)
+        self._meta = Meta()
+
+    def load(self, founding: Founding) -> LoadedReplica:
+        """Open or create the file; one of an earlier format is upgraded.
+
+        Raises ``BackendFailure`` if it is no store, in use, or damaged.
+        """
+        file, rows = self.file, self._rows
+        with file.loading() as connection:
+            rows.enter(connection, file.path, is_new=file.is_new)
+            columns, writers = self._state.load(connection)
+            self._codec.begin(connection)
+            if file.is_new:
+                rows.save(connection, {"revision": 0, "applied": 0}, Census(0, 0))
+                write_meta(connection, self._codec, Meta())
+            elif file.version < VERSION:
+                self._upgrade(connection, founding)
+            self._take_meta(read_meta(connection, self._codec))
+            entries: list[Entry] = []
+            for run in self._journal.load(connection):
+                entries += run.entries(self._bodies)
+            self._check()
+        revision = rows.facts.get("revision", 0)
+        return LoadedReplica(self._meta, entries, revision, columns, writers, file.exposed)
+
+    def join(self, group: bytes) -> None:
+        """Note of which group the journal is, once for ever, and before its first entry."""
+        assert self._meta.group in (None, group), "a file is of one group"
+        with self._committing() as connection:
+            self._write_meta(connection, replace(self._meta, group=group))
+
+    def persist(
+        self,
+        write: Persist,
+        rows: Slice | None = None,
+        *,
+        installed: Iterable[Changes] = (),
+        machine: bytes = b"",
+        keeps_lost: bool = False,
+    ) -> None:
+        """Make a change of the journal durable, in one transaction, with a slice of rows if given.
+
+        A snapshot comes with ``installed``: all rows of its state, in slices, the last one with
+        writers, revision and census, and with what the machine keeps beside them. If
+        ``keeps_lost``, entries that are dropped are put into a file of their own before.
+        """
+        journal = self._journal
+        is_cut = write.snapshot is None and write.keep < journal.end.index
+        if is_cut and keeps_lost:
+            self._keep_lost(write.keep)
+        with self._committing() as connection:
+            if write.snapshot is not None:
+                self._install(connection, write.snapshot, installed, machine)
+            elif is_cut:
+                assert write.keep >= self._meta.reached, "what is committed is not dropped"
+                journal.truncate(connection, write.keep)
+            assert journal.end.index == write.keep, (journal.end, write.keep)
+            journal.append(connection, runs_of(write.keep + 1, write.entries, self._bodies))
+            if rows is not None:
+                self._write_slice(connection, rows)
+            journal.forget(connection)
+
+    def checkpoint(self, rows: Slice) -> None:
+        """Make a slice of the machine's rows durable, when there is no change of the journal."""
+        with self._committing() as connection:
+            self._write_slice(connection, rows)
+            self._journal.forget(connection)
+
+    def close(self) -> None:
+        """Close the file, which moves the log into it and takes the lock off."""
+        self.file.close()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    @contextmanager
+    def _committing(self) -> Iterator[sqlite3.Connection]:
+        with self.file.committing() as connection, self.file.damage_explained():
+            self._codec.begin(connection)
+            yield connection
+
+    def _upgrade(self, connection: sqlite3.Connection, founding: Founding) -> None:
+        """Add what a file of an earlier release lacks; its rows stay as they are."""
+        for statement in (JOURNAL_SCHEMA, META_SCHEMA):
+            connection.execute(statement)
+        facts, times = self._rows.facts, Times(founding.now_ns, founding.now_ns)
+        at = Position(term_of(facts.get("epoch", 0)) + 1, facts.get("revision", 0))
+        meta = Meta(founding.group, at, (founding.member,), at, times, at.index)
+        write_meta(connection, self._codec, meta)
+        self._rows.save(connection, {"applied": at.index}, None)
+
+    def _check(self) -> None:
+        meta, end = self._meta, self._journal.end
+        if self._rows.facts.get("applied") != meta.applied.index:
+            raise RowDamaged("table machine_meta: it is of another state than the rows")
+        if meta.reached > end.index:
+            raise RowDamaged(f"table journal: entries after {end.index} are missing")
+
+    def _install(
+        self,
+        connection: sqlite3.Connection,
+        snapshot: Snapshot,
+        installed: Iterable[Changes],
+        machine: bytes,
+    ) -> None:
+        at, numbers = snapshot.position, {"applied": snapshot.position.index}
+        self._journal.clear(connection)
+        self._rows.clear(connection)
+        self._rows.forget_all(connection)
+        for changes in installed:
+            numbers["revision"] = changes.revision
+            self._state.write(connection, changes, numbers)
+        voters, times = snapshot.voters, snapshot.times
+        meta = Meta(self._meta.group, at, voters, at, times, at.index, machine)
+        self._write_meta(connection, meta)
+
+    def _write_slice(self, connection: sqlite3.Connection, rows: Slice) -> None:
+        point, meta = rows.checkpoint, self._meta
+        index = point.applied.index
+        assert meta.reached in (meta.applied.index, index), "one checkpoint after the other"
+        assert meta.applied <= point.applied <= self._journal.end, "rows follow the journal"
+        assert meta.floor <= point.floor <= point.applied, (meta.floor, point)
+        if rows.is_last:
+            numbers = {"revision": rows.changes.revision, "applied": index}
+            self._state.write(connection, rows.changes, numbers)
+            meta = Meta(
+                meta.group,
+                point.floor,
+                point.voters,
+                point.applied,
+                point.times,
+                index,
+                point.machine,
+            )
+            self._write_meta(connection, meta)
+        else:
+            self._state.write(connection, rows.changes, {})
+            if meta.reached != index:
+                self._write_meta(connection, replace(meta, reached=index))
+
+    def _write_meta(self, connection: sqlite3.Connection, meta: Meta) -> None:
+        write_meta(connection, self._codec, meta)
+        self._take_meta(meta)
+
+    def _take_meta(self, meta: Meta) -> None:
+        self._meta = meta
+        self._journal.group, self._journal.floor = meta.group, meta.floor
+
+    def _keep_lost(self, keep: int) -> None:
+        """Put the entries above an index into a file that can be loaded as this one is."""
+        journal, group = self._journal, self._meta.group
+        assert group is not None, "a journal with entries is of a group"
+        name = path = f"{self.file.path}{LOST}{journal.end.term}"
+        taken = 1
+        while os.path.exists(path):  # of the same term, or of an attempt that was cut off
+            taken += 1
+            path = f"{name}.{taken}"
+        entries: list[Entry] = []
+        with self.file.failures_explained(), self.file.damage_explained():
+            for run in journal.above(self.file.connection, keep):
+                entries += run.entries(self._bodies)
+        snapshot = Snapshot(journal.position(keep), self._meta.voters, NO_TIMES, ())
+        nothing = Changes(0, census=Census(0, 0))
+        codec = self._codec.beside(path)
+        with closing(SQLiteReplica(path, self._bodies, codec, self._name)) as lost:
+            lost.load(Founding(group, MemberId("", 0), 0))
+            lost.join(group)
+            write = Persist(0, snapshot, keep, tuple(entries))
+            lost.persist(write, installed=[nothing])
