@@ -19,6 +19,7 @@ PORT: Final = Port(
         "read a store or log": Right.READ,
         "write a store or log": Right.WRITE,
         "lead a store or log": Right.LEAD,
+        "have a replica of a group": Right.VOTE,
         "pass on": Right.RELAY,
         "have publishers wait": Right.HOLD,
     },

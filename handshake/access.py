@@ -27,6 +27,7 @@ class Right(StrEnum):
     READ = "read"
     WRITE = "write"
     LEAD = "lead"
+    VOTE = "vote"
     RELAY = "relay"
     HOLD = "hold"
     OBSERVE = "observe"
@@ -92,7 +93,7 @@ def permits(role: Role, right: Right, thing: Thing) -> bool:
             return role.may_read_file(store, path)
         case Right.WRITE, FileOf(store, path):
             return role.may_write_file(store, path)
-        case ((Right.READ | Right.WRITE | Right.LEAD), StoreOf(name)):
+        case ((Right.READ | Right.WRITE | Right.LEAD | Right.VOTE), StoreOf(name)):
             return bool(getattr(role.rights(name), right.value))
         case _:
             return False

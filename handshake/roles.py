@@ -15,6 +15,7 @@ from handshake.principals import ANONYMOUS
 from wire.errors import InvalidTopic, RolesError
 from wire.topics import (
     CLONE_SUFFIX,
+    GROUP_SUFFIX,
     KEEPER_SUFFIX,
     MASTER_SUFFIX,
     check_topic,
@@ -94,9 +95,12 @@ class Rights:
     """Change it, through a clone or a proxy."""
     lead: bool = False
     """Lead it, as its master or by promotion; answer others as a replica; and all above."""
+    vote: bool = False
+    """Have a replica of its group: vote, and lead if a majority votes for it; read and write."""
 
 
-ALL_RIGHTS: Final = Rights(read=True, write=True, lead=True)
+ALL_RIGHTS: Final = Rights(read=True, write=True, lead=True, vote=True)
+VOTERS_RIGHTS: Final = Rights(read=True, write=True, vote=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,9 @@ class Role:
     of a store that it may write and delete, at gateways alone."""
     lead: tuple[Pattern, ...] = ()
     """Stores and logs whose master it may be, or become; that includes reading and writing."""
+    vote: tuple[Pattern, ...] = ()
+    """Stores and logs of whose group it may have a replica, which may be elected to lead; that
+    includes reading and writing. Who may lead may do this, too."""
     relay: bool = False
     """Whether others' messages may pass through it. Without it, it is a leaf, and heard about
     itself alone."""
@@ -144,15 +151,17 @@ class Role:
         """Say what it may do with a store or log of that name."""
         if _match(self.lead, store):
             return ALL_RIGHTS
+        if _match(self.vote, store):
+            return VOTERS_RIGHTS
         return Rights(_match(self.read, store), _match(self.write, store))
 
     def may_read_file(self, store: str, path: Names) -> bool:
         """Tell whether it may read, or list, this file or directory of a store."""
-        return any(each.covers(store, path) for each in (*self.read, *self.lead))
+        return any(each.covers(store, path) for each in (*self.read, *self.lead, *self.vote))
 
     def may_write_file(self, store: str, path: Names) -> bool:
         """Tell whether it may write, or delete, this file or directory of a store."""
-        return any(each.covers(store, path) for each in (*self.write, *self.lead))
+        return any(each.covers(store, path) for each in (*self.write, *self.lead, *self.vote))
 
     def may_command(self, topic: str) -> bool:
         """Tell whether commands on a reserved topic are taken from it at all.
@@ -167,6 +176,8 @@ class Role:
         if name is None:
             return self != NOTHING
         rights = self.rights(name)
+        if topic.endswith(GROUP_SUFFIX):
+            return rights.vote
         # Proxies ask clones; all else that goes there speaks for a master, or for a replica.
         return rights.lead or (rights.read and topic.endswith(CLONE_SUFFIX))
 
@@ -175,6 +186,8 @@ class Role:
         rights = self.rights(command_name(topic) or "")
         if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX)):
             return rights.lead
+        if topic.endswith(GROUP_SUFFIX):
+            return rights.vote
         # A writer without a copy hears what became of its writes; so does one of a log.
         return rights.read or (rights.write and not topic.endswith(_COPIES))
 
@@ -187,6 +200,7 @@ EVERYTHING: Final = Role(
     read=(Pattern("", is_whole=False),),
     write=(Pattern("", is_whole=False),),
     lead=(Pattern("", is_whole=False),),
+    vote=(Pattern("", is_whole=False),),
     relay=True,
     observe=True,
     operate=True,
@@ -296,7 +310,8 @@ def _role(name: str, body: object) -> Role:
         subscribe=_topics(body, "subscribe", where),
         read=_stores(body, "read", where),
         write=_stores(body, "write", where),
-        lead=_led(body, where),
+        lead=_led(body, "lead", where),
+        vote=_led(body, "vote", where),
         relay=_flag(body, "relay", where),
         observe=_flag(body, "observe", where),
         operate=_flag(body, "operate", where),
@@ -337,10 +352,10 @@ def _stores(body: Mapping[str, object], key: str, where: str) -> tuple[Pattern, 
         raise RolesError(f"{where}: {key}: {error}") from None
 
 
-def _led(body: Mapping[str, object], where: str) -> tuple[Pattern, ...]:
-    found = _stores(body, "lead", where)
+def _led(body: Mapping[str, object], key: str, where: str) -> tuple[Pattern, ...]:
+    found = _stores(body, key, where)
     if any(each.path is not None for each in found):
-        raise RolesError(f"{where}: lead: a store is led as a whole: leave the path out")
+        raise RolesError(f"{where}: {key}: a store is led as a whole: leave the path out")
     return found
 
 

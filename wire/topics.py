@@ -23,6 +23,7 @@ RESERVED_SEGMENT: Final = "<$>"
 MASTER_SUFFIX: Final = "/<$>/data/master"
 CLONE_SUFFIX: Final = "/<$>/data/clone"
 PROXY_SUFFIX: Final = "/<$>/data/proxy"
+GROUP_SUFFIX: Final = "/<$>/data/group"
 KEEPER_SUFFIX: Final = "/<$>/log/keeper"
 READER_SUFFIX: Final = "/<$>/log/reader"
 FOLLOWER_SUFFIX: Final = "/<$>/log/follower"
@@ -30,7 +31,7 @@ ADMIN_TOPIC: Final = "mesh/<$>/admin"
 """Where an endpoint hears what others ask of it: the topic of no store, announced by none."""
 
 _SUFFIXES: Final = (
-    *(MASTER_SUFFIX, CLONE_SUFFIX, PROXY_SUFFIX),
+    *(MASTER_SUFFIX, CLONE_SUFFIX, PROXY_SUFFIX, GROUP_SUFFIX),
     *(KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX),
 )
 
@@ -90,6 +91,12 @@ def proxy_topic(name: str) -> str:
     """Give the topic that the proxies of a store hear answers on."""
     store_topics(name)
     return name + PROXY_SUFFIX
+
+
+def group_topic(name: str) -> str:
+    """Give the topic that all replicas of a store's group hear each other on."""
+    store_topics(name)
+    return name + GROUP_SUFFIX
 
 
 def log_topics(name: str) -> tuple[str, str, str]:

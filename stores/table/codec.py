@@ -6,7 +6,7 @@ What is read is looked at field by field. All that is wrong with it is a ``Decod
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import cbor2
 
@@ -279,3 +279,39 @@ def _decode(shapes: dict[int, _Shape[_Read]], data: bytes, what: str) -> _Read:
     if len(items) != len(accepts):
         raise DecodeError(f"{what} of kind {kind} has {len(accepts)} fields, and {len(items)} came")
     return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
+
+
+class TableCodec:
+    """All of these as a replica group asks for them: see ``stores.group.codec.MachineCodec``."""
+
+    def encode(self, body: object) -> bytes:
+        """Write what a journal entry holds."""
+        return encode_body(cast("Body", body))
+
+    def decode(self, data: bytes) -> object:
+        """Read what a journal entry holds; raises ``DecodeError``."""
+        return decode_body(data)
+
+    def encode_part(self, part: object) -> bytes:
+        """Write a part of a snapshot."""
+        return encode_part(cast("Part", part))
+
+    def decode_part(self, data: bytes) -> object:
+        """Read a part of a snapshot; raises ``DecodeError``."""
+        return decode_part(data)
+
+    def encode_request(self, request: object) -> bytes:
+        """Write a request."""
+        return encode_request(cast("TableRequest", request))
+
+    def decode_request(self, data: bytes) -> object:
+        """Read a request; raises ``DecodeError``."""
+        return decode_request(data)
+
+    def encode_answer(self, answer: object) -> bytes:
+        """Write an answer."""
+        return encode_answer(cast("Answered", answer))
+
+    def decode_answer(self, data: bytes) -> object:
+        """Read an answer; raises ``DecodeError``."""
+        return decode_answer(data)

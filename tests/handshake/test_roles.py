@@ -11,7 +11,7 @@ from handshake import roles as roles_module
 from handshake.keyfiles import load_roles
 from handshake.roles import ALL_RIGHTS, EVERYTHING, NOTHING, Pattern, Rights, Role, Roles
 from wire.errors import RolesError
-from wire.topics import is_minimal, log_topics, minimal, proxy_topic, store_topics
+from wire.topics import group_topic, is_minimal, log_topics, minimal, proxy_topic, store_topics
 
 TABLE = """
 default = "guest"
@@ -107,6 +107,21 @@ def test_only_a_leader_speaks_for_a_store_and_hears_what_it_is_asked() -> None:
     assert not WRITER.may_command(clone)
 
 
+def test_only_a_voter_speaks_in_a_group_and_hears_it() -> None:
+    voter, other = (
+        Role(vote=(Pattern("s", is_whole=True),)),
+        Role(vote=(Pattern("t", is_whole=True),)),
+    )
+    assert voter.rights("s") == Rights(read=True, write=True, vote=True), "but not to lead alone"
+    for role in (voter, LEADER):
+        assert role.may_command(group_topic("s"))
+        assert role.may_hear(group_topic("s"))
+    for role in (other, READER, WRITER, NOTHING):
+        assert not role.may_command(group_topic("s"))
+        assert not role.may_hear(group_topic("s"))
+    assert not voter.may_hear(store_topics("s")[0]), "that is the master's"
+
+
 def test_copies_are_sent_to_readers_and_answers_to_writers_too() -> None:
     _, clone = store_topics("s")
     _, reader, follower = log_topics("s")
@@ -135,8 +150,8 @@ MISTAKES = {
     ),
     "an unknown key": (
         "[roles.a]\npublsih = []\nzzz = 1",
-        "role 'a': unknown key 'publsih'; there are publish, subscribe, read, write, lead, relay,"
-        " observe, operate, hold",
+        "role 'a': unknown key 'publsih'; there are publish, subscribe, read, write, lead, vote,"
+        " relay, observe, operate, hold",
     ),
     "a text for a list": ('[roles.a]\npublish = "/a"', f"role 'a': publish is '/a'; {LIST}"),
     "a number for a list": ("[roles.a]\nwrite = 3", f"role 'a': write is 3; {LIST}"),
@@ -152,6 +167,10 @@ MISTAKES = {
     "a star in a path": ('[roles.a]\nread = ["s:/x*"]', f"role 'a': read: 's:/x*': {BELOW}"),
     "a path upwards": ('[roles.a]\nread = ["s:/../x"]', f"role 'a': read: 's:/../x': {BELOW}"),
     "a path that stays": ('[roles.a]\nread = ["s:/./x"]', f"role 'a': read: 's:/./x': {BELOW}"),
+    "a path to vote": (
+        '[roles.a]\nvote = ["s:/x"]',
+        "role 'a': vote: a store is led as a whole: leave the path out",
+    ),
     "a path to lead": (
         '[roles.a]\nlead = ["t", "s:/x"]',
         "role 'a': lead: a store is led as a whole: leave the path out",
@@ -207,7 +226,7 @@ def test_each_key_of_a_role_means_itself() -> None:
     for key in ("publish", "subscribe"):
         role = Roles.of({"roles": {"a": {key: ["/x"]}}}).roles["a"]
         assert role == replace(Role(), **{key: ("/x",)})
-    for key in ("read", "write", "lead"):
+    for key in ("read", "write", "lead", "vote"):
         role = Roles.of({"roles": {"a": {key: ["s", "t*"]}}}).roles["a"]
         meant = (Pattern("s", is_whole=True), Pattern("t", is_whole=False))
         assert role == replace(Role(), **{key: meant})

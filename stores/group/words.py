@@ -1,0 +1,62 @@
+"""What endpoints of a group say besides the group's messages: who they are, and what they ask.
+
+A request travels to the leader, and its answer back. Neither is repeated by itself: an asker asks
+again after a time, and the machine knows what was done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stores.group.effects import Setback
+from stores.group.messages import Message
+from stores.group.positions import MemberId
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """Endpoint to all, or in answer to one: this is the replica here, and what it knows."""
+
+    voters: tuple[str, ...]
+    """The names that were declared to it, in their order."""
+    is_question: bool
+    """True if the others are to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Endpoint to the leader: have this judged."""
+
+    ticket: int
+    request: object
+    """The machine's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Leader to endpoint: what came of it. A majority has it."""
+
+    ticket: int
+    answer: object
+    """The machine's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """Endpoint to endpoint: it has no answer here."""
+
+    ticket: int
+    setback: Setback
+
+
+Word = Greeting | Ask | Answered | Declined
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """All that one payload holds."""
+
+    sender: MemberId
+    group: bytes | None
+    """The group's id; ``None`` if the sender knows of none. Only a ``Greeting`` goes without."""
+    content: Message | Word

@@ -1,0 +1,183 @@
+"""The bytes of a group's messages: what is written is read, and nothing else is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import cbor2
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
+from stores.actions import PutCommand
+from stores.group import messages
+from stores.group.clock import Times
+from stores.group.codec import NAME_SIZE_MAX, RUN_ENTRIES_MAX, TERMS_MAX, VOTERS_MAX, GroupCodec
+from stores.group.effects import Setback
+from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.positions import MemberId, Position
+from stores.group.words import Answered, Ask, Declined, Greeting, Letter
+from stores.table import bodies, parts
+from stores.table.codec import TableCodec
+from tests.stores.table.lab import writer_id
+from wire.errors import DecodeError
+from wire.limits import PAYLOAD_SIZE_MAX
+
+GROUP = bytes(range(16))
+A, B = MemberId("a", 2**64 - 1), MemberId("b", 0)
+WRITER = writer_id(1)
+PUT = PutCommand(WRITER, 3, None, [b"a", b"\x01"])
+BODY = bodies.Performed(2, (PUT,))
+AT = Position(3, 9)
+ENTRIES = (
+    LeadEntry(3, Times(1, 2)),
+    VotersEntry(3, (A, B)),
+    ActionEntry(3, BODY),
+    TimeEntry(4, Times(5, 6)),
+)
+HEAD = messages.SnapshotHead(AT, (A, B), Times(7, 8), 4)
+CONTENTS = [
+    messages.PreVote(3, AT),
+    messages.PreVoteGranted(3),
+    messages.Vote(3, AT, is_handed=True),
+    messages.VoteGranted(3),
+    messages.HigherTerm(2**63),
+    messages.TimeoutNow(3),
+    messages.Keepalive(3, 4, 5, 6, Times(7, 8)),
+    messages.Echo(3, 4),
+    messages.Join(3, 4, (Position(0, 0), AT)),
+    messages.Admitted(3, 4, 5, 6, None),
+    messages.Admitted(3, 4, 5, 6, HEAD),
+    messages.ToFollower(3, None, Event(3, 7, ENTRIES)),
+    messages.ToFollower(3, 4, Heartbeat(3, 9)),
+    messages.ToFollower(3, 4, RetransmitFailed(3, 9)),
+    messages.ToFollower(3, 4, UnknownConsumer(3)),
+    messages.FromFollower(3, 4, is_whole=False, message=CumulativeAck(3, 9)),
+    messages.FromFollower(3, 4, is_whole=True, message=Nack(3, (5, 6))),
+    messages.SnapshotPart(3, 4, 5, parts.EntriesPart([b"a", b"\x01"], [4], [])),
+    messages.SnapshotAck(3, 4, 5),
+    messages.ReadIndex(3, 4),
+    messages.ReadFrom(3, 4, 5),
+    Greeting(("a", "b"), is_question=True),
+    Ask(4, bodies.Write(8, PUT, 2)),
+    Answered(4, bodies.Registration(4, 0)),
+    *(Declined(4, setback) for setback in Setback),
+]
+CODEC = GroupCodec(TableCodec())
+
+
+def written(content, sender=A, group=GROUP):
+    (payload,) = CODEC.encode(sender, group, content)
+    return payload
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=repr)
+def test_what_is_written_is_read(content):
+    payload = written(content)
+    assert CODEC.decode(payload) == Letter(A, GROUP, content)
+    with pytest.raises(DecodeError):
+        CODEC.decode(payload + b"\0")
+    with pytest.raises(DecodeError):
+        CODEC.decode(payload[:-1])
+
+
+def test_each_message_and_entry_is_among_the_examples():
+    kinds = {type(content) for content in CONTENTS}
+    assert kinds >= set(messages.Message.__args__)
+    assert {type(entry) for entry in ENTRIES} == {LeadEntry, VotersEntry, ActionEntry, TimeEntry}
+
+
+def test_only_a_greeting_is_of_no_group():
+    greeting = Greeting((), is_question=False)
+    assert CODEC.decode(written(greeting, group=None)) == Letter(A, None, greeting)
+    with pytest.raises(DecodeError, match="no replica group"):
+        CODEC.decode(written(messages.Echo(1, 1), group=None))
+
+
+def test_a_run_that_is_too_large_travels_in_several_messages():
+    large = replace(PUT, pairs=[b"k", bytes(300_000)])
+    entries = tuple(ActionEntry(3, bodies.Performed(0, (large,))) for _ in range(8))
+    content = messages.ToFollower(3, None, Event(3, 7, entries))
+    payloads = list(CODEC.encode(A, GROUP, content))
+    assert len(payloads) > 1
+    assert max(map(len, payloads)) < PAYLOAD_SIZE_MAX / 8
+    next_one = 7
+    for payload in payloads:
+        message = CODEC.decode(payload).content.message
+        assert message.first_sequence == next_one
+        next_one += len(message.payloads)
+    assert next_one == 15
+
+
+def test_a_run_of_many_small_entries_is_cut_too():
+    entries = tuple(TimeEntry(3, Times(1, 1)) for _ in range(RUN_ENTRIES_MAX + 1))
+    content = messages.ToFollower(3, None, Event(3, 1, entries))
+    counts = [
+        len(CODEC.decode(payload).content.message.payloads)
+        for payload in CODEC.encode(A, GROUP, content)
+    ]
+    assert counts == [RUN_ENTRIES_MAX, 1]
+
+
+def test_a_join_tells_of_the_latest_terms_alone():
+    ends = tuple(Position(term, term) for term in range(TERMS_MAX + 9))
+    found = CODEC.decode(written(messages.Join(3, 4, ends))).content
+    assert found.ends == ends[9:]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [8, GROUP, "a", 1, 1],  # a field is missing
+        [8, GROUP, "a", 1, 1, 1, 1],  # one too many
+        [8, GROUP, "a", 1, -1, 1],
+        [8, GROUP, "a", 1, 2**64, 1],
+        [8, GROUP, "a", 1, True, 1],
+        [8, GROUP, "", 1, 1, 1],
+        [8, GROUP, "x" * (NAME_SIZE_MAX + 1), 1, 1, 1],
+        [8, GROUP, b"a", 1, 1, 1],
+        [8, GROUP[:15], "a", 1, 1, 1],
+        [99, GROUP, "a", 1, 1, 1],
+        ["8", GROUP, "a", 1, 1, 1],
+        [9, GROUP, "a", 1, 1, 1, []],
+        [9, GROUP, "a", 1, 1, 1, [[2, 2], [1, 1]]],
+        [9, GROUP, "a", 1, 1, 1, [[i, i] for i in range(TERMS_MAX + 1)]],
+        [15, GROUP, "a", 1, 1, 1, True, [2, 2]],
+        [15, GROUP, "a", 1, 1, 1, True, []],
+        [48, GROUP, "a", 1, 1, None, 1, []],
+        [48, GROUP, "a", 1, 1, None, 1, [[0, 1, b"junk"]]],
+        [48, GROUP, "a", 1, 1, None, 1, [[4, 1, b""]]],
+        [48, GROUP, "a", 1, 1, None, 1, [[3, 1, [0, 0]]] * (RUN_ENTRIES_MAX + 1)],
+        [32, None, "a", 1, ["n"] * (VOTERS_MAX + 1), True],
+        [2, GROUP, "a", 1],
+    ],
+    ids=lambda items: repr(items)[:40],
+)
+def test_what_is_wrong_is_one_clear_error(items):
+    with pytest.raises(DecodeError):
+        CODEC.decode(cbor2.dumps(items))
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_bytes_that_somebody_changed_are_read_or_refused(data):
+    payload = bytearray(written(data.draw(st.sampled_from(CONTENTS))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+    with suppress(DecodeError):
+        CODEC.decode(bytes(payload))
+
+
+_ITEMS = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 2**64) | st.binary(max_size=20) | st.text("ab"),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300)
+@given(kind=st.sampled_from([*range(1, 20), 32, 33, 48, 49, 50, 51]), items=st.lists(_ITEMS))
+def test_any_fields_are_read_or_refused(kind, items):
+    with suppress(DecodeError):
+        CODEC.decode(cbor2.dumps([kind, GROUP, "a", 1, *items]))
