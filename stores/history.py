@@ -7,7 +7,7 @@ a watch looks into them.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -155,6 +155,10 @@ class History:
             return  # an answer, which changes nothing
         self._append(record, size + RECORD_SIZE, last, position)
 
+    def skip(self, revision: int) -> None:
+        """Go on after a later revision: those up to it are nothing that was ever shown here."""
+        self._append((), RECORD_SIZE, revision, None)
+
     def prepend(self, after: int, commits: Sequence[Commit]) -> None:
         """Put what a master told before all that is here, up to the floor of now."""
         assert after < self.floor, (after, self.floor)
@@ -184,6 +188,12 @@ class History:
                 if commit.revision > after:
                     yield commit
             at += 1
+
+    def position_of(self, revision: int) -> Position | None:
+        """Give the journal entry that made a revision; ``None`` if that is not here."""
+        at = bisect_left(self._lasts, revision, self._start)
+        is_here = revision > self.floor and at < len(self._lasts)
+        return self._positions[at] if is_here else None
 
     # -- steps -----------------------------------------------------------------------------------
 

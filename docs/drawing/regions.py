@@ -41,6 +41,7 @@ from stores.group import (
     messages as group_messages,
 )
 from stores.log import changes as log_changes, effects as log_effects, messages as log_messages
+from stores.table import bodies as table_bodies
 from wire import messages
 
 REGIONS: Final[dict[str, Callable[[], str]]] = {
@@ -190,6 +191,11 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.group.leading",
         "stores.group.membership",
         "stores.group.snapshots",
+    ),
+    "table-requests": lambda: messages_table(table_bodies.TableRequest),
+    "table-bodies": lambda: messages_table(table_bodies.Body),
+    "table-limits": lambda: limits_table(
+        "stores.table.writers", "stores.table.pins", "stores.table.lineage"
     ),
     "qos2-limits": lambda: limits_table("peermesh.brokers.qos2.limits"),
     "qos2-pace": lambda: settings_table(Pace),

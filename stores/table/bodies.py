@@ -7,6 +7,7 @@ and an instant of the group's elapsed time in what is journalled.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from stores.actions import Action, DigestCommand, ExpireCommand, WriterId, request_range
 from stores.judgement import Request
@@ -38,6 +39,8 @@ class Write:
     request: Request
     resolved: int = 0
     """The writer knows what became of all its requests up to this one."""
+    is_vetted: bool = False
+    """Keys and values are known to be encodings, as they come from a handle of this endpoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,10 @@ TableRequest = Register | Write | ChangeQuota | Compare
 # -- bodies of journal entries ---------------------------------------------------------------------
 
 
+UNASKED: Final = (ExpireCommand, DigestCommand)
+"""Actions that answer no writer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Registered:
     """A writer may write; its number is the index of this entry."""
@@ -80,20 +87,16 @@ class Performed:
     """One or more, in order; the last one tells the writer what became of its latest request."""
     encoded: bytes | None = field(default=None, init=False, compare=False, repr=False)
     """The whole body's bytes, once they are known: it is written to the disk and to all members."""
+    writer: WriterId = field(init=False, compare=False, repr=False)
+    last_request: int = field(init=False, compare=False, repr=False)
 
-    @property
-    def writer(self) -> WriterId:
-        """Give the writer that asked."""
+    def __post_init__(self) -> None:
+        """Take writer and request from the last action."""
         action = self.actions[-1]
+        asked = request_range(action)
+        assert asked is not None, action
         assert not isinstance(action, UNASKED), action
-        return action.writer
-
-    @property
-    def last_request(self) -> int:
-        """Give the number of its last request."""
-        asked = request_range(self.actions[-1])
-        assert asked is not None, self
-        return asked[1]
+        self.writer, self.last_request = action.writer, asked[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +112,6 @@ class Compared:
 
     number: int
 
-
-UNASKED = ExpireCommand | DigestCommand
 
 Body = Performed | ExpireCommand | Registered | QuotaChanged | Compared
 """What the machine's entries hold. ``ExpireCommand`` is what the group's clock brings about."""

@@ -23,7 +23,8 @@ from stores.digests import Digest, DigestWalk
 from stores.effects import Changed
 from stores.expiry import ExpiryQueue
 from stores.group.clock import Times
-from stores.group.machine import Append, Judgement
+from stores.group.election import FORCED_TERMS
+from stores.group.machine import Append, Judgement, Machine
 from stores.group.positions import Position
 from stores.history import History
 from stores.judgement import REQUESTS, judge, vet
@@ -43,7 +44,7 @@ from stores.table.bodies import (
 )
 from stores.table.events import changes_of, differences
 from stores.table.lineage import Lineage
-from stores.table.overlay import Overlay, keys_of
+from stores.table.overlay import SKIP, Overlay, keys_of
 from stores.table.parts import Frozen, HeadPart, thaw
 from stores.table.pins import Pins
 from stores.table.reads import AppliedReads
@@ -54,7 +55,7 @@ from wire.errors import DecodeError
 from wire.limits import PAYLOAD_SIZE_MAX
 
 
-class TableMachine(AppliedReads):
+class TableMachine(AppliedReads, Machine):
     """A store as a replica group's machine: see ``stores.group.machine``."""
 
     def __init__(self, name: str = "the store") -> None:
@@ -76,6 +77,7 @@ class TableMachine(AppliedReads):
         self._expiries = ExpiryQueue(table.columns.expiries)
         self._quota = quota
         self._staged_quotas = 0
+        self._staged_term = lineage.position.term
         self.meter.replace(quota)
         self._comparison = None
 
@@ -116,9 +118,19 @@ class TableMachine(AppliedReads):
         keys = self._expiries.take_due(now.elapsed_ns, expiries, SLICE_COUNT)
         return ExpireCommand(keys) if keys else None
 
+    def has_deadlines(self) -> bool:
+        """Tell whether anything expires."""
+        return bool(self._overlay.committed.columns.expiries)
+
+    def lead(self, now: Times) -> None:
+        """Have nothing to do: what expires has the time that was left under the last leader."""
+
     def stage(self, position: Position, body: object) -> None:
         """Have later requests judged as if this were applied."""
         index = position.index
+        if _is_forced(position.term, self._staged_term):
+            self._overlay.stage((SKIP,))
+        self._staged_term = position.term
         match body:
             case Performed(_, actions):
                 self._overlay.stage(actions)
@@ -141,6 +153,7 @@ class TableMachine(AppliedReads):
             if (expires_at_ns := expiries.get(key)) is not None:
                 self._expiries.add(key, expires_at_ns, expiries)
         self._writers.undo()
+        self._staged_term = self.position.term
         if self._staged_quotas:
             self._staged_quotas = 0
             self.meter.replace(self._quota)
@@ -154,6 +167,11 @@ class TableMachine(AppliedReads):
 
     def apply(self, position: Position, body: object) -> Answered:
         """Apply a committed action, and give the answer to the request that it came from."""
+        if _is_forced(position.term, self.position.term):
+            # What the lost history had shown is not taken for what comes now.
+            self._overlay.commit(SKIP)
+            self.history.skip(self.revision)
+        self._staged_term = max(self._staged_term, position.term)
         self._lineage.advance(position)
         if isinstance(body, Performed):
             return self._perform(body)
@@ -242,7 +260,8 @@ class TableMachine(AppliedReads):
         if known is not None:
             return known
         table = self._overlay.unfinished if self._is_blind(request) else self._overlay.latest()
-        vet(request, table)
+        if not write.is_vetted:
+            vet(request, table)
         actions = judge(request, table, now.elapsed_ns, self.meter)
         return Append(Performed(write.resolved, tuple(actions)))
 
@@ -295,3 +314,8 @@ class TableMachine(AppliedReads):
                         self._expiries.add(change.key, change.expiry_ns, expiries)
             case _:
                 pass
+
+
+def _is_forced(term: int, last: int) -> bool:
+    """Tell whether a term began with a lead that was taken by force, and may have lost entries."""
+    return last > 0 and term - last >= FORCED_TERMS

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from stores.actions import (
     Action,
@@ -26,7 +27,21 @@ Past = dict[bytes, Entry | None]
 """What readers see under a key instead of what the table has; ``None`` if nothing."""
 
 
-def keys_of(action: Action) -> Sequence[bytes]:
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Raises the revision, and changes nothing."""
+
+    count: int
+
+
+SKIP: Final = Skip(1 << 32)
+"""More revisions than a lost history can have: none of them ever comes again."""
+
+Change = Action | Skip
+"""What can be staged and committed."""
+
+
+def keys_of(action: Change) -> Sequence[bytes]:
     """Give the keys that an action names, present or not. A clear names none."""
     if isinstance(action, PutCommand):
         return action.pairs[::2]
@@ -39,9 +54,11 @@ def keys_of(action: Action) -> Sequence[bytes]:
             return ()
 
 
-def mutation_count(action: Action) -> int:
+def mutation_count(action: Change) -> int:
     """Give by how much an action raises the revision."""
     match action:
+        case Skip(count):
+            return count
         case PutCommand() | EraseCommand() | ExpireCommand():
             return len(keys_of(action))
         case BatchResultCommand() | ClearCommand():
@@ -68,9 +85,10 @@ class Overlay:
         self.revision = table.revision
         """How many mutations made what readers see."""
         self._layers = deque([_Layer(table)])
-        self._done: deque[Action] = deque()
+        self._done: deque[Change] = deque()
         self._done_count = 0
-        self._queue: deque[Action] = deque()
+        self._queue: deque[tuple[Change, int, int]] = deque()
+        """With the entries and bytes that each may add."""
         self._queued_entries = self._queued_size = 0
 
     # -- what is committed -----------------------------------------------------------------------
@@ -145,11 +163,11 @@ class Overlay:
         columns = self._layers[-1].table.columns
         return len(columns) + self._queued_entries, columns.size + self._queued_size
 
-    def stage(self, actions: Iterable[Action]) -> None:
+    def stage(self, actions: Iterable[Change]) -> None:
         """Add what is to be done after all before it."""
         for action in actions:
-            self._queue.append(action)
             entries, size = _growth(action)
+            self._queue.append((action, entries, size))
             self._queued_entries += entries
             self._queued_size += size
 
@@ -161,14 +179,14 @@ class Overlay:
     def latest(self) -> Table:
         """Do all that is staged in the table, and give it."""
         while self._queue:
-            self._do(self._queue.popleft())
+            self._do(self._queue.popleft()[0])
         self._queued_entries = self._queued_size = 0
         return self._layers[-1].table
 
     def undo(self) -> list[bytes]:
         """Take back all that is staged; gives keys whose appointments may have been missed."""
         layer = self._layers[0]
-        expired = [action.keys for action in self._queue if isinstance(action, ExpireCommand)]
+        expired = [one.keys for one, _, _ in self._queue if isinstance(one, ExpireCommand)]
         keys = [*layer.past, *(key for keys in expired for key in keys)]
         if self._done:
             layer.table.restore(layer.past, self.revision)
@@ -180,7 +198,7 @@ class Overlay:
 
     # -- commits ---------------------------------------------------------------------------------
 
-    def commit(self, action: Action) -> None:
+    def commit(self, action: Change) -> None:
         """Show readers the next action. If anything is staged, this is the first of it."""
         if self._done:
             staged = self._done.popleft()
@@ -189,9 +207,8 @@ class Overlay:
             self.revision += mutation_count(action)
             return
         if self._queue:
-            staged = self._queue.popleft()
+            staged, entries, size = self._queue.popleft()
             assert staged is action, (staged, action)
-            entries, size = _growth(action)
             self._queued_entries -= entries
             self._queued_size -= size
         layer = self._layers[0]
@@ -199,12 +216,12 @@ class Overlay:
             # The old table stays as it is, for those that read an earlier revision.
             layer.table = Table(revision=self.revision + 1)
         else:
-            layer.table.apply(action)
+            _apply(action, layer.table)
         self.revision = layer.table.revision
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _do(self, action: Action) -> None:
+    def _do(self, action: Change) -> None:
         """Do a staged action in the table, and keep what readers see."""
         self._done_count += 1
         self._done.append(action)
@@ -219,9 +236,9 @@ class Overlay:
             if key not in past:
                 past[key] = columns.entry(key) if key in values else None
         layer.latest.update(dict.fromkeys(keys, self._done_count))
-        table.apply(action)
+        _apply(action, table)
 
-    def _settle(self, action: Action) -> None:
+    def _settle(self, action: Change) -> None:
         """Have readers see an action that is done in the table already."""
         layer = self._layers[0]
         if isinstance(action, ClearCommand):
@@ -249,7 +266,14 @@ class Overlay:
         yield from (key for key, entry in past.items() if entry is not None)
 
 
-def _growth(action: Action) -> tuple[int, int]:
+def _apply(action: Change, table: Table) -> None:
+    if isinstance(action, Skip):
+        table.revision += action.count
+    else:
+        table.apply(action)
+
+
+def _growth(action: Change) -> tuple[int, int]:
     """Give how many entries and bytes an action may add, at most."""
     match action:
         case PutCommand(_, _, _, pairs):
@@ -260,7 +284,7 @@ def _growth(action: Action) -> tuple[int, int]:
             return 0, 0
 
 
-def entries_of(action: Action, revision: int) -> Iterator[tuple[bytes, Entry | None]]:
+def entries_of(action: Change, revision: int) -> Iterator[tuple[bytes, Entry | None]]:
     """Give what an action leaves under its keys, in order; ``revision`` is the one before it."""
     match action:
         case PutCommand(_, _, expires_at_ns, pairs):

@@ -25,8 +25,12 @@ class AppliedReads:
 
     @property
     def position(self) -> Position:
-        """The last entry that is applied: a token for watches, and to fence with."""
+        """The last entry that is applied."""
         return self._lineage.position
+
+    def position_of(self, revision: int) -> Position | None:
+        """Give the entry that made a revision, to fence with; ``None`` if it is kept no more."""
+        return self.history.position_of(revision)
 
     @property
     def revision(self) -> int:

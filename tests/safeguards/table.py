@@ -13,6 +13,7 @@ from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_link import LINK
 from tests.safeguards.table_logs import LOG_SUCCESSION
+from tests.safeguards.table_machine import MACHINE
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
 from tests.safeguards.table_quotas import QUOTAS
 from tests.safeguards.table_reload import RELOAD
@@ -762,4 +763,5 @@ SAFEGUARDS = [
     *FLOW,
     *GROUP,
     *REPLICAS,
+    *MACHINE,
 ]

@@ -15,6 +15,7 @@ from stores.actions import (
     StepKind,
 )
 from stores.group.clock import Times
+from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
 from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import Quota, QuotaLevel
@@ -31,6 +32,7 @@ from stores.table.bodies import (
     Write,
 )
 from stores.table.machine import TableMachine
+from stores.table.overlay import SKIP
 from stores.work import SLICE_COUNT
 from tests.stores.table.lab import SECOND_NS, Handle, Lab, contents, shown, value_of, writer_id
 from wire.encoding import encode
@@ -87,6 +89,22 @@ def test_compare_and_set_sees_what_is_staged_and_not_committed(lab, handle):
     assert value_of(lab.leader, "key") == 2
 
 
+def test_readers_see_each_of_several_changes_when_it_is_committed(lab, handle):
+    handle.put("key", 1)
+    for _ in range(3):
+        handle.increment("key")
+    handle.batch([], [Step(StepKind.ERASE, encode("key"))])
+    handle.increment("key", 9)
+    handle.increment("key")
+    for value, revision in ((1, 1), (2, 2), (3, 3), (4, 4), (None, 5), (9, 6), (10, 7)):
+        lab.commit(1)
+        entry = lab.leader.entry(encode("key"))
+        assert value_of(lab.leader, "key") == value
+        assert lab.leader.revision == revision
+        assert entry is None or entry.revision == revision
+    lab.check()
+
+
 def test_undo_brings_back_everything(lab, handle):
     handle.put_all((number, number) for number in range(10))
     handle.put("short", 1, SECOND_NS)
@@ -140,6 +158,35 @@ def test_a_new_leader_judges_by_what_the_old_one_appended(lab, handle):
     handle.increment("n")
     lab.commit()
     assert value_of(lab.leader, "n") == 2
+    lab.check()
+
+
+@pytest.mark.parametrize("is_done", [False, True])
+def test_a_lead_by_force_never_gives_a_lost_revision_again(lab, handle, is_done):
+    """A fail-over by hand loses what the reader saw: its compare and set must not be done."""
+    handle.put("key", "old")
+    lab.commit()
+    handle.put("key", "read")
+    lab.commit(0)
+    lost = lab.leader.revision + 1
+    lab.lose()
+    handle.requests.last_request = 1
+    lab.term += FORCED_TERMS
+    handle.put("key", "new")
+    if is_done:
+        handle.increment("n")
+        handle.increment("n")
+    handle.compare_and_set("key", "mine", lost)
+    assert handle.result.code is ErrorCode.GUARD_FAILED
+    assert value_of(lab.leader, "key") == "new"
+    assert lab.leader.entry(encode("key")).revision == lost + SKIP.count
+    lab.check()
+    handle.put("key", 1)
+    lab.term += FORCED_TERMS
+    handle.put("key", 2)
+    before = shown(lab.leader)
+    lab.lose()
+    assert shown(lab.leader) == before
     lab.check()
 
 
@@ -213,6 +260,15 @@ def test_an_evicted_writer_is_told_and_nothing_is_done_again(lab, monkeypatch):
     assert lab.ask(handles[2].sent[0])[0].result == Applied(3)
     assert value_of(lab.leader, "n") == 3
     lab.check()
+
+
+def test_committed_work_keeps_a_writer_too(lab, monkeypatch):
+    monkeypatch.setattr(writers, "WRITERS_MAX", 2)
+    first, second = Handle(lab, 1), Handle(lab, 2)
+    first.put("a", 1)
+    lab.commit()
+    lab.judge(Register(writer_id(8)))
+    assert lab.entries[-1][1].evicted == second.writer
 
 
 def test_staged_work_keeps_a_writer_from_being_the_one_that_was_idle_longest(lab, monkeypatch):

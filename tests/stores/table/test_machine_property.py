@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind, request_range
+from stores.group.election import FORCED_TERMS
 from stores.quota import Quota
 from stores.requests import Requests
 from stores.scanning import EVERYTHING
@@ -17,11 +18,11 @@ from tests.stores.table.lab import SECOND_NS, Handle, Lab, shown
 from wire.encoding import encode
 from wire.values import Set
 
-KEYS = st.integers(0, 4)
-VALUES = st.sampled_from([1, 2, "text", (1,), Set([1])])
+KEYS = st.integers(0, 2)
+VALUES = st.sampled_from([1, 2, 3, "text", (1,), Set([1])])
 SPANS = st.sampled_from([None, None, 0, SECOND_NS, 3 * SECOND_NS])
 HANDLES = st.integers(0, 2)
-INITIALS = st.sampled_from(list(Initial))
+INITIALS = st.sampled_from([Initial.NUMBER] * 5 + list(Initial))
 
 
 def steps():
@@ -58,7 +59,7 @@ WRITES = st.one_of(
     st.tuples(st.just("batch"), HANDLES, guards(), steps(), st.none() | steps()),
 )
 EVENTS = st.one_of(
-    st.tuples(st.just("commit"), st.integers(1, 4)),
+    st.tuples(st.just("commit"), st.sampled_from([1, 1, 2, 4])),
     st.tuples(st.just("time"), st.sampled_from([SECOND_NS, 5 * SECOND_NS])),
     st.tuples(st.just("quota"), st.sampled_from([None, 3, 5])),
     st.tuples(st.just("repeat"), HANDLES, st.integers(0, 5)),
@@ -67,8 +68,9 @@ EVENTS = st.one_of(
     st.tuples(st.just("compare")),
     st.tuples(st.just("swap")),
     st.tuples(st.just("lose")),
+    st.tuples(st.just("force")),
 )
-PROGRAMS = st.lists(WRITES | EVENTS, max_size=30)
+PROGRAMS = st.lists(WRITES | EVENTS, min_size=10, max_size=40)
 
 
 def put(requests, pairs, span):
@@ -165,6 +167,10 @@ class Program:
     def swap(self):
         self.lab.swap()
 
+    def force(self):
+        self.lab.swap()
+        self.lab.term += FORCED_TERMS
+
     def lose(self):
         lab = self.lab
         before = shown(lab.leader), lab.leader.digest()
@@ -203,8 +209,8 @@ def test_what_a_leader_judges_and_applies_followers_apply_alike(program):
 def test_a_snapshot_is_the_whole_state(program, count_max):
     run = Program()
     run.run(program)
-    write(run.handles[0].requests, "clear")
-    write(run.handles[1].requests, "put", [(9, 9)], None)
+    for _ in range(3):
+        write(run.handles[0].requests, "add", [0, 9], 1, Initial.VECTOR, None)
     machine = run.lab.leader
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "CHUNK_COUNT_MAX", count_max)
@@ -217,7 +223,7 @@ def test_a_snapshot_is_the_whole_state(program, count_max):
     assert copy.digest() == digest
     assert shown(copy) == seen
     # It goes on alike: with the expiries, the writers and the quota.
-    for position, body in run.lab.entries[run.lab.committed - 2 :]:
+    for position, body in run.lab.entries[run.lab.committed - 3 :]:
         copy.apply(position, body)
     assert copy.digest() == machine.digest()
     later = run.lab.now._replace(elapsed_ns=run.lab.now_ns + 9 * SECOND_NS)

@@ -17,9 +17,10 @@ from stores.actions import (
 )
 from stores.encoding import encode_action
 from stores.group.positions import Position
+from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX
 from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import Quota
-from stores.table import bodies, codec, parts
+from stores.table import Columns, Entry, bodies, codec, parts
 from stores.table.lineage import Reign
 from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
@@ -166,3 +167,17 @@ def test_a_snapshot_that_is_not_whole_is_refused():
             parts.thaw(bad)
     whole = parts.thaw([head, first, parts.EntriesPart([b"b", b"\x02"], [2])])
     assert len(whole.columns) == 2
+
+
+@pytest.mark.parametrize("size", [1, 100, 1_000, 300_000])
+def test_parts_are_no_larger_than_they_may_be(size):
+    columns = Columns()
+    for number in range(5_000 if size < 300_000 else 3):
+        columns.set(b"%d" % number, Entry(bytes(size), number, None))
+    head = parts.HeadPart(1, Position(1, 1), len(columns))
+    frozen = parts.Frozen(head, columns, {b"1": None, b"new": Entry(b"x", 9, 5)}, ())
+    sizes = [len(codec.encode_part(part)) for part in frozen]
+    assert max(sizes[2:-2], default=0) <= max(CHUNK_SIZE_MAX, size + 100)
+    assert all(len(part.revisions) <= CHUNK_COUNT_MAX for part in frozen[1:])
+    found = [key for part in frozen[1:] for key in part.pairs[::2]]
+    assert sorted(found) == sorted((set(columns) - {b"1"}) | {b"new"})

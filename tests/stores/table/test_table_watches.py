@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from stores.group.election import FORCED_TERMS
 from stores.group.positions import START, Position
 from stores.history import ChangeOf, Commit
 from stores.scanning import EVERYTHING
@@ -47,6 +48,8 @@ def test_a_watch_tells_what_is_committed_and_by_which_entry(lab, handle):
     assert (first.revision, second.revision, third.revision) == (1, 2, 3)
     assert third.position == Position(1, index + 1)
     assert third.writer == handle.writer
+    found = [lab.leader.position_of(revision) for revision in range(5)]
+    assert found == [None, first.position, second.position, third.position, None]
 
 
 def test_a_watch_never_sees_what_is_lost(lab, handle):
@@ -103,13 +106,13 @@ def test_a_bookmark_of_another_history_makes_a_gap(lab, handle):
     lab.commit()
     lost = Bookmark(7, Position(1, 9))
     assert lab.leader.watch(EVERYTHING, lost) is None
-    lab.term = 1 << 32
+    lab.term += FORCED_TERMS
     handle.put("b", 1)
     lab.commit()
     gap, *present, mark = told(lab.leader.watch(EVERYTHING, lost))
     assert gap == Gap(7, Standing.FOREIGN.value)
     assert len(present) == 2
-    assert mark == Bookmark(2, lab.leader.position)
+    assert mark == Bookmark(lab.leader.revision, lab.leader.position)
 
 
 def test_a_bookmark_that_is_kept_no_more_makes_a_gap(lab, handle):

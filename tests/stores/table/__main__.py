@@ -1,0 +1,29 @@
+"""``python -m tests.stores.table --first 0 --seeds 1000``: the model of groups over tables."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from tests.stores.table.model import run_seed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument("--first", type=int, default=0, help="the first one (default: 0)")
+    options = parser.parse_args()
+    failed, total = 0, Counter()
+    for seed in range(options.first, options.first + options.seeds):
+        failure, figures = run_seed(seed)
+        total.update(figures)
+        if failure is not None:
+            failed += 1
+            print(f"seed {seed}: {failure[:300]}", flush=True)
+    print(f"{failed} of {options.seeds} seeds failed; {dict(total)}")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
