@@ -198,6 +198,8 @@ class WriterRow:
     writer: WriterId
     last_request: int
     outcomes: tuple[Outcome, ...]
+    number: int = 0
+    """In a replica group: the index of the entry that registered the writer."""
 
 
 class Ledger:

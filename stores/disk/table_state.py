@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from stores import fields
 from stores.actions import WriterId
@@ -56,13 +57,18 @@ class TableState:
     def _writers(self, rows: Iterable[WriterRow]) -> Iterator[Writer]:
         for row in rows:
             self._seen += 1
-            yield bytes(row.writer), row.last_request, self._seen, fields.pack(row.outcomes)
+            packed = fields.pack(row.outcomes)
+            content = [row.number, packed] if row.number else packed
+            yield bytes(row.writer), row.last_request, self._seen, content
 
 
 def _seen(writer: Writer) -> int:
     return writer[2]
 
 
-def _writer_row(writer: bytes, request: int, _: int, outcomes: Sequence[object]) -> WriterRow:
+def _writer_row(writer: bytes, request: int, _: int, content: Sequence[Any]) -> WriterRow:
+    # Masters have no numbers for writers: there, all of it are outcomes.
+    is_numbered = bool(content) and isinstance(content[0], int)
+    number, outcomes = content if is_numbered else (0, content)
     found = tuple(fields.outcome(item) for item in outcomes)
-    return WriterRow(WriterId(writer), request, found)
+    return WriterRow(WriterId(writer), request, found, number)

@@ -473,6 +473,17 @@ def test_files_of_data_are_the_owner_s_alone_and_tightened(loose, tmp_path, mode
     assert "mode 664" in caplog.text
 
 
+def test_a_file_that_is_written_in_place_is_tightened_and_not_made(loose, tmp_path):
+    path = tmp_path / "file"
+    with pytest.raises(FileNotFoundError):
+        open_private(path, "r+b")
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+    with open_private(path, "r+b") as file:
+        assert file.read() == b"old"
+    assert mode_of(path) == 0o600
+
+
 def test_a_device_keeps_its_mode():
     before = mode_of(os.devnull)
     open_private(os.devnull, "w").close()

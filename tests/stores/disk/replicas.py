@@ -237,7 +237,7 @@ class ReplicaModel:
 
     def writer(self) -> WriterRow:
         number = self.committed
-        return WriterRow(WRITER, number, (Outcome(number, number, Applied(1)),))
+        return WriterRow(WRITER, number, (Outcome(number, number, Applied(1)),), number)
 
     def commit(self, index: int) -> None:
         newly = self.entries[self.committed : index]
