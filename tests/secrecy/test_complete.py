@@ -23,6 +23,7 @@ SUSPICIOUS = re.compile(r"secret|token|passphrase|password|ticket|credential|(^|
 HARMLESS_FIELDS = {
     "tokens": "hashes of tokens",
     "token": "a number or an id that names a request, a commit or a run",
+    "ticket": "the number of a read at the leader of a replica group",
     "key": "the key of an entry of a store or log",
     "keys": "keys of entries",
     "secret_file": "a path",
