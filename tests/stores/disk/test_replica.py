@@ -293,6 +293,19 @@ def test_slices_are_of_so_many_rows_and_the_last_one_has_the_rest() -> None:
     assert parts[-1].changes.revision == changes.revision
 
 
+def test_rows_are_in_order_so_that_neighbours_share_a_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stores.disk.lazy_rows.SORTED_ROWS", 4)
+    names, revisions = [b"d", b"a", b"c", b"b", b"f", b"e"], [1, 2, 3, 4, 5, 6]
+    rows = Rows(names, names, revisions, [None, 7, None, None, None, None])
+    changes = Changes(6, rows=rows, erased=[b"y", b"x"], census=Census(6, 21))
+    first, second, third, *_ = (part.changes for part in sliced(point(1), changes, {}, 3))
+    assert list(first.rows) == [(b"a", b"a", 2, 7), (b"b", b"b", 4, None), (b"c", b"c", 3, None)]
+    assert list(second.rows.keys) == [b"d", b"e", b"f"]
+    assert third.erased == [b"x", b"y"]
+
+
 def test_a_census_goes_with_every_slice() -> None:
     past = {b"0": StoredEntry(b"old", 1, None), b"x": StoredEntry(b"old", 2, None)}
     changes = Changes(
