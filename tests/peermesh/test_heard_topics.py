@@ -68,8 +68,6 @@ PLACES = {
 
 CLIENTS = {
     "endpoint/endpoint.py Endpoint.subscribe_status",  # events of the endpoint itself
-    "endpoint/link/holds.py Holds.age",  # its own word, that a hold is over
-    "endpoint/link/holds.py Holds.forget",  # the same
     "peermesh/brokers/edge/blocking.py Subscriber.subscribe.subscribe",  # asks an edge broker
     "peermesh/cli/edge.py _subscribe",  # asks an edge broker
 }
