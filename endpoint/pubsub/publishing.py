@@ -8,7 +8,7 @@ has sent nothing.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from itertools import islice
 from typing import Final, Protocol, TypeVar, cast
 
@@ -355,32 +355,57 @@ class Publication:
             await self._publish_some([topic] * len(some), some)
 
     async def _publish_some(self, topics: Sequence[str], values: Sequence[Value]) -> None:
-        kinds = [_BYTES if type(value) is bytes else _DATA for value in values]
-        payloads = [value if type(value) is bytes else encode(value) for value in values]
-        await self.publish_all(
-            [(*each, None) for each in zip(topics, kinds, strict=True)], payloads
-        )
-
-    async def publish_all(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
-        """Publish encoded payloads, each by its key, in order, waiting for room between them."""
+        """Publish values, each on its topic, in order, waiting for room between them."""
+        kinds = set(map(type, values))
+        payloads: Sequence[bytes]
+        if kinds == {bytes}:
+            payloads = cast("Sequence[bytes]", values)
+        else:
+            payloads = [value if type(value) is bytes else encode(value) for value in values]
         ends = ends_of(payloads)
         at = charged = 0
         while at < len(payloads):
             end = max(at + 1, bisect_right(ends, charged + GROUP_SIZE))
             await self._pause(end - at)
-            forced = set()
-            for key in _distinct(keys[at:end]):
-                _, verdict = await self._wait_for_room(*key)
-                if verdict is Verdict.FORCED:
-                    forced.add(key)
-            found = {key: self.way(*key) for key in dict.fromkeys(keys[at:end])}
-            ways = [found[key] for key in keys[at:end]]
-            if forced:
-                for key, way, payload in zip(keys[at:end], ways, payloads[at:end], strict=True):
-                    (self._force if key in forced else self._put)(way, payload)
-            else:
-                self.put_all(ways, payloads[at:end])
+            if not self._put_straight(topics[at:end], kinds, payloads[at:end]):
+                types = [_BYTES if type(value) is bytes else _DATA for value in values[at:end]]
+                keys: list[Key] = [
+                    (*each, None) for each in zip(topics[at:end], types, strict=True)
+                ]
+                await self._publish_keys(keys, payloads[at:end])
             at, charged = end, ends[end - 1]
+
+    def _put_straight(
+        self, topics: Sequence[str], kinds: AbstractSet[type], payloads: Sequence[bytes]
+    ) -> bool:
+        """Add messages if all their topics were met before, and none of them has to wait."""
+        if bytes in kinds and len(kinds) > 1:
+            return False  # Each would have to be looked at.
+        try:
+            found = list(map((self._bytes_ways if bytes in kinds else self._data_ways).get, topics))
+        except TypeError:  # A topic has no hash: a mistake that is told where its way is made.
+            return False
+        among = distinct(found)
+        if None in among or not self.has_room(cast("Iterable[Way]", among)):
+            return False
+        ways = cast("Sequence[Way]", found)
+        self.put_all(ways, payloads, among=cast("Iterable[Way]", among))
+        return True
+
+    async def _publish_keys(self, keys: Sequence[Key], payloads: Sequence[bytes]) -> None:
+        """Publish encoded payloads of one frame, each by its key; wait for room before."""
+        forced = set()
+        for key in _distinct(keys):
+            _, verdict = await self._wait_for_room(*key)
+            if verdict is Verdict.FORCED:
+                forced.add(key)
+        found = {key: self.way(*key) for key in dict.fromkeys(keys)}
+        ways = [found[key] for key in keys]
+        if forced:
+            for key, way, payload in zip(keys, ways, payloads, strict=True):
+                (self._force if key in forced else self._put)(way, payload)
+        else:
+            self.put_all(ways, payloads)
 
     def put_all(
         self,

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import trio
 import trio.testing
 
 from endpoint import Endpoint
+from endpoint.link.limits import Mark
 from endpoint.pubsub.messages import Message, Missed
 from wire.errors import EncodeError, EndpointClosed, InvalidTopic, OutboxFull
+from wire.limits import GROUP_SIZE
 from wire.messages import PackedType
+
+FRAME_CHARGE_MAX = 2 * GROUP_SIZE
 
 
 async def test_what_comes_has_names_and_is_a_pair():
@@ -90,6 +96,24 @@ async def test_publishers_wait_for_a_slow_reader_of_their_own_endpoint():
                 endpoint.publish_nowait("/a", 11)
             assert [(await reader.get()).data for _ in range(10)] == list(range(10))
         assert sent == list(range(10))
+
+
+@pytest.mark.parametrize("values", [[b"x" * 200] * 500, [1] * 500], ids=["bytes", "values"])
+async def test_batches_wait_for_room_in_a_link(values, kit):
+    async with kit.world() as world:
+        left, right = await world.grow(2, [(0, 1)])
+        reader = right.subscribe("/t", queue_size=100_000)
+        assert await left.await_subscribed("/t", timeout=None)
+        (peering,) = left.loop.peerings.values()
+        data = peering.connection.link.data
+        data.limits = replace(data.limits, own=Mark(1_000, 500))
+        most = 0
+        for _ in range(20):
+            await left.publish_batch([("/t", value) for value in values])
+            most = max(most, data.own)
+        assert 0 < most < 2 * FRAME_CHARGE_MAX, "no more than a frame or two"
+        for _ in range(20 * len(values)):
+            assert (await reader.get()).data == values[0]
 
 
 async def test_publishers_go_on_when_their_topic_is_not_wanted_any_more():
