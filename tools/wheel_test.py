@@ -46,6 +46,7 @@ OF_THE_CHECKOUT: Final = (
     *("tests/peermesh/test_heard_topics.py", "tests/peermesh/test_stranger.py"),
     "tests/peermesh/testing/test_fault_table.py",
     "tests/peermesh/testing/test_plugin_documents.py",
+    *("tests/stores/group/test_group_command.py", "tests/stores/group/test_group_rules_off.py"),
 )
 """Tests that read files of the repository, or use its benchmarks: they stay with it."""
 
