@@ -76,6 +76,8 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.inspection import Snapshot
+    from endpoint.replicas.groups.attachments import GroupAttachments
+    from endpoint.replicas.groups.replica import ReplicaStore
     from endpoint.replicas.logs.log import Log
     from endpoint.replicas.logs.log_attachments import LogAttachments
     from endpoint.replicas.stores.attachments import Attachments
@@ -181,6 +183,7 @@ class Endpoint(Bound):
         )
         self._attachments: Attachments | None = None
         self._log_attachments: LogAttachments | None = None
+        self._group_attachments: GroupAttachments | None = None
         self._network = Network(
             credentials,
             allow_plain=self.settings.allow_plain,
@@ -723,6 +726,29 @@ class Endpoint(Bound):
         attach = self._stores().attach_clone
         return Attaching(partial(attach, name, stale, buffer))
 
+    def attach_replica(
+        self,
+        name: str,
+        *,
+        voters: Iterable[str],
+        backend: Backend | str = Backend.Memory,
+        **options: object,
+    ) -> Attaching[ReplicaStore]:
+        """Attach a replica of a store whose group of replicas elects its leader.
+
+        ``voters`` are names of endpoints (``Endpoint(name=...)``), the same in the same order at
+        all. The first one founds the group once all have been heard. One that is not among them
+        has a replica without a vote. ``Backend.SQLite`` needs ``path``. Raises ``MasterExists`` if
+        the store has a master, ``InvalidData``, ``NotAllowed`` without the right ``vote``, and
+        ``BackendFailure``.
+        """
+        name = arguments.text("name", name)
+        names = [arguments.text("voters", each) for each in voters]
+        backend = backend_of(backend)
+        self._check_open()
+        attach = self._groups().attach
+        return Attaching(partial(attach, name, names, backend, options))
+
     def attach_proxy(
         self, name: str, *, mutation_buffer_interval: Seconds = BUFFER_SECONDS
     ) -> Attaching[StoreProxy]:
@@ -822,6 +848,15 @@ class Endpoint(Bound):
 
             self._attachments = Attachments(self.loop, self._around)
         return self._attachments
+
+    def _groups(self) -> GroupAttachments:
+        if self._group_attachments is None:
+            with first_use():
+                from endpoint.replicas.groups.attachments import GroupAttachments
+
+            own_name = self._core.authorisation.name or self.settings.name
+            self._group_attachments = GroupAttachments(self.loop, self._around, own_name)
+        return self._group_attachments
 
     def known_stores(self) -> tuple[str, ...]:
         """Name the stores in reach that have a master, or a clone at another endpoint, sorted.

@@ -50,6 +50,7 @@ class ErrorCode(IntEnum):
     PROMOTION_REFUSED = 81
     QUOTA_EXCEEDED = 82
     REVISION_GONE = 83
+    NO_QUORUM = 84
     NO_SUCH_PARTITION = 90
     OFFSET_OUT_OF_RANGE = 91
     SEQUENCE_UNKNOWN = 92
@@ -299,6 +300,16 @@ class QuotaExceeded(StoreError):
     """
 
     code = ErrorCode.QUOTA_EXCEEDED
+
+
+@public
+class NoQuorum(StoreError):
+    """A replica group has no majority of its voters in reach: the text says which are silent.
+
+    What was asked is not applied, or its outcome is unknown, as the text says.
+    """
+
+    code = ErrorCode.NO_QUORUM
 
 
 @public

@@ -52,6 +52,11 @@ class StatusCode(StrEnum):
     """A store of this endpoint has heard a second master of its name."""
     STORE_DEPOSED = "store_deposed"
     """A master of this endpoint is a clone now, since another one was promoted."""
+    REPLICA_REGRESSED = "replica_regressed"
+    """A replica of a group lacks what it had acknowledged: it counts for nothing until it has all
+    of it again. Or, with ``ErrorCode.NONE``: it has."""
+    STORE_CONFLICT = "store_conflict"
+    """Replicas of one name are of different groups, or histories: nothing is dropped."""
     STORE_FAILED = "store_failed"
     """A store or log of this endpoint has ended without being closed: its disk failed, or it met
     an error that nothing expects, or its role is taken or not allowed. All others go on."""

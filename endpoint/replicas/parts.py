@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol
 
 from stores.effects import Deposed, Effect
 from stores.gatekeeping import Kind
+from stores.group.driving import GroupEffect
 from stores.log.effects import LogEffect
 from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota
@@ -14,7 +15,7 @@ from stores.requests import Requests
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId
 
-AnyEffect = Effect | LogEffect
+AnyEffect = Effect | LogEffect | GroupEffect
 
 
 class Core(Protocol):

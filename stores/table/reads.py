@@ -37,6 +37,11 @@ class AppliedReads:
         """How many mutations made what readers see."""
         return self._overlay.revision
 
+    @property
+    def size(self) -> int:
+        """Bytes of the keys and values, with what is staged."""
+        return self._overlay.committed.columns.size
+
     def __len__(self) -> int:
         """Count the entries."""
         return len(self._overlay)

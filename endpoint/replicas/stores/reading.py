@@ -16,7 +16,7 @@ from endpoint.replicas.stores.store_part import StorePart
 from stores import scanning
 from stores.operations import look_up
 from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
-from stores.table import Entry as Stored
+from stores.table import Columns, Entry as Stored
 from stores.work import SLICE_COUNT
 from wire.decoding import decode
 from wire.encoding import encode
@@ -106,10 +106,47 @@ class Source(Protocol):
         """Give the first entries of a span in the order of keys."""
 
 
-class CopySource:
-    """The copy of a master or a clone."""
+class CopyCore(Protocol):
+    """What is read of a copy; keys and values are encoded."""
 
-    def __init__(self, part: StorePart, freshness: Callable[[], Awaitable[None]]) -> None:
+    def entry(self, key: bytes) -> Stored | None:
+        """Give the value with its revision and expiry."""
+
+    def keys(self) -> list[bytes]:
+        """Give all keys."""
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+
+    def scan(self, span: Span, limit: int) -> scanning.Page:
+        """Give the first entries of a span in the order of keys."""
+
+
+class Named(Protocol):
+    """A runner, as far as its name goes."""
+
+    name: str
+
+
+class Copy(Protocol):
+    """The part of a master, a clone, or a group's replica, as far as it is read."""
+
+    @property
+    def runner(self) -> Named:
+        """What it is run by."""
+
+    @property
+    def core(self) -> CopyCore:
+        """What it holds."""
+
+    async def prepare_scan(self) -> None:
+        """Have the keys put in order."""
+
+
+class CopySource:
+    """The copy of a master, a clone, or a group's replica."""
+
+    def __init__(self, part: Copy, freshness: Callable[[], Awaitable[None]]) -> None:
         """Wait for ``freshness`` before each read."""
         self._part = part
         self._freshness = freshness

@@ -1,0 +1,1 @@
+"""Replicas of groups: stores whose every acknowledged write a majority of voters has."""

@@ -1,0 +1,127 @@
+"""Makes the replicas of groups of one endpoint.
+
+Imported when the first one is attached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import trio
+
+from endpoint.mesh.core import EndpointCore
+from endpoint.replicas.attaching import Backend
+from endpoint.replicas.attachment import Attachment
+from endpoint.replicas.groups.core import Beginning, GroupCore, World
+from endpoint.replicas.groups.files import ReplicaFiles
+from endpoint.replicas.groups.part import GroupPart
+from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.hosting import AttachingHost
+from endpoint.surroundings import Surroundings
+from stores.group.ballot import NEW_SLOTS, new_promises
+from stores.group.codec import GROUP_ID_SIZE, VOTERS_MAX, GroupCodec
+from stores.group.member import Stored
+from stores.group.positions import START, MemberId
+from stores.table.codec import TableCodec
+from stores.table.machine import TableMachine
+from wire.errors import BackendFailure, InvalidData, MasterExists, StoreError
+from wire.identifiers import EndpointId
+from wire.topics import group_topic, store_topics
+
+LIFE_END = 1 << 63
+"""Lives are drawn below it: two of one name are equal once in a lifetime of the universe."""
+
+
+class GroupAttachments:
+    """The replicas of groups at one endpoint."""
+
+    def __init__(self, host: AttachingHost, around: Surroundings, own_name: str) -> None:
+        """Start without one. ``own_name`` is the endpoint's, empty if it was given none."""
+        self._host = host
+        self._around = around
+        self._own_name = own_name
+        self._attachment = Attachment(host, around, 1 << 32)
+
+    async def attach(
+        self, name: str, voters: Sequence[str], backend: Backend, options: dict[str, object]
+    ) -> ReplicaStore:
+        """Start a replica; raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``."""
+        own_name = self._check_names(name, voters)
+        self._attachment.guarding(name).check("vote")
+        self._check_free(name)
+        machine = TableMachine(f"store {name}")
+        beginning, files = await self._open(name, own_name, machine, backend, options)
+        self._check_free(name)
+        core = GroupCore(
+            self._attachment.entity(),
+            voters,
+            machine,
+            GroupCodec(TableCodec()),
+            beginning,
+            self._world(),
+        )
+        part = GroupPart(core, files)
+        close = self._attachment.run(name, part)
+        # Whoever may vote may say all that a member says: the topic is the border.
+        part.runner.guarding = None
+        store = ReplicaStore(part, close)
+        part.runner.carry_out(core.start())
+        await trio.lowlevel.checkpoint()
+        return store
+
+    def _check_names(self, name: str, voters: Sequence[str]) -> str:
+        store_topics(name)
+        if not self._own_name:
+            raise InvalidData(
+                f"store {name}: voters are known by the names of their endpoints, and this one has"
+                " none of its own: give Endpoint(name=...)"
+            )
+        if not voters or len(voters) > VOTERS_MAX or len(set(voters)) != len(voters):
+            raise InvalidData(
+                f"voters={tuple(voters)!r}: give 1 to {VOTERS_MAX} different names of endpoints"
+            )
+        return self._own_name
+
+    def _check_free(self, name: str) -> None:
+        masters, clones = store_topics(name)
+        where = self._host.core.reach.find_store(masters)
+        if where is not None:
+            raise MasterExists(f"store {name} has its master at endpoint {where}, and no group")
+        if clones in self._host.stores or group_topic(name) in self._host.stores:
+            raise StoreError(f"store {name} is in use at this endpoint: use that handle")
+
+    async def _open(
+        self,
+        name: str,
+        own_name: str,
+        machine: TableMachine,
+        backend: Backend,
+        options: dict[str, object],
+    ) -> tuple[Beginning, ReplicaFiles | None]:
+        if backend is not Backend.Memory:
+            raise BackendFailure(f"store {name}: replicas keep their group in memory alone so far")
+        if options:
+            raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
+        member = MemberId(own_name, self._draw(1, LIFE_END))
+        stored = Stored(new_promises(member), NEW_SLOTS, START, (), (), 0)
+        return Beginning(stored, None), None
+
+    def _draw(self, least: int, most: int) -> int:
+        return min(most, least + int(self._around.chance() * (most - least + 1)))
+
+    def _world(self) -> World:
+        return World(
+            draw=self._draw,
+            monotonic_ns=lambda: round(trio.current_time() * 1e9),
+            now_ns=self._around.now_ns,
+            new_group=lambda: self._around.new_seed()[:GROUP_ID_SIZE],
+            vouches=self._vouches,
+        )
+
+    def _vouches(self, endpoint: EndpointId, name: str) -> bool:
+        """Tell whether an endpoint may have a member of a name, where names are proven."""
+        core: EndpointCore = self._host.core
+        if not core.authorisation.are_names_proven:
+            return True
+        known = core.topology.announcements.get(endpoint)
+        return core.authorisation.believed_name(endpoint, known) == name

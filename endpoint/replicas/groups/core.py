@@ -1,0 +1,650 @@
+"""One replica of a group, as the runner drives it: a member, its machine, and what was asked here.
+
+It is a ``Core`` like those of masters and clones, so that the one runner hears, ticks, commits and
+closes for it. What differs is inside: a member of a group in the place of a channel's end. Pure:
+clocks come in with each tick.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from endpoint.replicas.groups.outbox import Outbox
+from endpoint.replicas.parts import AnyEffect
+from stores.effects import (
+    Closed,
+    IdleReached,
+    MasterFound,
+    MasterLost,
+    Multicast,
+    Resolve,
+    Unicast,
+)
+from stores.group import effects as grouped
+from stores.group.clock import Moment
+from stores.group.codec import GroupCodec
+from stores.group.driving import Begin, News, ToDisk, Told
+from stores.group.effects import Failed
+from stores.group.entries import Entry, VotersEntry
+from stores.group.founding import Founding, Known
+from stores.group.member import Member, Stored
+from stores.group.membership import MemberStatus, Wanted
+from stores.group.messages import Message
+from stores.group.positions import MemberId, Voters
+from stores.group.quorum import majority
+from stores.group.roles import DEFAULT_TIMING, Draw
+from stores.group.words import Answered, Ask, Declined, Greeting, Letter, Word
+from stores.outcomes import Outcome
+from stores.requests import Requests
+from stores.scanning import Page, Span
+from stores.statistics import StoreStatistics
+from stores.table import Columns
+from stores.table.bodies import TableRequest
+from stores.table.machine import TableMachine
+from stores.table.table import Entry as StoredEntry
+from wire.errors import ErrorCode
+from wire.identifiers import EndpointId, EntityId
+
+GREETING_TICKS: Final = 5
+"""Ticks between two questions to all who else there is, while a voter's endpoint is unknown."""
+
+PATIENCE_TICKS: Final = 50
+"""Ticks for which what was asked waits for an answer of the group, before it fails: 5 s."""
+
+LEADERLESS_TICKS: Final = 2 * DEFAULT_TIMING.timeout_ticks_max
+"""Ticks without a leader after which what is asked fails at once: two elections came to nothing."""
+
+READ_TICKS: Final = 3
+"""Ticks after which a read that has no answer is begun anew."""
+
+LATE_NS: Final = 500_000_000
+"""A tick that comes so late ends a pause: what came meanwhile is heard first, and no timer fires
+before the next tick. Half of what an election takes."""
+
+KEPT_ENTRIES: Final = 10_000
+"""Committed entries that stay in the journal for members that were away; beyond, a snapshot."""
+
+COMPACT_TICKS: Final = 10
+"""Ticks between two looks at what the journal may forget."""
+
+Write = grouped.Persist | grouped.SavePromises | grouped.SyncMarks | Begin
+
+Caller = tuple[EndpointId | None, int]
+"""Who asked: another endpoint, or this one's handle; and its ticket."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A task that waits for a linear read, or for idleness."""
+
+    is_idle: bool
+    ticks: int = 0
+    is_current: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """What a replica starts with."""
+
+    stored: Stored
+    group: bytes | None
+    """``None`` until it founds or joins one."""
+    is_durable: bool = False
+    reached: int = 0
+    """The machine's rows may have changes up to this entry: all up to it are committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a core takes from outside, all of it harmless to call."""
+
+    draw: Draw
+    monotonic_ns: Callable[[], int]
+    now_ns: Callable[[], int]
+    new_group: Callable[[], bytes]
+    vouches: Callable[[EndpointId, str], bool]
+    """Tells whether an endpoint may have a member of that name."""
+
+
+class GroupCore:
+    """A replica of a group at one endpoint."""
+
+    def __init__(
+        self,
+        entity: EntityId,
+        voters: Sequence[str],
+        machine: TableMachine,
+        codec: GroupCodec,
+        beginning: Beginning,
+        world: World,
+    ) -> None:
+        """Start with what is stored; ``voters`` are the declared names."""
+        self.entity = entity
+        self.machine = machine
+        self.group = beginning.group
+        self.own = beginning.stored.promises.member
+        self.outbox = Outbox(entity, world.now_ns())
+        self.member: Member | None = None
+        self._voters = tuple(voters)
+        self._codec = codec
+        self._beginning = beginning
+        self._world = world
+        self._is_durable = beginning.is_durable
+        self._founding = Founding(self.own, voters)
+        self._where: dict[MemberId, EndpointId] = {self.own: entity.endpoint}
+        self._effects: list[AnyEffect] = []
+        self._writes: deque[ToDisk] = deque()
+        self._instant: deque[Write] = deque()
+        """Writes of a replica in memory, which are done once the step's other effects are."""
+        self._is_carrying = False
+        self._token = 0
+        self._waiting: dict[int, _Waiting] = {}
+        self._leader: MemberId | None = None
+        self._heard: dict[str, int] = {}
+        """By name, the tick at which a member was heard last."""
+        self._ticks = self._leaderless_ticks = 0
+        self._ticked_ns = world.monotonic_ns()
+        self._was_late = self._is_closed = self._is_beginning = False
+        self._is_conflict_told = False
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> Requests:
+        """What the handle asked for."""
+        return self.outbox.requests
+
+    @property
+    def size(self) -> int:
+        """Bytes of the keys and values."""
+        return self.machine.size
+
+    @property
+    def has_work(self) -> bool:
+        """False: nothing here takes long."""
+        return False
+
+    @property
+    def revision(self) -> int:
+        """How many mutations made what readers see."""
+        return self.machine.revision
+
+    @property
+    def leader(self) -> MemberId | None:
+        """The leader, if one is known."""
+        return None if self.member is None else self.member.leader
+
+    @property
+    def is_leader(self) -> bool:
+        """True if this replica leads, and serves."""
+        member = self.member
+        return member is not None and member.leading is not None and member.leading.is_ready
+
+    @property
+    def is_served(self) -> bool:
+        """True if this replica knows a leader that has committed something."""
+        member = self.member
+        if member is None or member.leader is None:
+            return False
+        return self.is_leader if member.leading is not None else member.state.commit > 0
+
+    @property
+    def voters(self) -> Voters:
+        """The voters in force, as far as this replica knows."""
+        return () if self.member is None else self.member.journal.voters.current
+
+    def members(self) -> list[MemberStatus]:
+        """Give what a leader knows of all members; nothing elsewhere."""
+        return [] if self.member is None else self.member.members()
+
+    def has_room(self) -> bool:
+        """Tell whether more may be asked."""
+        return self.outbox.has_room
+
+    def is_stale(self, now_ns: int) -> bool:
+        """Tell that a local read is never too old: it promises no time."""
+        return False
+
+    def statistics(self) -> StoreStatistics:
+        """Give a snapshot of counts."""
+        quota = self.machine.meter.quota
+        return StoreStatistics(
+            role="leader" if self.is_leader else "replica",
+            epoch=0 if self.member is None else self.member.ballot.term,
+            entries=len(self.machine),
+            revision=self.machine.revision,
+            is_in_touch=self.is_served,
+            sequence=0 if self.member is None else self.member.journal.end.index,
+            unanswered=len(self.outbox),
+            bytes=self.size,
+            max_entries=quota.max_entries,
+            max_bytes=quota.max_bytes,
+        )
+
+    def explain(self) -> str:
+        """Say in a sentence why no leader serves this replica."""
+        if self.group is None:
+            if self._voters[:1] != (self.own.name,) and self._founding.refusal is None:
+                return f"{self._voters[0]} has not founded the group yet"
+            return self._founding.refusal or "the group is being founded"
+        voters = self.voters
+        if not voters:
+            return "the group is known, and nothing of its journal has come yet"
+        silent = [self._silence(voter) for voter in voters if not self._is_heard(voter.name)]
+        if len(voters) - len(silent) >= majority(voters):
+            return "a leader is being elected"
+        return f"{len(silent)} of {len(voters)} voters: {', '.join(silent)}"
+
+    def _is_heard(self, name: str) -> bool:
+        is_own = name == self.own.name
+        return is_own or self._ticks - self._heard.get(name, -LEADERLESS_TICKS) < LEADERLESS_TICKS
+
+    def _silence(self, voter: MemberId) -> str:
+        heard = self._heard.get(voter.name)
+        if heard is None:
+            return f"{voter.name} never heard"
+        return f"{voter.name} silent {(self._ticks - heard) / 10:.1f} s"
+
+    # -- reads of the machine --------------------------------------------------------------------
+
+    def get(self, key: bytes) -> bytes | None:
+        """Give the encoded value of an encoded key."""
+        return self.machine.get(key)
+
+    def entry(self, key: bytes) -> StoredEntry | None:
+        """Give the value with its revision and expiry."""
+        return self.machine.entry(key)
+
+    def keys(self) -> list[bytes]:
+        """Give all keys, encoded."""
+        return list(self.machine)
+
+    def snapshot(self) -> Columns:
+        """Copy what readers see."""
+        return self.machine.snapshot()
+
+    def scan(self, span: Span, limit: int) -> Page:
+        """Give the first entries of a span in the order of keys."""
+        return self.machine.scan(span, limit)
+
+    def prepare_scan(self, count: int) -> int:
+        """Put so many keys in order, at most; says how many."""
+        return self.machine.prepare_scan(count)
+
+    # -- what comes in ---------------------------------------------------------------------------
+
+    def start(self) -> list[AnyEffect]:
+        """Start: as the member that there is, or with the question who else is there."""
+        if self.group is not None:
+            self._start_member(self._beginning.stored)
+        else:
+            self._found()
+        self._greet(None, is_question=True)
+        return self._take()
+
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[AnyEffect]:
+        """Take in a command; raises ``DecodeError``."""
+        letter = self._codec.decode(payload)
+        if self._is_closed or not self._world.vouches(sender, letter.sender.name):
+            return []
+        content = letter.content
+        if isinstance(content, Greeting):
+            self._on_greeting(sender, letter, content)
+        elif letter.group == self.group and self.member is not None:
+            self._meet(sender, letter.sender)
+            self._on_content(sender, letter.sender, content)
+        return self._take()
+
+    def flush(self, now_ns: int) -> list[AnyEffect]:
+        """Propose what was asked."""
+        self._pump()
+        return self._take()
+
+    def tick(self, now_ns: int) -> list[AnyEffect]:
+        """Let a tick pass. The ticks of a pause count as one, after all that came meanwhile."""
+        monotonic_ns = self._world.monotonic_ns()
+        is_late = monotonic_ns - self._ticked_ns >= LATE_NS
+        self._ticked_ns = monotonic_ns
+        if self._is_closed or (is_late and not self._was_late):
+            self._was_late = is_late
+            return []
+        self._was_late = False
+        self._ticks += 1
+        if self.member is not None:
+            self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
+            self.machine.tick()
+            if self._ticks % COMPACT_TICKS == 0 and not self._is_durable:
+                self.member.compact(self.member.state.commit - KEPT_ENTRIES)
+        if self._ticks % GREETING_TICKS == 0 and self._lacks_endpoints():
+            self._greet(None, is_question=True)
+        self._leaderless_ticks = 0 if self.is_served else self._leaderless_ticks + 1
+        self._wait_a_tick()
+        return self._take()
+
+    def _wait_a_tick(self) -> None:
+        outbox = self.outbox
+        outbox.tick()
+        is_hopeless = self._leaderless_ticks >= LEADERLESS_TICKS
+        if len(outbox) and (is_hopeless or outbox.silent_ticks >= PATIENCE_TICKS):
+            text = f"no majority answers: {self.explain()}"[:150]
+            self._resolve(outbox.give_up(ErrorCode.NO_QUORUM, text))
+        self._pump()
+        for token, waiting in self._waiting.items():
+            waiting.ticks += 1
+            if not waiting.is_current and waiting.ticks % READ_TICKS == 0:
+                self._begin_read(token)
+
+    def work(self, now_ns: int) -> list[AnyEffect]:
+        """Have nothing to do."""
+        return []
+
+    def peer_unreachable(self, endpoint: EndpointId) -> list[AnyEffect]:
+        """Take a hint: an endpoint is gone."""
+        self._founding.lose(endpoint)
+        for member in [each for each, where in self._where.items() if where == endpoint]:
+            del self._where[member]
+            if self.member is not None:
+                self._carry_out(self.member.unreachable(member))
+        return self._take()
+
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[AnyEffect]:
+        """Ask an endpoint what it knows."""
+        self._greet(endpoint, is_question=True)
+        return self._take()
+
+    # -- the disk --------------------------------------------------------------------------------
+
+    def persisted(self, token: int) -> list[AnyEffect]:
+        """Take note that the write under way is on the disk."""
+        done = self._writes.popleft()
+        assert done.token == token, (token, done)
+        self._wrote(done.write)
+        if self._writes:
+            self._effects.append(self._writes[0])
+        return self._take()
+
+    def commit_failed(self, token: int, text: str) -> list[AnyEffect]:
+        """Take note that a write failed: the replica ends, and another one leads."""
+        self._end(ErrorCode.BACKEND_FAILURE, text)
+        return self._take()
+
+    def _to_disk(self, write: Write) -> None:
+        if not self._is_durable:
+            self._instant.append(write)
+            if not self._is_carrying:
+                self._carry_out(())
+            return
+        self._token += 1
+        self._writes.append(ToDisk(self._token, write))
+        if len(self._writes) == 1:
+            self._effects.append(self._writes[0])
+
+    def _wrote(self, write: Write | None) -> None:
+        if self._is_closed:
+            return
+        if isinstance(write, Begin):
+            self.group = write.group
+            stored = self._beginning.stored
+            self._start_member(
+                Stored(
+                    *(stored.promises, stored.slots, stored.floor, stored.voters),
+                    *(write.entries, stored.applied, stored.times),
+                )
+            )
+            self._greet(None, is_question=True)
+            return
+        assert self.member is not None, write
+        match write:
+            case grouped.Persist(token=token):
+                self._carry_out(self.member.persisted(token))
+            case grouped.SavePromises(token=token):
+                self._carry_out(self.member.promises_saved(token))
+            case grouped.SyncMarks(number=number):
+                self._carry_out(self.member.marks_synced(number))
+            case None:
+                pass
+
+    # -- idleness and reads ----------------------------------------------------------------------
+
+    def begin_idle(self, token: int) -> list[AnyEffect]:
+        """Wait until all that was asked here has its outcome, and this replica is level."""
+        self._waiting[token] = _Waiting(is_idle=True)
+        self._begin_read(token)
+        return self._take()
+
+    def begin_read(self, token: int) -> list[AnyEffect]:
+        """Wait until a read here sees all that was committed before."""
+        self._waiting[token] = _Waiting(is_idle=False)
+        self._begin_read(token)
+        return self._take()
+
+    def cancel_idle(self, token: int) -> None:
+        """Stop waiting."""
+        self._waiting.pop(token, None)
+
+    def explain_idle(self) -> str:
+        """Say what is missing."""
+        if not self.is_served:
+            return self.explain()
+        if len(self.outbox):
+            return f"{len(self.outbox)} requests have no answer of the group"
+        lagging = [str(each.member.name) for each in self.members() if not self._is_level(each)]
+        return f"not level: {', '.join(lagging)}" if lagging else ""
+
+    def _begin_read(self, token: int) -> None:
+        if self.member is not None:
+            self._carry_out(self.member.read((None, -token)))
+
+    def _is_level(self, status: MemberStatus) -> bool:
+        assert self.member is not None
+        is_gone = status.silent_ticks > DEFAULT_TIMING.timeout_ticks_max
+        return is_gone or status.match >= self.member.state.commit
+
+    def _serve_waiting(self) -> None:
+        for token, waiting in list(self._waiting.items()):
+            if not waiting.is_current:
+                continue
+            if waiting.is_idle and (
+                len(self.outbox) or not all(map(self._is_level, self.members()))
+            ):
+                continue
+            del self._waiting[token]
+            self._effects.append(IdleReached(token))
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def close(self) -> list[AnyEffect]:
+        """Say goodbye: another voter is to lead at once, if this one does."""
+        self._end(ErrorCode.SHUTTING_DOWN, "the store's replica closed")
+        return self._take()
+
+    def _end(self, code: ErrorCode, text: str) -> None:
+        if self._is_closed:
+            return
+        if self.member is not None and self.member.leading is not None:
+            for effect in self.member.leading.pass_on():
+                if isinstance(effect, grouped.Send):
+                    self._send(effect.to, effect.message)
+        self._resolve(self.outbox.give_up(code, text))
+        self._is_closed = True
+        self._effects.append(Closed(code, text))
+
+    # -- who is there ----------------------------------------------------------------------------
+
+    def _lacks_endpoints(self) -> bool:
+        if self.group is None:
+            return True
+        voters = self.voters
+        return not voters or any(voter not in self._where for voter in voters)
+
+    def _greet(self, to: EndpointId | None, *, is_question: bool) -> None:
+        greeting = Greeting(self._voters, is_question=is_question)
+        for payload in self._codec.encode(self.own, self.group, greeting):
+            self._effects.append(Multicast(payload) if to is None else Unicast(to, payload))
+
+    def _meet(self, endpoint: EndpointId, member: MemberId) -> None:
+        self._heard[member.name] = self._ticks
+        if self._where.get(member) != endpoint:
+            self._where[member] = endpoint
+
+    def _on_greeting(self, sender: EndpointId, letter: Letter, greeting: Greeting) -> None:
+        if greeting.is_question:
+            self._greet(sender, is_question=False)
+        if self.group is None:
+            known = Known(letter.sender, letter.group, greeting.voters)
+            self._founding.hear(sender, known)
+            self._found()
+        elif letter.group == self.group:
+            self._meet(sender, letter.sender)
+        elif letter.group is not None and not self._is_conflict_told:
+            self._is_conflict_told = True
+            text = f"{letter.sender.name} has a replica of another group of this name"
+            self._effects.append(Told(News.CONFLICT, text))
+
+    def _found(self) -> None:
+        """Join the group that is there, or found it, once that is certain."""
+        if self._is_beginning:
+            return
+        entries: tuple[Entry, ...] = ()
+        group = self._founding.group
+        if group is None and (founders := self._founding.founders) is not None:
+            group, entries = self._world.new_group(), (VotersEntry(1, founders),)
+        if group is not None:
+            self._is_beginning = True
+            self._to_disk(Begin(group, entries))
+
+    def _start_member(self, stored: Stored) -> None:
+        wanted = Wanted(frozenset(self._voters))
+        self.member = Member(stored, self.machine, self._world.draw, wanted=wanted)
+        self.member.state.advance(max(self._beginning.reached, stored.applied))
+        moment = Moment(self._world.monotonic_ns(), self._world.now_ns())
+        self._carry_out(self.member.start(moment))
+
+    # -- messages --------------------------------------------------------------------------------
+
+    def _on_content(self, sender: EndpointId, member: MemberId, content: Message | Word) -> None:
+        assert self.member is not None
+        match content:
+            case Ask(ticket, request):
+                self._carry_out(self.member.propose((sender, ticket), request))
+            case Answered(ticket, answer):
+                self._resolve(self.outbox.answered(ticket, answer))
+                self._pump()
+            case Declined(ticket):
+                self.outbox.declined(ticket)
+            case Greeting():
+                pass
+            case _:
+                self._carry_out(self.member.receive(member, content))
+
+    def _send(self, to: MemberId, content: Message | Word) -> None:
+        where = self._where.get(to)
+        if where is not None:
+            self._send_to(where, content)
+
+    def _send_to(self, where: EndpointId, content: Message | Word) -> None:
+        for payload in self._codec.encode(self.own, self.group, content):
+            self._effects.append(Unicast(where, payload))
+
+    def _pump(self) -> None:
+        """Propose what was asked here, to the leader."""
+        if self._is_closed:
+            return
+        member, leader = self.member, self.leader
+        if member is None or leader is None:
+            self.outbox.requests.seal()
+            return
+        is_local = leader == self.own
+        if is_local and not self.is_leader:
+            return
+        asked: list[tuple[int, TableRequest]] = []
+        self.outbox.pump(lambda *each: asked.append(each), is_local=is_local)
+        for ticket, request in asked:
+            if is_local:
+                self._carry_out(member.propose((None, ticket), request))
+            else:
+                self._send(leader, Ask(ticket, request))
+
+    # -- effects ---------------------------------------------------------------------------------
+
+    def _take(self) -> list[AnyEffect]:
+        if not self._is_closed:
+            self._notice()
+            self._serve_waiting()
+        effects, self._effects = self._effects, []
+        return effects
+
+    def _notice(self) -> None:
+        """Tell of another leader, once it serves."""
+        leader = self.leader if self.is_served else None
+        if leader == self._leader:
+            return
+        before, self._leader = self._leader, leader
+        self.outbox.rewind()
+        if leader is None:
+            where = EntityId(self._where.get(before or self.own, self.entity.endpoint), 0)
+            self._effects.append(MasterLost(where, "the group elects a leader"))
+            return
+        assert self.member is not None
+        where = EntityId(self._where.get(leader, self.entity.endpoint), 0)
+        self._effects.append(MasterFound(where, self.member.ballot.term))
+        self.outbox.resume()
+        self._pump()
+        for token, waiting in self._waiting.items():
+            if not waiting.is_current:
+                self._begin_read(token)
+
+    def _carry_out(self, effects: Iterable[grouped.Effect]) -> None:
+        was_carrying, self._is_carrying = self._is_carrying, True
+        self._do(effects)
+        self._is_carrying = was_carrying
+        while self._instant and not was_carrying:
+            self._wrote(self._instant.popleft())
+
+    def _do(self, effects: Iterable[grouped.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case grouped.Send(to=to, message=message):
+                    self._send(to, message)
+                case grouped.Broadcast(message=message):
+                    for payload in self._codec.encode(self.own, self.group, message):
+                        self._effects.append(Multicast(payload))
+                case grouped.Persist() | grouped.SavePromises() | grouped.SyncMarks():
+                    self._to_disk(effect)
+                case grouped.WriteMark():
+                    if self._is_durable:
+                        self._effects.append(effect)
+                case _:
+                    self._tell(effect)
+
+    def _tell(self, effect: grouped.Effect) -> None:
+        match effect:
+            case grouped.Replied(caller=(None, int() as ticket), answer=answer):
+                self._resolve(self.outbox.answered(ticket, answer))
+            case grouped.Replied(caller=(EndpointId() as where, int() as ticket), answer=answer):
+                self._send_to(where, Answered(ticket, answer))
+            case Failed(caller=(EndpointId() as where, int() as ticket), setback=setback):
+                self._send_to(where, Declined(ticket, setback))
+            case Failed(caller=(None, int() as ticket)) if ticket > 0:
+                self.outbox.declined(ticket)
+            case grouped.Readable(caller=(_, int() as number)):
+                waiting = self._waiting.get(-number)
+                if waiting is not None:
+                    waiting.is_current = True
+            case grouped.WholenessChanged(is_whole=is_whole):
+                news = News.WHOLE if is_whole else News.REGRESSED
+                self._effects.append(Told(news, news.value))
+            case grouped.HistoryConflict(leader=leader, agreed=agreed, commit=commit):
+                text = (
+                    f"the leader {leader.name} has entries up to {agreed} in common with this"
+                    f" replica, which knows {commit} to be committed"
+                )
+                self._effects.append(Told(News.CONFLICT, text))
+            case _:
+                pass
+
+    def _resolve(self, outcomes: Iterable[Outcome]) -> None:
+        self._effects += [Resolve(outcome) for outcome in outcomes]

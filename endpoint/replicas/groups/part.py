@@ -1,0 +1,130 @@
+"""What only replicas of groups have: files, reads that a majority confirms, and a leader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import trio
+
+from endpoint.mesh.status import StatusCode, StatusEvent
+from endpoint.replicas.groups.core import GroupCore
+from endpoint.replicas.groups.files import ReplicaFiles
+from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.runner import Runner
+from net.wakeup import Wakeup
+from stores.effects import Deposed
+from stores.group.driving import News, ToDisk, Told
+from stores.group.effects import WriteMark
+from stores.work import SLICE_COUNT
+from wire.errors import BackendFailure, ErrorCode, NoQuorum
+from wire.topics import group_topic
+
+_CODES: Final = {
+    News.REGRESSED: StatusCode.REPLICA_REGRESSED,
+    News.WHOLE: StatusCode.REPLICA_REGRESSED,
+    News.CONFLICT: StatusCode.STORE_CONFLICT,
+}
+
+
+class GroupPart:
+    """The replica of a group that is here."""
+
+    kind: Final = "store"
+    leader = None
+    """None that is promoted or deposed by the runner: the group elects."""
+    runner: Runner
+
+    def __init__(self, core: GroupCore, files: ReplicaFiles | None) -> None:
+        """Start with a core, and with the files of one that is durable."""
+        self.core = core
+        self.backend = files
+        self.moved = Wakeup()
+        """Woken when anything that readers wait for may be otherwise."""
+
+    # -- for the runner --------------------------------------------------------------------------
+
+    def topics(self, name: str) -> Topics:
+        """Hear, and speak, on the group's one topic."""
+        topic = group_topic(name)
+        return Topics(topic, topic, topic)
+
+    def survey(self) -> None:
+        """Do nothing: members say themselves where they are."""
+
+    def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
+        """Do what only replicas of groups ask."""
+        match effect:
+            case ToDisk(token, write):
+                assert self.backend is not None, effect
+                self.runner.commit(self.core, token, partial(self.backend.write, write))
+            case WriteMark():
+                assert self.backend is not None, effect
+                try:
+                    self.backend.write_mark(effect)
+                except BackendFailure as error:
+                    return self.core.commit_failed(0, str(error))
+            case Told(news, text):
+                self._tell(news, text)
+            case _:
+                raise AssertionError(f"no replica of a group asks for {effect}")
+        return ()
+
+    def _tell(self, news: News, text: str) -> None:
+        runner, own = self.runner, self.core.entity.endpoint
+        reason = f"store {runner.name}: {text}"
+        code = ErrorCode.NONE if news is News.WHOLE else ErrorCode.BACKEND_FAILURE
+        runner.note("store", reason)
+        runner.emit(StatusEvent(_CODES[news], own, None, code, reason, runner.name))
+
+    def was_carried_out(self) -> None:
+        """Wake those that wait."""
+        self.moved.wake()
+
+    def step_down(self, deposed: Deposed) -> None:
+        """Fail: leaders of groups step down by themselves."""
+        raise AssertionError(f"a group's leader is not deposed: {deposed}")
+
+    def was_closed(self) -> None:
+        """Wake all that wait: nothing comes any more."""
+        self.moved.wake()
+
+    # -- for handles -----------------------------------------------------------------------------
+
+    async def prepare_scan(self) -> None:
+        """Have the keys put in order, a slice at a time, before they are read in it."""
+        while self.core.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
+            await trio.lowlevel.checkpoint()
+
+    async def await_state(self, seconds: float) -> None:
+        """Wait for a state to read; raises ``NoQuorum``."""
+        await self.runner.await_synced(seconds)
+        if self.runner.error is not None:
+            raise self.runner.error
+        if not self.runner.is_synced:
+            raise self.no_quorum(seconds)
+
+    async def await_current(self, seconds: float) -> None:
+        """Wait until a read here sees all that was committed before; raises ``NoQuorum``."""
+        with trio.move_on_after(seconds) as scope:
+            await self.runner.reach(self.core.begin_read)
+        if self.runner.error is not None:
+            raise self.runner.error
+        if scope.cancelled_caught:
+            raise self.no_quorum(seconds)
+
+    async def await_leader(self, seconds: float) -> None:
+        """Wait until a leader serves this replica; raises ``NoQuorum``."""
+        with trio.move_on_after(seconds):
+            while not self.core.is_served and self.runner.error is None:
+                await self.moved.wait()
+        if self.runner.error is not None:
+            raise self.runner.error
+        if not self.core.is_served:
+            raise self.no_quorum(seconds)
+
+    def no_quorum(self, seconds: float) -> NoQuorum:
+        """Make the error of a wait that was in vain."""
+        why = self.core.explain()
+        return NoQuorum(f"store {self.runner.name}: no leader within {seconds:g} s: {why}")

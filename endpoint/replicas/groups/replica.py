@@ -1,0 +1,129 @@
+"""The handle of a group's replica: its reads, its writes, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import trio
+
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.replicas.groups.part import GroupPart
+from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
+from endpoint.replicas.stores.store_handle import StoreHandle
+from stores.statistics import StoreStatistics
+from wire.errors import InvalidData
+from wire.public import public
+
+LEADER_SECONDS: Final = 10.0
+"""How long ``await_leader`` waits by default: for some elections."""
+
+CONSISTENCIES: Final = ("local", "linear")
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """One member of a group, as its leader sees it."""
+
+    name: str
+    is_voter: bool
+    is_leader: bool
+    is_whole: bool
+    """False while it lacks something that it had acknowledged; or was not heard yet."""
+    lag: int
+    """Journal entries that it has not acknowledged."""
+    silent_seconds: float
+    """Since it was heard."""
+
+
+@public
+class ReplicaStore(StoreHandle, Reader):
+    """A replica of a store whose group elects its leader.
+
+    A mutation's receipt is given once a majority of the voters has it, on the disk where they keep
+    it there. Whichever endpoint it is asked at, the leader judges it. ``get`` and the other reads
+    are local: some earlier state, never going back. ``read("linear")`` sees all that was
+    acknowledged, anywhere, before the read began.
+    """
+
+    def __init__(self, part: GroupPart, close: Callable[[], Awaitable[None]]) -> None:
+        """Use ``Endpoint.attach_replica``."""
+        self.part = part
+        Reader.__init__(self, CopySource(part, partial(part.await_state, READ_SECONDS)))
+        StoreHandle.__init__(self, part.runner, part.core.requests, close)
+
+    def __repr__(self) -> str:
+        """Show the store's name, what this replica is, and the revision that readers see."""
+        runner = self.runner
+        state = f"revision={self.part.core.revision}" if runner.error is None else "closed"
+        role = "leader" if self.is_leader() else f"leader={self.leader()}"
+        return f"<ReplicaStore {runner.name} {role} {state}>"
+
+    def read(self, consistency: str = "linear") -> Reader:
+        """Read as consistently: ``await store.read("linear").get(key)``.
+
+        ``"linear"`` waits until a majority confirms the leader, and this replica has what it had
+        committed; without a majority it raises ``NoQuorum``. ``"local"`` reads at once.
+        """
+        if consistency not in CONSISTENCIES:
+            known = " and ".join(map(repr, CONSISTENCIES))
+            raise InvalidData(f"consistency={consistency!r}: there are {known}")
+        wait = self.part.await_state if consistency == "local" else self.part.await_current
+        return Reader(CopySource(self.part, partial(wait, READ_SECONDS)))
+
+    def leader(self) -> str | None:
+        """Give the name of the leader, as far as this replica knows; ``None`` if it knows none."""
+        core = self.part.core
+        return core.leader.name if core.is_served and core.leader is not None else None
+
+    def is_leader(self) -> bool:
+        """Tell whether this replica leads, and serves."""
+        return self.runner.error is None and self.part.core.is_leader
+
+    async def await_leader(self, timeout: Seconds = LEADER_SECONDS) -> str:
+        """Wait until a leader serves this replica, and give its name.
+
+        Raises ``NoQuorum`` after ``timeout`` seconds, which says what is missing.
+        """
+        await self.part.await_leader(arguments.seconds("timeout", timeout))
+        leader = self.part.core.leader
+        assert leader is not None, "it was waited for"
+        return leader.name
+
+    async def members(self) -> list[GroupMember]:
+        """Give all members, as the leader knows them; elsewhere the voters, by name alone."""
+        await trio.lowlevel.checkpoint()
+        core = self.part.core
+        leader, known = core.leader, core.members()
+        if not known:
+            return [
+                GroupMember(
+                    each.name,
+                    is_voter=True,
+                    is_leader=each == leader,
+                    is_whole=each == leader,
+                    lag=0,
+                    silent_seconds=0.0,
+                )
+                for each in core.voters
+            ]
+        end = max(each.match for each in known)
+        return [
+            GroupMember(
+                each.member.name,
+                each.is_voter,
+                each.member == leader,
+                each.is_whole,
+                end - each.match,
+                each.silent_ticks / 10,
+            )
+            for each in known
+        ]
+
+    def statistics(self) -> StoreStatistics:
+        """Count what this replica has."""
+        return self.part.core.statistics()

@@ -1,0 +1,45 @@
+"""What a replica asks of its endpoint beside what every store asks: disk, and what to tell."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
+from stores.group.entries import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Note in all files of which group the replica is, with the first entries of its journal."""
+
+    group: bytes
+    entries: tuple[Entry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ToDisk:
+    """Do this in a thread, then call ``persisted(token)``. One is under way at a time."""
+
+    token: int
+    write: Persist | SavePromises | SyncMarks | Begin | None
+    """``None`` writes nothing but rows of the machine that wait."""
+
+
+class News(Enum):
+    """What a person should know of a replica."""
+
+    REGRESSED = "it lacks what it had acknowledged, and counts for nothing until it has it again"
+    WHOLE = "it has all that it ever acknowledged, and counts again"
+    CONFLICT = "two histories are there, and nothing is dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Tell of this."""
+
+    news: News
+    text: str
+
+
+GroupEffect = ToDisk | WriteMark | Told

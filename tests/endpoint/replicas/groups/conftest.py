@@ -1,0 +1,114 @@
+"""Replicas of one group at endpoints of one process, over real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from endpoint.replicas.groups.replica import ReplicaStore
+from peermesh.testing.time_limits import limit
+
+NAMES = ("a", "b", "c")
+
+
+async def until(is_true: Callable[[], object]) -> None:
+    while not is_true():
+        await trio.lowlevel.checkpoint()
+
+
+class Life:
+    """One endpoint with its replica, until it is ended."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.store: ReplicaStore
+        self.port = 0
+        self.closing = trio.Event()
+        self.closed = trio.Event()
+
+
+class Group:
+    """Endpoints by name, all of them peers, each with a replica of the store ``s``."""
+
+    def __init__(self, nursery: trio.Nursery, folder: Path | None, voters: tuple[str, ...]) -> None:
+        self.lives: dict[str, Life] = {}
+        self.voters = voters
+        self._nursery = nursery
+        self._folder = folder
+
+    def __getitem__(self, name: str) -> ReplicaStore:
+        return self.lives[name].store
+
+    @property
+    def stores(self) -> list[ReplicaStore]:
+        return [life.store for life in self.lives.values()]
+
+    async def start(self, name: str, **settings: object) -> ReplicaStore:
+        """Start an endpoint, peer it with all others, and attach its replica."""
+        life = await self.open(name, **settings)
+        options = {}
+        if self._folder is not None:
+            options = {"backend": "sqlite", "path": self._folder / f"{name}.db"}
+        life.store = await life.endpoint.attach_replica("s", voters=self.voters, **options)
+        return life.store
+
+    async def open(self, name: str, key: str | None = None, **settings: object) -> Life:
+        life = Life(Endpoint(name=name, **settings))
+        await self._nursery.start(self._live, life)
+        life.port = await life.endpoint.listen()
+        for other in self.lives.values():
+            assert await life.endpoint.peer("127.0.0.1", other.port, timeout=limit())
+        self.lives[key or name] = life
+        return life
+
+    async def _live(self, life: Life, task_status: trio.TaskStatus) -> None:
+        async with life.endpoint:
+            task_status.started()
+            await life.closing.wait()
+        life.closed.set()
+
+    async def stop(self, name: str) -> None:
+        """End an endpoint in order."""
+        life = self.lives.pop(name)
+        life.closing.set()
+        await life.closed.wait()
+
+    async def await_leader(self) -> str:
+        """Wait until all agree who leads."""
+        await until(
+            lambda: (
+                len({each.leader() for each in self.stores} - {None}) == 1
+                and all(each.leader() is not None for each in self.stores)
+            )
+        )
+        return self.stores[0].leader()
+
+    def end(self) -> None:
+        for life in self.lives.values():
+            life.closing.set()
+
+
+@asynccontextmanager
+async def open_group(
+    names: tuple[str, ...] = NAMES, folder: Path | None = None, voters: tuple[str, ...] = NAMES
+) -> AsyncIterator[Group]:
+    with trio.fail_after(limit()):
+        async with trio.open_nursery() as nursery:
+            group = Group(nursery, folder, voters)
+            try:
+                for name in names:
+                    await group.start(name)
+                yield group
+            finally:
+                group.end()
+
+
+@pytest.fixture
+def groups() -> SimpleNamespace:
+    return SimpleNamespace(open=open_group, until=until)

@@ -1,0 +1,194 @@
+"""Replicas of a group: any of them takes writes, and a majority has what is acknowledged."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from endpoint import Endpoint
+from peermesh.testing.time_limits import limit
+from wire.errors import GuardFailed, InvalidData, MasterExists, NoQuorum, StoreError, TypeClash
+
+
+async def test_what_is_put_anywhere_is_read_everywhere(groups) -> None:
+    async with groups.open() as group:
+        leader = await group["a"].await_leader(limit())
+        assert leader in "abc"
+        for name in "abc":
+            receipt = await group[name].put(("from", name), name)
+            assert await receipt.applied() > 0
+            for other in "abc":
+                assert await group[other].read("linear").get(("from", name)) == name
+        assert [group[name].is_leader() for name in "abc"].count(True) == 1
+        for name in "abc":
+            assert await group[name].await_idle(timeout=limit())
+            assert sorted(await group[name].keys()) == [("from", name) for name in "abc"]
+        members = await group[leader].members()
+        assert sorted(each.name for each in members if each.is_voter) == ["a", "b", "c"]
+        assert [each.name for each in members if each.is_leader] == [leader]
+
+
+async def test_every_kind_of_request_through_each_replica(groups) -> None:
+    async with groups.open() as group:
+        for name in "abc":
+            store = group[name]
+            await store.put((name, "count"), 40)
+            await store.increment((name, "count"), 2)
+            await store.append((name, "text"), "ab")
+            await store.push((name, "vector"), 1)
+            await store.put((name, "gone"), 1)
+            await store.erase((name, "gone"))
+            assert await store.put_unique((name, "only"), 1)
+            assert not await store.put_unique((name, "only"), 2)
+            clash = await store.increment((name, "text"))
+            with pytest.raises(TypeClash):
+                await clash.applied()
+            revision = await (await store.put((name, "cas"), 1)).applied()
+            await (await store.compare_and_set((name, "cas"), 2, revision)).applied()
+            with pytest.raises(GuardFailed):
+                await (await store.compare_and_set((name, "cas"), 3, revision)).applied()
+            reader = group["b"].read("linear")
+            assert await reader.get((name, "count")) == 42
+            assert await reader.get((name, "cas")) == 2
+            assert not await reader.exists((name, "gone"))
+
+
+async def test_many_puts_through_all_replicas_at_once_are_all_there(groups) -> None:
+    async with groups.open() as group:
+
+        async def write(name: str) -> None:
+            receipts = [await group[name].put((name, number), number) for number in range(2_000)]
+            for receipt in receipts:
+                await receipt.applied()
+
+        async with trio.open_nursery() as nursery:
+            for name in "abc":
+                nursery.start_soon(write, name)
+        for name in "abc":
+            assert await group[name].await_idle(timeout=limit())
+            assert len(await group[name].keys()) == 6_000
+
+
+async def test_when_the_leader_leaves_another_one_goes_on(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        others = [name for name in "abc" if name != leader]
+        await (await group[others[0]].put("before", 1)).applied()
+        await group.stop(leader)
+        for name in others:
+            receipt = await group[name].put(name, name)
+            await receipt.applied()
+        assert await group.await_leader() in others
+        for name in others:
+            assert await group[name].read("linear").get("before") == 1
+            assert await group[name].read("linear").get(others[0]) == others[0]
+
+
+async def test_a_replica_in_memory_that_comes_back_learns_all_and_is_a_voter_again(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        lost = next(name for name in "abc" if name != leader)
+        await (await group[leader].put("k", 1)).applied()
+        await group.stop(lost)
+        await (await group[leader].put("k", 2)).applied()
+        store = await group.start(lost)
+        await store.await_leader(limit())
+        assert await store.read("linear").get("k") == 2
+        assert await store.get("k") == 2
+
+
+async def test_without_a_majority_writes_and_reads_say_so(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        for name in [name for name in "abc" if name != leader]:
+            await group.stop(name)
+        store = group[leader]
+        receipt = await store.put("k", 1)
+        with pytest.raises(NoQuorum, match=r"2 of 3 voters: \w silent"):
+            await receipt.applied()
+        with pytest.raises(NoQuorum, match="2 of 3 voters"):
+            await store.read("linear").get("k")
+        with pytest.raises(NoQuorum, match="2 of 3 voters"):
+            await store.await_leader(0.1)
+        assert await store.get("other") is None, "a local read needs no majority"
+        again = await store.put("k", 2)
+        with pytest.raises(NoQuorum, match="it was not applied"):
+            await again.applied()
+        assert store.leader() is None
+
+
+async def test_after_a_majority_is_back_the_same_handle_writes_on(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        others = [name for name in "abc" if name != leader]
+        await (await group[others[0]].put("k", 1)).applied()
+        await group.stop(leader)
+        await group.await_leader()
+        receipts = [await group[others[1]].put(number, number) for number in range(100)]
+        for receipt in receipts:
+            await receipt.applied()
+        assert len(await group[others[0]].read("linear").keys()) == 101
+
+
+async def test_nothing_is_founded_before_every_voter_has_answered(groups) -> None:
+    async with groups.open(names=("a", "b")) as group:
+        with pytest.raises(NoQuorum, match="no answer of c"):
+            await group["a"].await_leader(2.5)
+        with pytest.raises(NoQuorum, match="no answer of c"):
+            await group["b"].await_leader(0.1)
+        await group.start("c")
+        assert await group["b"].await_leader(limit()) in "abc"
+
+
+async def test_lists_that_differ_found_nothing_and_say_so(groups) -> None:
+    async with groups.open(names=("a", "b")) as group:
+        group.voters = ("a", "c", "b")
+        await group.start("c")
+        for name in "ab":
+            await groups.until(lambda name=name: "c was given" in group[name].part.core.explain())
+        with pytest.raises(NoQuorum, match="c was given voters a, c, b, and this replica a, b, c"):
+            await group["a"].await_leader(0.1)
+
+
+async def test_two_endpoints_of_one_name_found_nothing_and_say_so(groups) -> None:
+    async with groups.open(names=("a", "b")) as group:
+        other = await group.open("b", "another b")
+        other.store = await other.endpoint.attach_replica("s", voters=group.voters)
+        third = await group.start("c")
+        await groups.until(lambda: "two endpoints are called b" in third.part.core.explain())
+        with pytest.raises(NoQuorum, match="two endpoints are called b"):
+            await group["a"].await_leader(0.1)
+
+
+async def test_a_name_that_was_not_declared_learns_and_has_no_vote(groups) -> None:
+    async with groups.open() as group:
+        await (await group["a"].put("k", 1)).applied()
+        store = await group.start("d")
+        await store.await_leader(limit())
+        assert await store.read("linear").get("k") == 1
+        await (await store.put("d", 1)).applied()
+        leader = await group.await_leader()
+        await groups.until(lambda: len(group[leader].part.core.members()) == 4)
+        assert leader != "d"
+        voters = [each.name for each in await group[leader].members() if each.is_voter]
+        assert sorted(voters) == ["a", "b", "c"]
+
+
+async def test_what_cannot_be_attached_is_refused() -> None:
+    with trio.fail_after(limit()):
+        async with Endpoint() as nameless, Endpoint(name="a") as named:
+            with pytest.raises(InvalidData, match="give Endpoint"):
+                await nameless.attach_replica("s", voters=("a", "b", "c"))
+            for voters in ((), ("a", "a"), [f"n{number}" for number in range(99)]):
+                with pytest.raises(InvalidData, match="different names"):
+                    await named.attach_replica("s", voters=voters)
+            async with named.attach_replica("s", voters=("a",)) as store:
+                with pytest.raises(StoreError, match="in use"):
+                    await named.attach_replica("s", voters=("a",))
+                await (await store.put("k", 1)).applied()
+                assert await store.read("linear").get("k") == 1
+                with pytest.raises(InvalidData, match="'local' and 'linear'"):
+                    store.read("quick")
+            async with named.attach_master("t"):
+                with pytest.raises(MasterExists, match="has its master"):
+                    await named.attach_replica("t", voters=("a",))
