@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from endpoint.pubsub.stream import StatusSubscriber as StatusSubscriber
     from endpoint.pubsub.subscriber import Subscriber as Subscriber
     from endpoint.replicas.attaching import Backend as Backend
+    from endpoint.replicas.groups.replica import (
+        GroupMember as GroupMember,
+        ReplicaStore as ReplicaStore,
+    )
     from endpoint.replicas.logs.log import Log as Log
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start

@@ -54,7 +54,7 @@ class StatusCode(StrEnum):
     """A master of this endpoint is a clone now, since another one was promoted."""
     REPLICA_REGRESSED = "replica_regressed"
     """A replica of a group lacks what it had acknowledged: it counts for nothing until it has all
-    of it again. Or, with ``ErrorCode.NONE``: it has."""
+    of it again, which is told, too: the reason says which of both."""
     STORE_CONFLICT = "store_conflict"
     """Replicas of one name are of different groups, or histories: nothing is dropped."""
     STORE_FAILED = "store_failed"

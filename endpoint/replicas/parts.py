@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from endpoint.replicas.driving import GroupEffect
 from stores.effects import Deposed, Effect
 from stores.gatekeeping import Kind
-from stores.group.driving import GroupEffect
 from stores.log.effects import LogEffect
 from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota

@@ -454,10 +454,6 @@ class Runner:
         text = f"{self.kind} {self.name}: {reason}"
         self._host.emit(StatusEvent(status, where.endpoint, None, ErrorCode.NONE, text, self.name))
 
-    def emit(self, event: StatusEvent) -> None:
-        """Tell those who follow what happens."""
-        self._host.emit(event)
-
     def tell_exposed(self, exposed: Iterable[str]) -> None:
         """Tell of files that others could read until they were opened."""
         for text in exposed:

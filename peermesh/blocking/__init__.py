@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
+    from endpoint.replicas.groups.replica import GroupMember as GroupMember
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
@@ -37,7 +38,11 @@ if TYPE_CHECKING:
     from peermesh.blocking.publisher import Publisher as Publisher
     from peermesh.blocking.reading import Reader as Reader
     from peermesh.blocking.status import StatusSubscriber as StatusSubscriber
-    from peermesh.blocking.store import Store as Store, StoreProxy as StoreProxy
+    from peermesh.blocking.store import (
+        ReplicaStore as ReplicaStore,
+        Store as Store,
+        StoreProxy as StoreProxy,
+    )
     from peermesh.blocking.subscriber import Subscriber as Subscriber
     from peermesh.blocking.watching import Events as Events, Watch as Watch
     from stores.batch import Batch as Batch

@@ -44,7 +44,7 @@ from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.pump import Pump
 from peermesh.blocking.status import StatusSubscriber
-from peermesh.blocking.store import Store, StoreProxy
+from peermesh.blocking.store import ReplicaStore, Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
 from wire.identifiers import EndpointId
 from wire.values import Value
@@ -284,6 +284,20 @@ class Endpoint(Bound):
         passage = self._open_passage()
         store = passage.call(_attach, attach)
         return Store(passage.of(f"store {store.name()}"), store)
+
+    def attach_replica(
+        self,
+        name: str,
+        *,
+        voters: Iterable[str],
+        backend: Backend | str = Backend.Memory,
+        **options: object,
+    ) -> ReplicaStore:
+        """Attach a replica of an electing group; see ``peermesh.Endpoint.attach_replica``."""
+        rest: dict[str, Any] = {"voters": voters, "backend": backend, **options}
+        passage = self._open_passage()
+        replica = passage.call(_attach, partial(self._core.attach_replica, name, **rest))
+        return ReplicaStore(passage.of(f"store {replica.name()}"), replica)
 
     def attach_proxy(
         self, name: str, *, mutation_buffer_interval: Seconds = BUFFER_SECONDS

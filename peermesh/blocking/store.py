@@ -8,6 +8,11 @@ from typing import Unpack
 
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.groups.replica import (
+    LEADER_SECONDS,
+    GroupMember,
+    ReplicaStore as CoreReplica,
+)
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.replicas.stores.promoting import Promotion
@@ -154,3 +159,36 @@ class StoreProxy(StoreHandle):
     def at_master(self) -> Reader:
         """Read at the master itself; see ``peermesh.Store.at_master``."""
         return Reader(self._passage, self._proxy.at_master())
+
+
+class ReplicaStore(StoreHandle):
+    """A replica of a store whose group elects its leader; see ``peermesh.ReplicaStore``."""
+
+    def __init__(self, passage: Passage, core: CoreReplica) -> None:
+        """Use ``Endpoint.attach_replica``."""
+        super().__init__(passage, core)
+        self._replica = core
+
+    def read(self, consistency: str = "linear") -> Reader:
+        """Read as consistently; see ``peermesh.ReplicaStore.read``."""
+        return Reader(self._passage, self._replica.read(consistency))
+
+    def leader(self) -> str | None:
+        """Give the name of the leader; ``None`` if none is known."""
+        return self._passage.call_sync(self._replica.leader)
+
+    def is_leader(self) -> bool:
+        """Tell whether this replica leads, and serves."""
+        return self._passage.call_sync(self._replica.is_leader)
+
+    def await_leader(self, timeout: Seconds = LEADER_SECONDS) -> str:
+        """Wait until a leader serves this replica; see ``peermesh.ReplicaStore.await_leader``."""
+        return self._passage.call(self._replica.await_leader, timeout)
+
+    def members(self) -> list[GroupMember]:
+        """Give all members; see ``peermesh.ReplicaStore.members``."""
+        return self._passage.call(self._replica.members)
+
+    def statistics(self) -> StoreStatistics:
+        """Count what this replica has."""
+        return self._passage.call_sync(self._replica.statistics)

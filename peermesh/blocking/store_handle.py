@@ -12,6 +12,7 @@ from endpoint import arguments
 from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
+from endpoint.replicas.groups.replica import ReplicaStore as CoreReplica
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store import Store as CoreStore
 from endpoint.replicas.stores.store_handle import Expiry
@@ -43,7 +44,7 @@ class StoreHandle(Idling, Closing, Reader):
     All methods may be called from any thread. Mutations of one thread keep their order.
     """
 
-    def __init__(self, passage: Passage, core: CoreStore | CoreProxy) -> None:
+    def __init__(self, passage: Passage, core: CoreStore | CoreProxy | CoreReplica) -> None:
         """Change what ``core`` is the handle of."""
         super().__init__(passage, core)
         self._handle = core

@@ -45,7 +45,7 @@ from stores.table.bodies import (
 from stores.table.events import changes_of, differences
 from stores.table.lineage import Lineage
 from stores.table.overlay import SKIP, Overlay, keys_of
-from stores.table.parts import Frozen, HeadPart, thaw
+from stores.table.parts import Frozen, HeadPart, Part, thaw, writers_parts
 from stores.table.pins import Pins
 from stores.table.reads import AppliedReads
 from stores.table.table import Table
@@ -226,6 +226,13 @@ class TableMachine(AppliedReads, Machine):
             overlay.revision, lineage.position, len(overlay), self._quota, tuple(lineage.reigns)
         )
         return Frozen(head, overlay.committed.columns, overlay.past, self._writers.rows())
+
+    def beside_rows(self) -> list[Part]:
+        """Give the applied state but for its entries, which a file has as rows."""
+        lineage = self._lineage
+        reigns = tuple(lineage.reigns)
+        head = HeadPart(self.revision, lineage.position, len(self), self._quota, reigns)
+        return [head, *writers_parts(self._writers.rows())]
 
     def install(self, parts: Sequence[object]) -> None:
         """Replace the whole state; watches begin anew. Raises ``DecodeError`` for a bad one."""

@@ -131,7 +131,7 @@ class Frozen(Sequence[Part]):
                 self._makers.append((entries, start, end, hidden))
                 start = end
         self._head = head
-        self._writers = [WritersPart(rows) for rows in _divided(writers)]
+        self._writers = writers_parts(writers)
 
     def __len__(self) -> int:
         """Count the parts."""
@@ -153,6 +153,11 @@ class Frozen(Sequence[Part]):
             entries, start, end, hidden = self._makers[number - 1]
             return entries.part(start, end, hidden)
         return self._writers[number - 1 - len(self._makers)]
+
+
+def writers_parts(rows: Iterable[LedgerRow]) -> list[WritersPart]:
+    """Give the records of writers in parts."""
+    return [WritersPart(some) for some in _divided(rows)]
 
 
 def _divided(rows: Iterable[LedgerRow]) -> Iterator[tuple[LedgerRow, ...]]:

@@ -6,18 +6,23 @@ Imported when the first one is attached.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 import trio
 
 from endpoint.mesh.core import EndpointCore
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
+from endpoint.replicas.disk import reading
 from endpoint.replicas.groups.core import Beginning, GroupCore, World
 from endpoint.replicas.groups.files import ReplicaFiles
+from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.surroundings import Surroundings
+from stores.disk.replica import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GROUP_ID_SIZE, VOTERS_MAX, GroupCodec
 from stores.group.member import Stored
@@ -28,7 +33,7 @@ from wire.errors import BackendFailure, InvalidData, MasterExists, StoreError
 from wire.identifiers import EndpointId
 from wire.topics import group_topic, store_topics
 
-LIFE_END = 1 << 63
+LIFE_END: Final = 1 << 63
 """Lives are drawn below it: two of one name are equal once in a lifetime of the universe."""
 
 
@@ -50,24 +55,44 @@ class GroupAttachments:
         self._attachment.guarding(name).check("vote")
         self._check_free(name)
         machine = TableMachine(f"store {name}")
-        beginning, files = await self._open(name, own_name, machine, backend, options)
-        self._check_free(name)
-        core = GroupCore(
-            self._attachment.entity(),
-            voters,
-            machine,
-            GroupCodec(TableCodec()),
-            beginning,
-            self._world(),
+        member = MemberId(own_name, self._draw(1, LIFE_END))
+        machine = TableMachine(f"store {name}")
+        if backend is Backend.Memory:
+            if options:
+                raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
+            stored = Stored(new_promises(member), NEW_SLOTS, START, (), (), 0)
+            core = self._core(voters, machine, Beginning(stored, None))
+            return await self._run(name, GroupPart(core, None))
+        files = ReplicaFiles(name, options)
+        founding = Founding(self._new_group(), member, self._around.now_ns())
+        async with reading(partial(files.load, founding), files.close) as load:
+            opened = await load()
+            machine.install(opened.parts)
+            core = self._core(voters, machine, opened.beginning)
+            core.keeper = RowKeeper(machine, opened.columns, core.applied)
+            self._check_free(name)
+            store = await self._run(name, GroupPart(core, files))
+            store.runner.tell_exposed(opened.exposed)
+            return store
+
+    def _core(
+        self, voters: Sequence[str], machine: TableMachine, beginning: Beginning
+    ) -> GroupCore:
+        codec = GroupCodec(TableCodec())
+        return GroupCore(
+            self._attachment.entity(), voters, machine, codec, beginning, self._world()
         )
-        part = GroupPart(core, files)
+
+    async def _run(self, name: str, part: GroupPart) -> ReplicaStore:
         close = self._attachment.run(name, part)
         # Whoever may vote may say all that a member says: the topic is the border.
         part.runner.guarding = None
         store = ReplicaStore(part, close)
-        part.runner.carry_out(core.start())
-        await trio.lowlevel.checkpoint()
+        part.runner.carry_out(part.core.start())
         return store
+
+    def _new_group(self) -> bytes:
+        return self._around.new_seed()[:GROUP_ID_SIZE]
 
     def _check_names(self, name: str, voters: Sequence[str]) -> str:
         store_topics(name)
@@ -90,22 +115,6 @@ class GroupAttachments:
         if clones in self._host.stores or group_topic(name) in self._host.stores:
             raise StoreError(f"store {name} is in use at this endpoint: use that handle")
 
-    async def _open(
-        self,
-        name: str,
-        own_name: str,
-        machine: TableMachine,
-        backend: Backend,
-        options: dict[str, object],
-    ) -> tuple[Beginning, ReplicaFiles | None]:
-        if backend is not Backend.Memory:
-            raise BackendFailure(f"store {name}: replicas keep their group in memory alone so far")
-        if options:
-            raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
-        member = MemberId(own_name, self._draw(1, LIFE_END))
-        stored = Stored(new_promises(member), NEW_SLOTS, START, (), (), 0)
-        return Beginning(stored, None), None
-
     def _draw(self, least: int, most: int) -> int:
         return min(most, least + int(self._around.chance() * (most - least + 1)))
 
@@ -114,7 +123,7 @@ class GroupAttachments:
             draw=self._draw,
             monotonic_ns=lambda: round(trio.current_time() * 1e9),
             now_ns=self._around.now_ns,
-            new_group=lambda: self._around.new_seed()[:GROUP_ID_SIZE],
+            new_group=self._new_group,
             vouches=self._vouches,
         )
 

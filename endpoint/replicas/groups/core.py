@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from endpoint.replicas.driving import Begin, News, ToDisk, Told
+from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
 from endpoint.replicas.groups.outbox import Outbox
 from endpoint.replicas.parts import AnyEffect
 from stores.effects import (
@@ -26,7 +28,6 @@ from stores.effects import (
 from stores.group import effects as grouped
 from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
-from stores.group.driving import Begin, News, ToDisk, Told
 from stores.group.effects import Failed
 from stores.group.entries import Entry, VotersEntry
 from stores.group.founding import Founding, Known
@@ -64,9 +65,6 @@ LATE_NS: Final = 500_000_000
 """A tick that comes so late ends a pause: what came meanwhile is heard first, and no timer fires
 before the next tick. Half of what an election takes."""
 
-KEPT_ENTRIES: Final = 10_000
-"""Committed entries that stay in the journal for members that were away; beyond, a snapshot."""
-
 COMPACT_TICKS: Final = 10
 """Ticks between two looks at what the journal may forget."""
 
@@ -92,7 +90,6 @@ class Beginning:
     stored: Stored
     group: bytes | None
     """``None`` until it founds or joins one."""
-    is_durable: bool = False
     reached: int = 0
     """The machine's rows may have changes up to this entry: all up to it are committed."""
 
@@ -132,12 +129,14 @@ class GroupCore:
         self._codec = codec
         self._beginning = beginning
         self._world = world
-        self._is_durable = beginning.is_durable
+        self.keeper: RowKeeper | None = None
+        """What follows the machine's changes for its file, if there is one."""
+        self._floor = beginning.stored.floor.index
         self._founding = Founding(self.own, voters)
         self._where: dict[MemberId, EndpointId] = {self.own: entity.endpoint}
         self._effects: list[AnyEffect] = []
         self._writes: deque[ToDisk] = deque()
-        self._instant: deque[Write] = deque()
+        self._instant: deque[Write | None] = deque()
         """Writes of a replica in memory, which are done once the step's other effects are."""
         self._is_carrying = False
         self._token = 0
@@ -156,6 +155,11 @@ class GroupCore:
     def requests(self) -> Requests:
         """What the handle asked for."""
         return self.outbox.requests
+
+    @property
+    def applied(self) -> int:
+        """The last entry that is in the machine at the start."""
+        return self._beginning.stored.applied
 
     @property
     def size(self) -> int:
@@ -316,13 +320,22 @@ class GroupCore:
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self.machine.tick()
-            if self._ticks % COMPACT_TICKS == 0 and not self._is_durable:
-                self.member.compact(self.member.state.commit - KEPT_ENTRIES)
+            self._tend_journal(self.member)
         if self._ticks % GREETING_TICKS == 0 and self._lacks_endpoints():
             self._greet(None, is_question=True)
         self._leaderless_ticks = 0 if self.is_served else self._leaderless_ticks + 1
         self._wait_a_tick()
         return self._take()
+
+    def _tend_journal(self, member: Member) -> None:
+        """Have rows follow the journal, and forget what of it is needed no more."""
+        if self.keeper is None:
+            if self._ticks % COMPACT_TICKS == 0:
+                member.compact(member.state.commit - KEPT_ENTRIES)
+            return
+        self.keeper.tick(member)
+        if not self._writes and self.keeper.has_slices:
+            self._to_disk(None)
 
     def _wait_a_tick(self) -> None:
         outbox = self.outbox
@@ -359,10 +372,11 @@ class GroupCore:
 
     def persisted(self, token: int) -> list[AnyEffect]:
         """Take note that the write under way is on the disk."""
-        done = self._writes.popleft()
+        done = self._writes[0]
         assert done.token == token, (token, done)
-        self._wrote(done.write)
-        if self._writes:
+        self._wrote(done.write)  # What this brings about comes after it.
+        self._writes.popleft()
+        if self._writes and not self._is_closed:
             self._effects.append(self._writes[0])
         return self._take()
 
@@ -371,14 +385,18 @@ class GroupCore:
         self._end(ErrorCode.BACKEND_FAILURE, text)
         return self._take()
 
-    def _to_disk(self, write: Write) -> None:
-        if not self._is_durable:
+    def _to_disk(self, write: Write | None) -> None:
+        if self.keeper is None:
             self._instant.append(write)
             if not self._is_carrying:
                 self._carry_out(())
             return
         self._token += 1
-        self._writes.append(ToDisk(self._token, write))
+        takes_rows = write is None or (
+            isinstance(write, grouped.Persist) and write.snapshot is None
+        )
+        rows = self.keeper.take() if takes_rows else None
+        self._writes.append(ToDisk(self._token, write, rows))
         if len(self._writes) == 1:
             self._effects.append(self._writes[0])
 
@@ -615,10 +633,20 @@ class GroupCore:
                 case grouped.Persist() | grouped.SavePromises() | grouped.SyncMarks():
                     self._to_disk(effect)
                 case grouped.WriteMark():
-                    if self._is_durable:
+                    if self.keeper is not None:
                         self._effects.append(effect)
+                case grouped.Committed(last=last):
+                    self._look_at_floor(last)
                 case _:
                     self._tell(effect)
+
+    def _look_at_floor(self, last: int) -> None:
+        """Notice that the commit was a snapshot: then the journal begins behind it."""
+        if self.keeper is not None and self.member is not None:
+            floor = self.member.journal.floor.index
+            if floor == last > self._floor:
+                self.keeper.restart(last)
+            self._floor = floor
 
     def _tell(self, effect: grouped.Effect) -> None:
         match effect:

@@ -2,23 +2,133 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, cast
 
-from stores.group.driving import Begin
+from endpoint.replicas.backends import check_options, take_path
+from endpoint.replicas.driving import Begin, ToDisk
+from endpoint.replicas.groups.core import Beginning
+from endpoint.replicas.groups.lazy import installed, restored
+from endpoint.replicas.storage_keys import take_keys
+from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
+from stores.disk.medium import PrivateMedium
+from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
+from stores.disk.rows import PLAIN, Codec
 from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
+from stores.group.member import Stored
+from stores.table import Columns
+from stores.table.codec import TableCodec
+from stores.table.parts import Part
+from wire.errors import BackendFailure
 
 
-class ReplicaFiles(Protocol):
-    """What keeps a replica. Every method may block, but ``write_mark``.
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the files of a replica have."""
 
-    All may raise ``BackendFailure``, and then it is of no more use.
+    beginning: Beginning
+    parts: list[Part]
+    """The state of its machine."""
+    columns: Columns
+    """The rows in the file, which are in ``parts``, too."""
+    exposed: tuple[str, ...]
+
+
+class ReplicaFiles:
+    """What keeps a replica.
+
+    Every method may block, but ``write_mark``, and may raise ``BackendFailure``: then it is of no
+    more use.
     """
 
-    def write(self, write: Persist | SavePromises | SyncMarks | Begin | None) -> None:
+    def __init__(self, name: str, options: dict[str, object]) -> None:
+        """Take the options of ``Backend.SQLite``; nothing is opened yet."""
+        options = dict(options)
+        self.path = take_path(options, "a replica in SQLite")
+        keys, codec = take_keys(options), cast("Codec", PLAIN)
+        if keys is not None:
+            from stores.disk.seals import Vault
+
+            codec = Vault(self.path, keys)
+        check_options(options, "a replica in SQLite")
+        self._rows = SQLiteReplica(self.path, TableCodec(), codec, name, **cast("Any", options))
+        self._ballot = BallotFile(PrivateMedium(self.path + SUFFIX), keys)
+
+    def load(self, founding: Founding) -> Opened:
+        """Open or create both files. ``founding`` is for one of an earlier format, or a new one."""
+        loaded = self._rows.load(founding)
+        ballot = self._ballot.load()
+        own = founding.member
+        if ballot is None:
+            is_upgraded = loaded.meta.group == founding.group
+            if loaded.meta.group is not None and not is_upgraded:
+                raise BackendFailure(
+                    f"{self.path} has a journal, and its ballot {self.path}{SUFFIX} is missing:"
+                    " move the file away, and start the replica anew: it takes all from its group"
+                )
+            ballot = self._ballot.create(own, loaded.meta.group)
+        if ballot.promises.member.name != own.name:
+            raise BackendFailure(
+                f"{self.path} is the replica of {ballot.promises.member.name}, and this endpoint is"
+                f" {own.name}: give each its own file"
+            )
+        group = self._agree(loaded, ballot)
+        meta = loaded.meta
+        stored = Stored(
+            ballot.promises,
+            ballot.slots,
+            meta.floor,
+            meta.voters,
+            loaded.entries,
+            meta.applied.index,
+            meta.times,
+        )
+        beginning = Beginning(stored, group, meta.reached)
+        parts = restored(meta, loaded.revision, loaded.columns, loaded.writers)
+        return Opened(beginning, parts, loaded.columns, loaded.exposed)
+
+    def _agree(self, loaded: LoadedReplica, ballot: LoadedBallot) -> bytes | None:
+        """Have both files be of one group, as a crash in between leaves one of them behind."""
+        here, there = loaded.meta.group, ballot.group
+        if here is not None and there is not None and here != there:
+            raise BackendFailure(
+                f"{self.path} and its ballot are of different groups: put the files back that"
+                " belong together"
+            )
+        if here is None and there is not None:
+            self._rows.join(there)
+        elif here is not None and there is None:
+            self._ballot.join(here)
+        return here or there
+
+    def write(self, job: ToDisk) -> None:
         """Do what the member asks, and wait until the disk has it."""
+        match job.write:
+            case Begin(group, entries):
+                self._rows.join(group)
+                if entries:
+                    self._rows.persist(Persist(0, None, 0, entries))
+                self._ballot.join(group)
+            case Persist() as write if write.snapshot is not None:
+                slices, beside = installed(write.snapshot)
+                self._rows.persist(write, installed=slices, machine=beside)
+            case Persist() as write:
+                self._rows.persist(write, job.rows)
+            case SavePromises(promises=promises):
+                self._ballot.save(promises)
+            case SyncMarks():
+                self._ballot.sync_marks()
+            case None:
+                assert job.rows is not None, job
+                self._rows.checkpoint(job.rows)
 
     def write_mark(self, write: WriteMark) -> None:
         """Write a mark, without a wait for the disk."""
+        self._ballot.write_mark(write.slot, write.number, write.mark)
 
     def close(self) -> None:
         """Let go of files and locks."""
+        try:
+            self._ballot.close()
+        finally:
+            self._rows.close()

@@ -8,17 +8,17 @@ from typing import Final
 
 import trio
 
-from endpoint.mesh.status import StatusCode, StatusEvent
+from endpoint.mesh.status import StatusCode
+from endpoint.replicas.driving import News, ToDisk, Told
 from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.parts import AnyEffect, Topics
 from endpoint.replicas.runner import Runner
 from net.wakeup import Wakeup
 from stores.effects import Deposed
-from stores.group.driving import News, ToDisk, Told
 from stores.group.effects import WriteMark
 from stores.work import SLICE_COUNT
-from wire.errors import BackendFailure, ErrorCode, NoQuorum
+from wire.errors import BackendFailure, NoQuorum
 from wire.topics import group_topic
 
 _CODES: Final = {
@@ -56,9 +56,9 @@ class GroupPart:
     def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         """Do what only replicas of groups ask."""
         match effect:
-            case ToDisk(token, write):
+            case ToDisk():
                 assert self.backend is not None, effect
-                self.runner.commit(self.core, token, partial(self.backend.write, write))
+                self.runner.commit(self.core, effect.token, partial(self.backend.write, effect))
             case WriteMark():
                 assert self.backend is not None, effect
                 try:
@@ -66,17 +66,10 @@ class GroupPart:
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
             case Told(news, text):
-                self._tell(news, text)
+                self.runner.tell_status(_CODES[news], self.core.entity, text)
             case _:
                 raise AssertionError(f"no replica of a group asks for {effect}")
         return ()
-
-    def _tell(self, news: News, text: str) -> None:
-        runner, own = self.runner, self.core.entity.endpoint
-        reason = f"store {runner.name}: {text}"
-        code = ErrorCode.NONE if news is News.WHOLE else ErrorCode.BACKEND_FAILURE
-        runner.note("store", reason)
-        runner.emit(StatusEvent(_CODES[news], own, None, code, reason, runner.name))
 
     def was_carried_out(self) -> None:
         """Wake those that wait."""

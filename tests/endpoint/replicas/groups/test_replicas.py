@@ -7,7 +7,15 @@ import trio
 
 from endpoint import Endpoint
 from peermesh.testing.time_limits import limit
-from wire.errors import GuardFailed, InvalidData, MasterExists, NoQuorum, StoreError, TypeClash
+from wire.errors import (
+    BackendFailure,
+    GuardFailed,
+    InvalidData,
+    MasterExists,
+    NoQuorum,
+    StoreError,
+    TypeClash,
+)
 
 
 async def test_what_is_put_anywhere_is_read_everywhere(groups) -> None:
@@ -172,6 +180,84 @@ async def test_a_name_that_was_not_declared_learns_and_has_no_vote(groups) -> No
         assert leader != "d"
         voters = [each.name for each in await group[leader].members() if each.is_voter]
         assert sorted(voters) == ["a", "b", "c"]
+
+
+async def test_replicas_on_disk_find_all_again_after_all_were_away(groups, tmp_path) -> None:
+    async with groups.open(folder=tmp_path) as group:
+        for name in "abc":
+            await (await group[name].put(name, "old")).applied()
+            await (await group[name].increment("count", 1)).applied()
+        for name in "abc":
+            assert await group[name].await_idle(timeout=limit())
+    async with groups.open(folder=tmp_path) as group:
+        for name in "abc":
+            assert await group[name].read("linear").get("count") == 3
+            assert await group[name].read("linear").get(name) == "old"
+            await (await group[name].put(name, "new")).applied()
+        leader = await group.await_leader()
+        members = await group[leader].members()
+        assert sorted(each.name for each in members if each.is_voter) == ["a", "b", "c"]
+
+
+async def test_rows_follow_the_journal_and_a_restart_finds_both(groups, tmp_path) -> None:
+    async with groups.open(folder=tmp_path) as group:
+        for number in range(3_000):
+            receipt = await group["a"].put(number, number)
+        await receipt.applied()
+        for number in range(0, 3_000, 2):
+            receipt = await group["b"].erase(number)
+        await receipt.applied()
+        keepers = [group[name].part.core.keeper for name in "abc"]
+        files = [group[name].part.backend for name in "abc"]
+        ends = [group[name].part.core.member.state for name in "abc"]
+        await groups.until(
+            lambda: all(
+                not keeper.has_slices and each._rows._meta.applied.index == state.commit
+                for keeper, each, state in zip(keepers, files, ends, strict=True)
+            )
+        )
+        receipt = await group["c"].put("last", 1)
+        await receipt.applied()
+    async with groups.open(folder=tmp_path) as group:
+        for name in "abc":
+            reader = group[name].read("linear")
+            assert await reader.get("last") == 1
+            assert len(await reader.keys()) == 1_501
+            assert await reader.get(1_001) == 1_001
+
+
+async def test_a_disk_that_was_away_takes_a_snapshot(groups, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("endpoint.replicas.groups.lazy.KEPT_ENTRIES", 5)
+    async with groups.open(folder=tmp_path) as group:
+        leader = await group.await_leader()
+        lost = next(name for name in "abc" if name != leader)
+        await group.stop(lost)
+        for number in range(100):
+            await (await group[leader].put(number, "x" * 100)).applied()
+        member = group[leader].part.core.member
+        while member.journal.floor.index < 100:  # what the lost one may ask for is kept for 10 s
+            await (await group[leader].put(0, "x" * 100)).applied()
+        store = await group.start(lost)
+        assert await store.read("linear").get(99) == "x" * 100
+        await (await store.put("more", 1)).applied()
+        assert await store.await_idle(timeout=limit())
+        await group.stop(lost)
+        store = await group.start(lost)
+        assert len(await store.read("linear").keys()) == 101
+
+
+async def test_the_same_file_with_another_name_or_no_ballot_is_refused(groups, tmp_path) -> None:
+    async with groups.open(folder=tmp_path) as group:
+        await (await group["a"].put("k", 1)).applied()
+    with trio.fail_after(limit()):
+        path = tmp_path / "a.db"
+        async with Endpoint(name="b") as wrong:
+            with pytest.raises(BackendFailure, match="is the replica of a, and this endpoint is b"):
+                await wrong.attach_replica("s", voters="abc", backend="sqlite", path=path)
+        (tmp_path / "a.db.ballot").unlink()
+        async with Endpoint(name="a") as bare:
+            with pytest.raises(BackendFailure, match=r"ballot .* is missing"):
+                await bare.attach_replica("s", voters="abc", backend="sqlite", path=path)
 
 
 async def test_what_cannot_be_attached_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from stores.disk.lazy_rows import Slice
 from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
 from stores.group.entries import Entry
 
@@ -23,7 +24,9 @@ class ToDisk:
 
     token: int
     write: Persist | SavePromises | SyncMarks | Begin | None
-    """``None`` writes nothing but rows of the machine that wait."""
+    """``None`` writes nothing but rows."""
+    rows: Slice | None = None
+    """Rows of the machine, which follow lazily."""
 
 
 class News(Enum):
