@@ -6,6 +6,7 @@ from tests.safeguards.safeguard import Safeguard
 from tests.safeguards.table_control import CONTROL
 from tests.safeguards.table_disk import DISK
 from tests.safeguards.table_doors import DOORS
+from tests.safeguards.table_driver import DRIVER
 from tests.safeguards.table_flow import FLOW
 from tests.safeguards.table_foreign import FOREIGN
 from tests.safeguards.table_group import GROUP
@@ -763,5 +764,6 @@ SAFEGUARDS = [
     *FLOW,
     *GROUP,
     *REPLICAS,
+    *DRIVER,
     *MACHINE,
 ]

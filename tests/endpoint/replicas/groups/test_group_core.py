@@ -1,0 +1,293 @@
+"""What the core of a replica says, and when: its disk, its clock and its mail are the test's."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import pytest
+
+from endpoint.replicas.driving import ToDisk
+from endpoint.replicas.groups.core import LATE_NS, Beginning, GroupCore, World
+from endpoint.replicas.groups.lazy import RowKeeper
+from stores.effects import Closed, IdleReached, Multicast, Resolve, Unicast
+from stores.group.ballot import NEW_SLOTS, new_promises
+from stores.group.codec import GroupCodec
+from stores.group.member import Stored
+from stores.group.messages import FromFollower, Keepalive, PreVote
+from stores.group.positions import START, MemberId
+from stores.group.roles import Role
+from stores.outcomes import Refused
+from stores.table import Columns
+from stores.table.codec import TableCodec
+from stores.table.machine import TableMachine
+from wire.identifiers import EndpointId, EntityId
+
+TICK_NS = 100_000_000
+CODEC = GroupCodec(TableCodec())
+
+
+class Mesh:
+    """Cores that hear each other when the test says so, and whose disks are as slow as it says."""
+
+    def __init__(
+        self,
+        names: str = "abc",
+        lists: dict[str, str] | None = None,
+        *,
+        durable: bool = True,
+        strangers: tuple[str, ...] = (),
+    ) -> None:
+        self.now_ns = 0
+        self.where = {name: EndpointId(name.encode() * 16) for name in names}
+        self.mail: deque[tuple[str, str, bytes]] = deque()
+        self.writes: dict[str, list[ToDisk]] = {name: [] for name in names}
+        self.told: dict[str, list[object]] = {name: [] for name in names}
+        self.slow: set[str] = set()
+        """Those whose writes wait."""
+        self.cut: set[str] = set()
+        """Those that hear nothing, and are not heard."""
+        self.strangers = {self.where[name] for name in strangers}
+        self.cores = {
+            name: self._core(number, name, (lists or {}).get(name, "abc"), durable)
+            for number, name in enumerate(names)
+        }
+
+    def _core(self, number: int, name: str, voters: str, durable: bool) -> GroupCore:
+        machine = TableMachine("store s")
+        own = MemberId(name, 1)
+        stored = Stored(new_promises(own), NEW_SLOTS, START, (), (), 0)
+        world = World(
+            draw=lambda least, most: min(most, least + 2 * number),
+            monotonic_ns=lambda: self.now_ns,
+            now_ns=lambda: self.now_ns,
+            new_group=lambda: b"g" * 16,
+            vouches=lambda endpoint, name: endpoint not in self.strangers,
+        )
+        entity = EntityId(self.where[name], 0)
+        core = GroupCore(entity, voters, machine, CODEC, Beginning(stored, None), world)
+        if durable:
+            core.keeper = RowKeeper(machine, Columns(), 0)
+        return core
+
+    def start(self) -> None:
+        for name, core in self.cores.items():
+            self.take(name, core.start())
+
+    def take(self, name: str, effects: list) -> None:
+        for effect in effects:
+            match effect:
+                case Multicast(payload):
+                    self.mail += [(name, to, payload) for to in self.cores if to != name]
+                case Unicast(where, payload):
+                    to = next(each for each in self.where if self.where[each] == where)
+                    self.mail.append((name, to, payload))
+                case ToDisk():
+                    self.writes[name].append(effect)
+                case _:
+                    self.told[name].append(effect)
+
+    def work(self) -> None:
+        """Pass all letters on, and do the writes of all whose disks are not slow."""
+        while self.mail or any(self.writes[name] for name in self.cores if name not in self.slow):
+            while self.mail:
+                sender, to, payload = self.mail.popleft()
+                if not {sender, to} & self.cut:
+                    core = self.cores[to]
+                    self.take(to, core.receive(self.where[sender], payload, self.now_ns))
+                    self.take(to, core.flush(self.now_ns))
+            for name in self.cores:
+                if name not in self.slow:
+                    self.write(name)
+
+    def write(self, name: str) -> None:
+        """Have a disk do what it was asked."""
+        while self.writes[name]:
+            done = self.writes[name].pop(0)
+            self.take(name, self.cores[name].persisted(done.token))
+
+    def tick(self, names: str | None = None) -> None:
+        self.now_ns += TICK_NS
+        for name in names or self.cores:
+            self.take(name, self.cores[name].tick(self.now_ns))
+
+    def lead(self) -> str:
+        """Have a leader elected that serves all."""
+        self.start()
+        self.work()
+        for _ in range(100):
+            self.tick()
+            self.work()
+            if all(core.is_served for core in self.cores.values()):
+                return next(name for name, core in self.cores.items() if core.is_leader)
+        raise AssertionError([core.explain() for core in self.cores.values()])
+
+    def put(self, name: str) -> None:
+        self.cores[name].requests.put(b"\x61k", b"\x01")
+        self.take(name, self.cores[name].flush(self.now_ns))
+
+    def outcomes(self, name: str) -> list[object]:
+        return [each.outcome.result for each in self.told[name] if isinstance(each, Resolve)]
+
+    def said(self, name: str, *kinds: type) -> list[object]:
+        """Give what is under way of a core, of some kinds."""
+        contents = [CODEC.decode(payload).content for who, _, payload in self.mail if who == name]
+        return [each for each in contents if isinstance(each, kinds)]
+
+
+def test_a_vote_leaves_once_it_is_on_the_disk() -> None:
+    mesh = Mesh()
+    mesh.start()
+    mesh.work()
+    candidate = mesh.cores["a"].member
+    assert candidate is not None
+    mesh.slow = set("bc")
+    roles = set()
+    for _ in range(50):
+        mesh.tick("a")
+        mesh.work()
+        roles.add(candidate.role)
+    assert Role.CANDIDATE in roles
+    assert Role.LEADER not in roles, "no vote is on a disk"
+    mesh.slow = set("c")
+    while candidate.role is not Role.LEADER:
+        assert mesh.now_ns < 200 * TICK_NS
+        mesh.tick("a")
+        mesh.work()
+
+
+def test_a_receipt_comes_once_a_majority_has_it_on_its_disks() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    (first,) = mesh.outcomes(leader)
+    assert not isinstance(first, Refused)
+    mesh.slow = set("abc")
+    mesh.put(leader)
+    mesh.work()
+    assert len(mesh.outcomes(leader)) == 1
+    mesh.write(leader)
+    mesh.work()
+    assert len(mesh.outcomes(leader)) == 1, "one of three has it"
+    other = next(name for name in "abc" if name != leader)
+    mesh.write(other)
+    assert mesh.said(other, FromFollower)
+    mesh.work()
+    assert len(mesh.outcomes(leader)) == 2
+
+
+def test_a_write_that_failed_ends_the_replica_and_counts_for_nothing() -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    mesh.slow = set("abc")
+    mesh.put(leader)
+    mesh.work()
+    core = mesh.cores[leader]
+    mesh.take(leader, core.commit_failed(mesh.writes[leader].pop(0).token, "no space"))
+    assert any(isinstance(each, Closed) for each in mesh.told[leader])
+    *_, last = mesh.outcomes(leader)
+    assert isinstance(last, Refused)
+    assert "whether it was applied is unknown" in last.text
+
+
+@pytest.mark.parametrize("at", ["leader", "follower"])
+def test_a_linear_read_waits_until_a_majority_confirms_the_leader(at: str) -> None:
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    reader = leader if at == "leader" else next(name for name in "abc" if name != leader)
+    mesh.cut = set("abc")
+    mesh.take(reader, mesh.cores[reader].begin_read(7))
+    mesh.tick()
+    mesh.work()
+    assert IdleReached(7) not in mesh.told[reader]
+    mesh.cut = set()
+    for _ in range(6):
+        mesh.tick()
+        mesh.work()
+    assert IdleReached(7) in mesh.told[reader]
+
+
+def test_what_was_sent_and_has_no_answer_may_have_been_applied() -> None:
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    mesh.cut = set("abc")
+    mesh.put(leader)
+    for _ in range(100):
+        mesh.tick()
+        mesh.work()
+    mesh.put(leader)
+    for _ in range(100):
+        mesh.tick()
+        mesh.work()
+    _, sent, unsent = mesh.outcomes(leader)
+    assert sent.text.endswith("whether it was applied is unknown")
+    assert unsent.text.endswith("it was not applied")
+
+
+def test_nothing_is_founded_while_one_voter_has_not_answered() -> None:
+    mesh = Mesh()
+    mesh.cut = {"c"}
+    mesh.start()
+    for _ in range(20):
+        mesh.tick()
+        mesh.work()
+    assert [core.group for core in mesh.cores.values()] == [None] * 3
+    assert "no answer of c" in mesh.cores["a"].explain()
+    mesh.cut = set()
+    for _ in range(20):
+        mesh.tick()
+        mesh.work()
+    assert [core.group for core in mesh.cores.values()] == [b"g" * 16] * 3
+
+
+def test_nothing_is_founded_while_lists_differ() -> None:
+    mesh = Mesh(lists={"c": "acb"})
+    mesh.start()
+    for _ in range(20):
+        mesh.tick()
+        mesh.work()
+    assert [core.group for core in mesh.cores.values()] == [None] * 3
+    assert "c was given voters a, c, b" in mesh.cores["a"].explain()
+
+
+def test_an_endpoint_that_has_not_the_name_of_its_member_is_not_heard() -> None:
+    mesh = Mesh(strangers=("c",))
+    mesh.start()
+    for _ in range(20):
+        mesh.tick()
+        mesh.work()
+    assert [core.group for core in mesh.cores.values()] == [None] * 3
+    assert "no answer of c" in mesh.cores["a"].explain()
+
+
+def test_after_a_pause_what_came_meanwhile_is_heard_before_a_timer_fires() -> None:
+    def silent_until_it_stands(ticks: int) -> tuple[Mesh, str]:
+        """Give a follower that has heard nothing for so many ticks."""
+        mesh = Mesh(durable=False)
+        leader = mesh.lead()
+        follower = next(name for name in "abc" if name != leader)
+        for _ in range(ticks):
+            mesh.tick(follower)
+        return mesh, follower
+
+    ticks = 1
+    while True:
+        mesh, follower = silent_until_it_stands(ticks)
+        if mesh.said(follower, PreVote):
+            break
+        ticks += 1
+    mesh, follower = silent_until_it_stands(ticks - 1)
+    leader = next(name for name, core in mesh.cores.items() if core.is_leader)
+    mesh.now_ns += LATE_NS
+    mesh.tick(follower)
+    assert not mesh.said(follower, PreVote), "the leader's word lies in its inbox"
+    while not mesh.said(leader, Keepalive):
+        mesh.tick(leader)
+    mesh.work()
+    mesh.tick(follower)
+    assert not mesh.said(follower, PreVote)
+    assert mesh.cores[follower].is_served

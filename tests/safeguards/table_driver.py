@@ -1,0 +1,104 @@
+"""The safeguards of what drives a replica of a group: its words, its disk, its clock, its rights."""
+
+from __future__ import annotations
+
+from tests.safeguards.safeguard import Safeguard
+
+_CORE = ("tests/endpoint/replicas/groups/test_group_core.py",)
+_RIGHTS = ("tests/endpoint/replicas/groups/test_replica_rights.py",)
+_FOLDER = "endpoint/replicas/groups"
+_IN_MEMORY = "        if self.keeper is None:\n            self._instant.append(write)\n"
+
+
+def _driver(name: str, why: str, file: str, text: str, replacement: str) -> Safeguard:
+    return Safeguard(f"attached replica: {name}", why, file, text, replacement, _CORE)
+
+
+DRIVER = [
+    _driver(
+        "a vote leaves after its ballot is written",
+        "after a power cut a voter votes for another candidate of the same term, and both lead",
+        f"{_FOLDER}/core.py",
+        _IN_MEMORY,
+        _IN_MEMORY.replace(":", " or isinstance(write, grouped.SavePromises):", 1),
+    ),
+    _driver(
+        "an acknowledgement leaves after its journal is written",
+        "a receipt is given for what a power cut of two voters takes back",
+        f"{_FOLDER}/core.py",
+        _IN_MEMORY,
+        _IN_MEMORY.replace(":", " or isinstance(write, grouped.Persist):", 1),
+    ),
+    _driver(
+        "a write that failed counts for nothing",
+        "a voter with a full disk acknowledges what it has not",
+        f"{_FOLDER}/core.py",
+        "        self._end(ErrorCode.BACKEND_FAILURE, text)\n        return self._take()\n",
+        "        return self.persisted(token)\n",
+    ),
+    _driver(
+        "a linear read waits for its round",
+        "a reader at a deposed leader misses what was acknowledged before it asked",
+        f"{_FOLDER}/core.py",
+        "            if not waiting.is_current:\n                continue\n",
+        "",
+    ),
+    _driver(
+        "an unknown outcome is told as unknown",
+        "a writer repeats as new what the group has done already",
+        f"{_FOLDER}/outbox.py",
+        "            item.was_sent = True\n",
+        "",
+    ),
+    _driver(
+        "after a pause the inbox is read before a timer fires",
+        "an endpoint that was stopped for a moment deposes a leader whose words it has",
+        f"{_FOLDER}/core.py",
+        "        if self._is_closed or (is_late and not self._was_late):\n",
+        "        if self._is_closed:\n",
+    ),
+    _driver(
+        "who does not vouch is not heard",
+        "an endpoint speaks as a member whose name it has not",
+        f"{_FOLDER}/core.py",
+        "        if self._is_closed or not self._world.vouches(sender, letter.sender.name):\n",
+        "        if self._is_closed:\n",
+    ),
+    Safeguard(
+        "attached replica: a founder waits for every voter",
+        "a founder that lost its disk founds a second group beside the one that is cut off",
+        "stores/group/founding.py",
+        "        missing = [name for name in self._voters if name not in names]\n"
+        "        if missing:\n",
+        "        missing = [name for name in self._voters if name not in names]\n"
+        "        if len(names) * 2 > len(self._voters):\n"
+        "            for name in missing:\n"
+        "                known = Known(MemberId(name, 0), None, self._voters)\n"
+        "                self._known[EndpointId(name.encode().ljust(16)[:16])] = known\n"
+        "        elif missing:\n",
+        (f"{_CORE[0]}::test_nothing_is_founded_while_one_voter_has_not_answered",),
+    ),
+    _driver(
+        "lists of voters that differ found nothing",
+        "two voters count majorities of different groups of voters",
+        "stores/group/founding.py",
+        "            if each.voters != self._voters:\n",
+        "            if False:\n",
+    ),
+    Safeguard(
+        "attached replica: it needs the right to vote",
+        "who may only write has a replica that no other one hears, and waits for ever",
+        f"{_FOLDER}/attachments.py",
+        'check("vote")',
+        'check("vote", "write")',
+        _RIGHTS,
+    ),
+    Safeguard(
+        "attached replica: a member has its certificate's name",
+        "a certificate of any name is enough to take the vote of another endpoint",
+        f"{_FOLDER}/attachments.py",
+        "        return core.authorisation.believed_name(endpoint, known) == name\n",
+        "        return core.authorisation.believed_name(endpoint, known) is not None\n",
+        _RIGHTS,
+    ),
+]
