@@ -22,6 +22,9 @@ BUFFER_SECONDS: Final = 120.0
 ``mutation_buffer_interval`` of Broker."""
 
 
+LEADER_SECONDS: Final = 10.0
+"""How long ``await_leader`` waits by default: for some elections."""
+
 PATIENCE_SECONDS: Final = 10.0
 """How long a log's handle waits for a keeper before what it was asked fails: as long as peers are
 waited for."""

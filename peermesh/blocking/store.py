@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import Backend
-from endpoint.replicas.groups.replica import (
-    LEADER_SECONDS,
-    GroupMember,
-    ReplicaStore as CoreReplica,
-)
+from endpoint.replicas.attaching import LEADER_SECONDS, Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.replicas.stores.promoting import Promotion
@@ -28,6 +23,9 @@ from stores.statistics import StoreStatistics
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.replicas.groups.replica import GroupMember, ReplicaStore as CoreReplica
 
 
 class Store(StoreHandle):

@@ -6,13 +6,12 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from endpoint import arguments
 from endpoint.barriers import Barrier, Seconds
 from endpoint.closing import Closing
 from endpoint.outcome import Outcome
-from endpoint.replicas.groups.replica import ReplicaStore as CoreReplica
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store import Store as CoreStore
 from endpoint.replicas.stores.store_handle import Expiry
@@ -25,6 +24,9 @@ from stores.batch import Batch, compare_and_erase, compare_and_set, insertion, p
 from wire.encoding import encode
 from wire.errors import EndpointClosed, StoreClosed
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.replicas.groups.replica import ReplicaStore as CoreReplica
 
 MARK_COUNT: Final = 1_024
 """Mutations between two that a fast writer may have to wait for."""

@@ -11,15 +11,13 @@ import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
+from endpoint.replicas.attaching import LEADER_SECONDS
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores.statistics import StoreStatistics
 from wire.errors import InvalidData
 from wire.public import public
-
-LEADER_SECONDS: Final = 10.0
-"""How long ``await_leader`` waits by default: for some elections."""
 
 CONSISTENCIES: Final = ("local", "linear")
 
