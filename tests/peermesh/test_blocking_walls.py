@@ -423,7 +423,7 @@ VALUES: dict[str, object] = {
     "node_id": EndpointId(bytes(16)),
     "offset": 0, "partition": 0, "port": 1, "positions": {0: 0}, "revision": 1, "since": 0,
     "start": None, "text": "t", "topic": "/new", "topics": "/new", "value": 1, "values": (1,),
-    "when": 0,
+    "voters": ("a",), "when": 0,
 }  # fmt: skip
 
 
