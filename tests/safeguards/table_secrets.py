@@ -49,7 +49,7 @@ SECRETS = [
     ),
     Safeguard(
         "marks add up",
-        "a row is put back to an earlier version, or left out, and nobody notices",
+        "a store opens with a row that was put back to an earlier version, or left out",
         "stores/disk/rows.py",
         "            if census != wanted:\n",
         "            if False:\n",

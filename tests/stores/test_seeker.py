@@ -162,7 +162,7 @@ def test_a_seeker_that_never_had_a_leader_does_as_one_that_let_it_go(
     seeker = seeker_in(State.SEARCHING, has_had_leader=False)
     effects = INPUTS[name](seeker)
     if name == "ours speaks":
-        expected = "SEARCHING search"  # it is nobody's yet
+        expected = "SEARCHING search"  # no leader is followed yet
     if name.startswith("fenced"):
         expected = "SEARCHING search" if name == "fenced speaks" else "LOADING follow"
     assert " ".join((seeker.state.name, *(NAMES[type(each)] for each in effects))) == expected

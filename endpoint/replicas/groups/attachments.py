@@ -85,7 +85,7 @@ class GroupAttachments:
 
     async def _run(self, name: str, part: GroupPart) -> ReplicaStore:
         close = self._attachment.run(name, part)
-        # Whoever may vote may say all that a member says: the topic is the border.
+        # An endpoint that may vote may say all that a member says: the topic is the border.
         part.runner.guarding = None
         store = ReplicaStore(part, close)
         part.runner.carry_out(part.core.start())

@@ -183,7 +183,7 @@ def removed_stays_silent():
     stage.crash("a")
     stage.start("a")
     stage.tick("abc", times=200, links=["abc"], sync="abc")
-    need(any(map(stage.is_ready, "abc")), "nobody leads after 200 ticks")
+    need(any(map(stage.is_ready, "abc")), "no member leads after 200 ticks")
 
 
 def two_is_enough():
@@ -282,7 +282,7 @@ def refuses_in_silence():
     stage.clear()
     stage.start("a")
     stage.tick("ac", times=300, links=["ac"], sync="ac")
-    need(any(map(stage.is_ready, "ac")), "two of three are in touch, and nobody leads")
+    need(any(map(stage.is_ready, "ac")), "two of three are in touch, and none leads")
 
 
 def removes_the_last_healthy():
@@ -302,7 +302,7 @@ def removes_the_last_healthy():
     stage.crash("a")
     stage.start("a")
     stage.tick("abcd", times=300, links=["abcd"], sync="abcd")
-    need(any(map(stage.is_ready, "abcd")), "nobody leads after 300 ticks")
+    need(any(map(stage.is_ready, "abcd")), "no member leads after 300 ticks")
 
 
 def three_become_two():
@@ -376,7 +376,7 @@ def marks_alternate():
         stage.disks[name].power_cut(Tear)
         stage.start(name)
     stage.tick("abc", times=300, links=["abc"], sync="abc")
-    need(any(map(stage.is_ready, "abc")), "nobody leads after a power cut of all")
+    need(any(map(stage.is_ready, "abc")), "no member leads after a power cut of all")
 
 
 def no_mark_is_whole():
