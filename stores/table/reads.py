@@ -58,6 +58,10 @@ class AppliedReads:
         """Go through all keys, encoded; nothing may be applied meanwhile."""
         return iter(self._overlay)
 
+    def keys(self) -> list[bytes]:
+        """Give all keys, encoded."""
+        return list(self._overlay)
+
     def snapshot(self) -> Columns:
         """Copy what readers see."""
         return self._overlay.copy()

@@ -8,6 +8,7 @@ _CORE = ("tests/endpoint/replicas/groups/test_group_core.py",)
 _RIGHTS = ("tests/endpoint/replicas/groups/test_replica_rights.py",)
 _FOLDER = "endpoint/replicas/groups"
 _IN_MEMORY = "        if self.keeper is None:\n            self._instant.append(write)\n"
+_QUEUE = f"{_FOLDER}/write_queue.py"
 
 
 def _driver(name: str, why: str, file: str, text: str, replacement: str) -> Safeguard:
@@ -18,16 +19,16 @@ DRIVER = [
     _driver(
         "a vote leaves after its ballot is written",
         "after a power cut a voter votes for another candidate of the same term, and both lead",
-        f"{_FOLDER}/core.py",
+        _QUEUE,
         _IN_MEMORY,
-        _IN_MEMORY.replace(":", " or isinstance(write, grouped.SavePromises):", 1),
+        _IN_MEMORY.replace(":", " or isinstance(write, SavePromises):", 1),
     ),
     _driver(
         "an acknowledgement leaves after its journal is written",
         "a receipt is given for what a power cut of two voters takes back",
-        f"{_FOLDER}/core.py",
+        _QUEUE,
         _IN_MEMORY,
-        _IN_MEMORY.replace(":", " or isinstance(write, grouped.Persist):", 1),
+        _IN_MEMORY.replace(":", " or isinstance(write, Persist):", 1),
     ),
     _driver(
         "a write that failed counts for nothing",
@@ -39,9 +40,9 @@ DRIVER = [
     _driver(
         "a linear read waits for its round",
         "a reader at a deposed leader misses what was acknowledged before it asked",
-        f"{_FOLDER}/core.py",
-        "            if not waiting.is_current:\n                continue\n",
-        "",
+        f"{_FOLDER}/waits.py",
+        "if wait.is_current and (not wait.is_idle or is_idle())",
+        "if not wait.is_idle or is_idle()",
     ),
     _driver(
         "an unknown outcome is told as unknown",

@@ -20,6 +20,7 @@ from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.groups.replica import ReplicaStore
+from endpoint.replicas.groups.roster import Roster
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.surroundings import Surroundings
 from stores.disk.replica import Founding
@@ -54,7 +55,6 @@ class GroupAttachments:
         own_name = self._check_names(name, voters)
         self._attachment.guarding(name).check("vote")
         self._check_free(name)
-        machine = TableMachine(f"store {name}")
         member = MemberId(own_name, self._draw(1, LIFE_END))
         machine = TableMachine(f"store {name}")
         if backend is Backend.Memory:
@@ -69,7 +69,7 @@ class GroupAttachments:
             opened = await load()
             machine.install(opened.parts)
             core = self._core(voters, machine, opened.beginning)
-            core.keeper = RowKeeper(machine, opened.columns, core.applied)
+            core.keeper = RowKeeper(machine, opened.columns, opened.beginning.stored.applied)
             self._check_free(name)
             store = await self._run(name, GroupPart(core, files))
             store.runner.tell_exposed(opened.exposed)
@@ -78,10 +78,10 @@ class GroupAttachments:
     def _core(
         self, voters: Sequence[str], machine: TableMachine, beginning: Beginning
     ) -> GroupCore:
+        entity = self._attachment.entity()
+        roster = Roster(beginning.stored.promises.member, entity.endpoint, voters)
         codec = GroupCodec(TableCodec())
-        return GroupCore(
-            self._attachment.entity(), voters, machine, codec, beginning, self._world()
-        )
+        return GroupCore(entity, roster, machine, codec, beginning, self._world())
 
     async def _run(self, name: str, part: GroupPart) -> ReplicaStore:
         close = self._attachment.run(name, part)

@@ -7,14 +7,16 @@ clocks come in with each tick.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from endpoint.replicas.driving import Begin, News, ToDisk, Told
+from endpoint.replicas.driving import Begin, News, Told
 from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
 from endpoint.replicas.groups.outbox import Outbox
+from endpoint.replicas.groups.roster import SILENT_TICKS, Roster
+from endpoint.replicas.groups.waits import Waits
+from endpoint.replicas.groups.write_queue import Write, WriteQueue
 from endpoint.replicas.parts import AnyEffect
 from stores.effects import (
     Closed,
@@ -30,22 +32,17 @@ from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
 from stores.group.effects import Failed
 from stores.group.entries import Entry, VotersEntry
-from stores.group.founding import Founding, Known
 from stores.group.member import Member, Stored
 from stores.group.membership import MemberStatus, Wanted
 from stores.group.messages import Message
 from stores.group.positions import MemberId, Voters
-from stores.group.quorum import majority
 from stores.group.roles import DEFAULT_TIMING, Draw
 from stores.group.words import Answered, Ask, Declined, Greeting, Letter, Word
 from stores.outcomes import Outcome
 from stores.requests import Requests
-from stores.scanning import Page, Span
 from stores.statistics import StoreStatistics
-from stores.table import Columns
 from stores.table.bodies import TableRequest
 from stores.table.machine import TableMachine
-from stores.table.table import Entry as StoredEntry
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -55,32 +52,12 @@ GREETING_TICKS: Final = 5
 PATIENCE_TICKS: Final = 50
 """Ticks for which what was asked waits for an answer of the group, before it fails: 5 s."""
 
-LEADERLESS_TICKS: Final = 2 * DEFAULT_TIMING.timeout_ticks_max
-"""Ticks without a leader after which what is asked fails at once: two elections came to nothing."""
-
-READ_TICKS: Final = 3
-"""Ticks after which a read that has no answer is begun anew."""
-
 LATE_NS: Final = 500_000_000
 """A tick that comes so late ends a pause: what came meanwhile is heard first, and no timer fires
 before the next tick. Half of what an election takes."""
 
 COMPACT_TICKS: Final = 10
 """Ticks between two looks at what the journal may forget."""
-
-Write = grouped.Persist | grouped.SavePromises | grouped.SyncMarks | Begin
-
-Caller = tuple[EndpointId | None, int]
-"""Who asked: another endpoint, or this one's handle; and its ticket."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A task that waits for a linear read, or for idleness."""
-
-    is_idle: bool
-    ticks: int = 0
-    is_current: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,38 +89,28 @@ class GroupCore:
     def __init__(
         self,
         entity: EntityId,
-        voters: Sequence[str],
+        roster: Roster,
         machine: TableMachine,
         codec: GroupCodec,
         beginning: Beginning,
         world: World,
     ) -> None:
-        """Start with what is stored; ``voters`` are the declared names."""
+        """Start with what is stored, and with the declared names that the ``roster`` has."""
         self.entity = entity
         self.machine = machine
         self.group = beginning.group
-        self.own = beginning.stored.promises.member
         self.outbox = Outbox(entity, world.now_ns())
         self.member: Member | None = None
-        self._voters = tuple(voters)
+        self._roster = roster
         self._codec = codec
         self._beginning = beginning
         self._world = world
-        self.keeper: RowKeeper | None = None
-        """What follows the machine's changes for its file, if there is one."""
         self._floor = beginning.stored.floor.index
-        self._founding = Founding(self.own, voters)
-        self._where: dict[MemberId, EndpointId] = {self.own: entity.endpoint}
         self._effects: list[AnyEffect] = []
-        self._writes: deque[ToDisk] = deque()
-        self._instant: deque[Write | None] = deque()
-        """Writes of a replica in memory, which are done once the step's other effects are."""
+        self._queue = WriteQueue()
         self._is_carrying = False
-        self._token = 0
-        self._waiting: dict[int, _Waiting] = {}
+        self._waits = Waits()
         self._leader: MemberId | None = None
-        self._heard: dict[str, int] = {}
-        """By name, the tick at which a member was heard last."""
         self._ticks = self._leaderless_ticks = 0
         self._ticked_ns = world.monotonic_ns()
         self._was_late = self._is_closed = self._is_beginning = False
@@ -155,11 +122,6 @@ class GroupCore:
     def requests(self) -> Requests:
         """What the handle asked for."""
         return self.outbox.requests
-
-    @property
-    def applied(self) -> int:
-        """The last entry that is in the machine at the start."""
-        return self._beginning.stored.applied
 
     @property
     def size(self) -> int:
@@ -231,52 +193,8 @@ class GroupCore:
     def explain(self) -> str:
         """Say in a sentence why no leader serves this replica."""
         if self.group is None:
-            if self._voters[:1] != (self.own.name,) and self._founding.refusal is None:
-                return f"{self._voters[0]} has not founded the group yet"
-            return self._founding.refusal or "the group is being founded"
-        voters = self.voters
-        if not voters:
-            return "the group is known, and nothing of its journal has come yet"
-        silent = [self._silence(voter) for voter in voters if not self._is_heard(voter.name)]
-        if len(voters) - len(silent) >= majority(voters):
-            return "a leader is being elected"
-        return f"{len(silent)} of {len(voters)} voters: {', '.join(silent)}"
-
-    def _is_heard(self, name: str) -> bool:
-        is_own = name == self.own.name
-        return is_own or self._ticks - self._heard.get(name, -LEADERLESS_TICKS) < LEADERLESS_TICKS
-
-    def _silence(self, voter: MemberId) -> str:
-        heard = self._heard.get(voter.name)
-        if heard is None:
-            return f"{voter.name} never heard"
-        return f"{voter.name} silent {(self._ticks - heard) / 10:.1f} s"
-
-    # -- reads of the machine --------------------------------------------------------------------
-
-    def get(self, key: bytes) -> bytes | None:
-        """Give the encoded value of an encoded key."""
-        return self.machine.get(key)
-
-    def entry(self, key: bytes) -> StoredEntry | None:
-        """Give the value with its revision and expiry."""
-        return self.machine.entry(key)
-
-    def keys(self) -> list[bytes]:
-        """Give all keys, encoded."""
-        return list(self.machine)
-
-    def snapshot(self) -> Columns:
-        """Copy what readers see."""
-        return self.machine.snapshot()
-
-    def scan(self, span: Span, limit: int) -> Page:
-        """Give the first entries of a span in the order of keys."""
-        return self.machine.scan(span, limit)
-
-    def prepare_scan(self, count: int) -> int:
-        """Put so many keys in order, at most; says how many."""
-        return self.machine.prepare_scan(count)
+            return self._roster.explain_founding()
+        return self._roster.explain_silence(self.voters)
 
     # -- what comes in ---------------------------------------------------------------------------
 
@@ -298,7 +216,7 @@ class GroupCore:
         if isinstance(content, Greeting):
             self._on_greeting(sender, letter, content)
         elif letter.group == self.group and self.member is not None:
-            self._meet(sender, letter.sender)
+            self._roster.meet(sender, letter.sender)
             self._on_content(sender, letter.sender, content)
         return self._take()
 
@@ -317,11 +235,13 @@ class GroupCore:
             return []
         self._was_late = False
         self._ticks += 1
+        self._roster.tick()
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self.machine.tick()
             self._tend_journal(self.member)
-        if self._ticks % GREETING_TICKS == 0 and self._lacks_endpoints():
+        is_lacking = self.group is None or self._roster.lacks(self.voters)
+        if self._ticks % GREETING_TICKS == 0 and is_lacking:
             self._greet(None, is_question=True)
         self._leaderless_ticks = 0 if self.is_served else self._leaderless_ticks + 1
         self._wait_a_tick()
@@ -329,26 +249,22 @@ class GroupCore:
 
     def _tend_journal(self, member: Member) -> None:
         """Have rows follow the journal, and forget what of it is needed no more."""
-        if self.keeper is None:
-            if self._ticks % COMPACT_TICKS == 0:
-                member.compact(member.state.commit - KEPT_ENTRIES)
-            return
-        self.keeper.tick(member)
-        if not self._writes and self.keeper.has_slices:
-            self._to_disk(None)
+        if self.keeper is not None:
+            self.keeper.tick(member)
+            self._add(self._queue.put_rows())
+        elif self._ticks % COMPACT_TICKS == 0:
+            member.compact(member.state.commit - KEPT_ENTRIES)
 
     def _wait_a_tick(self) -> None:
         outbox = self.outbox
         outbox.tick()
-        is_hopeless = self._leaderless_ticks >= LEADERLESS_TICKS
+        is_hopeless = self._leaderless_ticks >= SILENT_TICKS
         if len(outbox) and (is_hopeless or outbox.silent_ticks >= PATIENCE_TICKS):
             text = f"no majority answers: {self.explain()}"[:150]
             self._resolve(outbox.give_up(ErrorCode.NO_QUORUM, text))
         self._pump()
-        for token, waiting in self._waiting.items():
-            waiting.ticks += 1
-            if not waiting.is_current and waiting.ticks % READ_TICKS == 0:
-                self._begin_read(token)
+        for token in self._waits.tick():
+            self._begin_read(token)
 
     def work(self, now_ns: int) -> list[AnyEffect]:
         """Have nothing to do."""
@@ -356,9 +272,7 @@ class GroupCore:
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[AnyEffect]:
         """Take a hint: an endpoint is gone."""
-        self._founding.lose(endpoint)
-        for member in [each for each, where in self._where.items() if where == endpoint]:
-            del self._where[member]
+        for member in self._roster.lose(endpoint):
             if self.member is not None:
                 self._carry_out(self.member.unreachable(member))
         return self._take()
@@ -370,14 +284,21 @@ class GroupCore:
 
     # -- the disk --------------------------------------------------------------------------------
 
+    @property
+    def keeper(self) -> RowKeeper | None:
+        """What follows the machine's changes for its file, if there is one."""
+        return self._queue.keeper
+
+    @keeper.setter
+    def keeper(self, keeper: RowKeeper) -> None:
+        self._queue.keeper = keeper
+
     def persisted(self, token: int) -> list[AnyEffect]:
         """Take note that the write under way is on the disk."""
-        done = self._writes[0]
-        assert done.token == token, (token, done)
-        self._wrote(done.write)  # What this brings about comes after it.
-        self._writes.popleft()
-        if self._writes and not self._is_closed:
-            self._effects.append(self._writes[0])
+        self._wrote(self._queue.written(token))
+        following = self._queue.next()
+        if not self._is_closed:
+            self._add(following)
         return self._take()
 
     def commit_failed(self, token: int, text: str) -> list[AnyEffect]:
@@ -385,20 +306,14 @@ class GroupCore:
         self._end(ErrorCode.BACKEND_FAILURE, text)
         return self._take()
 
-    def _to_disk(self, write: Write | None) -> None:
-        if self.keeper is None:
-            self._instant.append(write)
-            if not self._is_carrying:
-                self._carry_out(())
-            return
-        self._token += 1
-        takes_rows = write is None or (
-            isinstance(write, grouped.Persist) and write.snapshot is None
-        )
-        rows = self.keeper.take() if takes_rows else None
-        self._writes.append(ToDisk(self._token, write, rows))
-        if len(self._writes) == 1:
-            self._effects.append(self._writes[0])
+    def _add(self, effect: AnyEffect | None) -> None:
+        if effect is not None:
+            self._effects.append(effect)
+
+    def _to_disk(self, write: Write) -> None:
+        self._add(self._queue.put(write))
+        if not self._is_carrying:
+            self._carry_out(())
 
     def _wrote(self, write: Write | None) -> None:
         if self._is_closed:
@@ -429,19 +344,19 @@ class GroupCore:
 
     def begin_idle(self, token: int) -> list[AnyEffect]:
         """Wait until all that was asked here has its outcome, and this replica is level."""
-        self._waiting[token] = _Waiting(is_idle=True)
+        self._waits.begin(token, is_idle=True)
         self._begin_read(token)
         return self._take()
 
     def begin_read(self, token: int) -> list[AnyEffect]:
         """Wait until a read here sees all that was committed before."""
-        self._waiting[token] = _Waiting(is_idle=False)
+        self._waits.begin(token, is_idle=False)
         self._begin_read(token)
         return self._take()
 
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
-        self._waiting.pop(token, None)
+        self._waits.cancel(token)
 
     def explain_idle(self) -> str:
         """Say what is missing."""
@@ -461,16 +376,8 @@ class GroupCore:
         is_gone = status.silent_ticks > DEFAULT_TIMING.timeout_ticks_max
         return is_gone or status.match >= self.member.state.commit
 
-    def _serve_waiting(self) -> None:
-        for token, waiting in list(self._waiting.items()):
-            if not waiting.is_current:
-                continue
-            if waiting.is_idle and (
-                len(self.outbox) or not all(map(self._is_level, self.members()))
-            ):
-                continue
-            del self._waiting[token]
-            self._effects.append(IdleReached(token))
+    def _is_idle(self) -> bool:
+        return not len(self.outbox) and all(map(self._is_level, self.members()))
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -492,31 +399,19 @@ class GroupCore:
 
     # -- who is there ----------------------------------------------------------------------------
 
-    def _lacks_endpoints(self) -> bool:
-        if self.group is None:
-            return True
-        voters = self.voters
-        return not voters or any(voter not in self._where for voter in voters)
-
     def _greet(self, to: EndpointId | None, *, is_question: bool) -> None:
-        greeting = Greeting(self._voters, is_question=is_question)
-        for payload in self._codec.encode(self.own, self.group, greeting):
+        greeting = Greeting(self._roster.declared, is_question=is_question)
+        for payload in self._codec.encode(self._roster.own, self.group, greeting):
             self._effects.append(Multicast(payload) if to is None else Unicast(to, payload))
-
-    def _meet(self, endpoint: EndpointId, member: MemberId) -> None:
-        self._heard[member.name] = self._ticks
-        if self._where.get(member) != endpoint:
-            self._where[member] = endpoint
 
     def _on_greeting(self, sender: EndpointId, letter: Letter, greeting: Greeting) -> None:
         if greeting.is_question:
             self._greet(sender, is_question=False)
         if self.group is None:
-            known = Known(letter.sender, letter.group, greeting.voters)
-            self._founding.hear(sender, known)
+            self._roster.hear(sender, letter, greeting)
             self._found()
         elif letter.group == self.group:
-            self._meet(sender, letter.sender)
+            self._roster.meet(sender, letter.sender)
         elif letter.group is not None and not self._is_conflict_told:
             self._is_conflict_told = True
             text = f"{letter.sender.name} has a replica of another group of this name"
@@ -527,15 +422,15 @@ class GroupCore:
         if self._is_beginning:
             return
         entries: tuple[Entry, ...] = ()
-        group = self._founding.group
-        if group is None and (founders := self._founding.founders) is not None:
+        group = self._roster.group
+        if group is None and (founders := self._roster.founders) is not None:
             group, entries = self._world.new_group(), (VotersEntry(1, founders),)
         if group is not None:
             self._is_beginning = True
             self._to_disk(Begin(group, entries))
 
     def _start_member(self, stored: Stored) -> None:
-        wanted = Wanted(frozenset(self._voters))
+        wanted = Wanted(frozenset(self._roster.declared))
         self.member = Member(stored, self.machine, self._world.draw, wanted=wanted)
         self.member.state.advance(max(self._beginning.reached, stored.applied))
         moment = Moment(self._world.monotonic_ns(), self._world.now_ns())
@@ -559,12 +454,12 @@ class GroupCore:
                 self._carry_out(self.member.receive(member, content))
 
     def _send(self, to: MemberId, content: Message | Word) -> None:
-        where = self._where.get(to)
+        where = self._roster.endpoint_of(to)
         if where is not None:
             self._send_to(where, content)
 
     def _send_to(self, where: EndpointId, content: Message | Word) -> None:
-        for payload in self._codec.encode(self.own, self.group, content):
+        for payload in self._codec.encode(self._roster.own, self.group, content):
             self._effects.append(Unicast(where, payload))
 
     def _pump(self) -> None:
@@ -575,7 +470,7 @@ class GroupCore:
         if member is None or leader is None:
             self.outbox.requests.seal()
             return
-        is_local = leader == self.own
+        is_local = leader == self._roster.own
         if is_local and not self.is_leader:
             return
         asked: list[tuple[int, TableRequest]] = []
@@ -591,7 +486,7 @@ class GroupCore:
     def _take(self) -> list[AnyEffect]:
         if not self._is_closed:
             self._notice()
-            self._serve_waiting()
+            self._effects += map(IdleReached, self._waits.take_over(self._is_idle))
         effects, self._effects = self._effects, []
         return effects
 
@@ -603,24 +498,25 @@ class GroupCore:
         before, self._leader = self._leader, leader
         self.outbox.rewind()
         if leader is None:
-            where = EntityId(self._where.get(before or self.own, self.entity.endpoint), 0)
+            where = self._entity_of(before or self._roster.own)
             self._effects.append(MasterLost(where, "the group elects a leader"))
             return
         assert self.member is not None
-        where = EntityId(self._where.get(leader, self.entity.endpoint), 0)
-        self._effects.append(MasterFound(where, self.member.ballot.term))
+        self._effects.append(MasterFound(self._entity_of(leader), self.member.ballot.term))
         self.outbox.resume()
         self._pump()
-        for token, waiting in self._waiting.items():
-            if not waiting.is_current:
-                self._begin_read(token)
+        for token in self._waits.unanswered:
+            self._begin_read(token)
+
+    def _entity_of(self, member: MemberId) -> EntityId:
+        return EntityId(self._roster.endpoint_of(member) or self.entity.endpoint, 0)
 
     def _carry_out(self, effects: Iterable[grouped.Effect]) -> None:
         was_carrying, self._is_carrying = self._is_carrying, True
         self._do(effects)
         self._is_carrying = was_carrying
-        while self._instant and not was_carrying:
-            self._wrote(self._instant.popleft())
+        while not was_carrying and (write := self._queue.take_instant()) is not None:
+            self._wrote(write)
 
     def _do(self, effects: Iterable[grouped.Effect]) -> None:
         for effect in effects:
@@ -628,7 +524,7 @@ class GroupCore:
                 case grouped.Send(to=to, message=message):
                     self._send(to, message)
                 case grouped.Broadcast(message=message):
-                    for payload in self._codec.encode(self.own, self.group, message):
+                    for payload in self._codec.encode(self._roster.own, self.group, message):
                         self._effects.append(Multicast(payload))
                 case grouped.Persist() | grouped.SavePromises() | grouped.SyncMarks():
                     self._to_disk(effect)
@@ -659,9 +555,7 @@ class GroupCore:
             case Failed(caller=(None, int() as ticket)) if ticket > 0:
                 self.outbox.declined(ticket)
             case grouped.Readable(caller=(_, int() as number)):
-                waiting = self._waiting.get(-number)
-                if waiting is not None:
-                    waiting.is_current = True
+                self._waits.answered(-number)
             case grouped.WholenessChanged(is_whole=is_whole):
                 news = News.WHOLE if is_whole else News.REGRESSED
                 self._effects.append(Told(news, news.value))

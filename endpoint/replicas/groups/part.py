@@ -39,6 +39,8 @@ class GroupPart:
     def __init__(self, core: GroupCore, files: ReplicaFiles | None) -> None:
         """Start with a core, and with the files of one that is durable."""
         self.core = core
+        self.table = core.machine
+        """What is read."""
         self.backend = files
         self.moved = Wakeup()
         """Woken when anything that readers wait for may be otherwise."""
@@ -87,7 +89,7 @@ class GroupPart:
 
     async def prepare_scan(self) -> None:
         """Have the keys put in order, a slice at a time, before they are read in it."""
-        while self.core.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
+        while self.table.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
             await trio.lowlevel.checkpoint()
 
     async def await_state(self, seconds: float) -> None:

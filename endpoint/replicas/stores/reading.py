@@ -106,7 +106,7 @@ class Source(Protocol):
         """Give the first entries of a span in the order of keys."""
 
 
-class CopyCore(Protocol):
+class CopyTable(Protocol):
     """What is read of a copy; keys and values are encoded."""
 
     def entry(self, key: bytes) -> Stored | None:
@@ -136,7 +136,7 @@ class Copy(Protocol):
         """What it is run by."""
 
     @property
-    def core(self) -> CopyCore:
+    def table(self) -> CopyTable:
         """What it holds."""
 
     async def prepare_scan(self) -> None:
@@ -159,24 +159,24 @@ class CopySource:
     async def entry(self, key: bytes, *, has_value: bool = True) -> Stored | None:
         """Look it up."""
         await self._freshness()
-        return self._part.core.entry(key)
+        return self._part.table.entry(key)
 
     async def keys(self) -> Sequence[bytes]:
         """Copy them, as of one moment."""
         await self._freshness()
-        return self._part.core.keys()
+        return self._part.table.keys()
 
     async def items(self) -> tuple[Sequence[bytes], Sequence[bytes]]:
         """Copy them, as of one moment."""
         await self._freshness()
-        values = self._part.core.snapshot().values
+        values = self._part.table.snapshot().values
         return list(values), list(values.values())
 
     async def scan(self, span: Span, limit: int) -> scanning.Page:
         """Put the keys in order, and read on in them."""
         await self._freshness()
         await self._part.prepare_scan()
-        return self._part.core.scan(span, limit)
+        return self._part.table.scan(span, limit)
 
 
 @public

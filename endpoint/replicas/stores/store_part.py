@@ -78,6 +78,11 @@ class StorePart:
         """The core, if it is a master."""
         return self.core if isinstance(self.core, Master) else None
 
+    @property
+    def table(self) -> Master | Clone:
+        """What is read."""
+        return self.core
+
     def topics(self, name: str) -> Topics:
         """Give the topics of the core in its role."""
         masters, clones = store_topics(name)

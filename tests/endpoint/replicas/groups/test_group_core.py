@@ -9,6 +9,7 @@ import pytest
 from endpoint.replicas.driving import ToDisk
 from endpoint.replicas.groups.core import LATE_NS, Beginning, GroupCore, World
 from endpoint.replicas.groups.lazy import RowKeeper
+from endpoint.replicas.groups.roster import Roster
 from stores.effects import Closed, IdleReached, Multicast, Resolve, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
@@ -64,7 +65,8 @@ class Mesh:
             vouches=lambda endpoint, name: endpoint not in self.strangers,
         )
         entity = EntityId(self.where[name], 0)
-        core = GroupCore(entity, voters, machine, CODEC, Beginning(stored, None), world)
+        roster = Roster(own, self.where[name], voters)
+        core = GroupCore(entity, roster, machine, CODEC, Beginning(stored, None), world)
         if durable:
             core.keeper = RowKeeper(machine, Columns(), 0)
         return core

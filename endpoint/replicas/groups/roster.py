@@ -1,0 +1,102 @@
+"""Who is in a group, as far as one replica has heard: where each member is, and since when silent.
+
+Before there is a group it knows, too, what others have told for its founding. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from stores.group.founding import Founding, Known
+from stores.group.positions import MemberId, Voters
+from stores.group.quorum import majority
+from stores.group.roles import DEFAULT_TIMING
+from stores.group.words import Greeting, Letter
+from wire.identifiers import EndpointId
+
+SILENT_TICKS: Final = 2 * DEFAULT_TIMING.timeout_ticks_max
+"""Ticks after which a member counts as silent: two elections came to nothing meanwhile."""
+
+
+class Roster:
+    """The members of a group that were heard at one endpoint."""
+
+    def __init__(self, own: MemberId, endpoint: EndpointId, voters: Sequence[str]) -> None:
+        """Know the replica of this ``endpoint``, and the declared names."""
+        self.own = own
+        self.declared = tuple(voters)
+        self._founding = Founding(own, voters)
+        self._where: dict[MemberId, EndpointId] = {own: endpoint}
+        self._heard: dict[str, int] = {}
+        """By name, the tick at which a member was heard last."""
+        self._ticks = 0
+
+    # -- what is heard ---------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Let a tick pass."""
+        self._ticks += 1
+
+    def hear(self, endpoint: EndpointId, letter: Letter, greeting: Greeting) -> None:
+        """Take in what is told before there is a group."""
+        self._founding.hear(endpoint, Known(letter.sender, letter.group, greeting.voters))
+
+    def meet(self, endpoint: EndpointId, member: MemberId) -> None:
+        """Learn that a member is at an endpoint."""
+        self._heard[member.name] = self._ticks
+        self._where[member] = endpoint
+
+    def lose(self, endpoint: EndpointId) -> list[MemberId]:
+        """Forget an endpoint that is gone, and give its members."""
+        self._founding.lose(endpoint)
+        lost = [member for member, where in self._where.items() if where == endpoint]
+        for member in lost:
+            del self._where[member]
+        return lost
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    def endpoint_of(self, member: MemberId) -> EndpointId | None:
+        """Give the endpoint of a member, if it is known."""
+        return self._where.get(member)
+
+    def lacks(self, voters: Voters) -> bool:
+        """Tell whether it has to be asked who there is: the endpoint of some voter is unknown."""
+        return not voters or any(voter not in self._where for voter in voters)
+
+    @property
+    def group(self) -> bytes | None:
+        """The group that is there, before this replica is of one; ``None`` if none is known."""
+        return self._founding.group
+
+    @property
+    def founders(self) -> Voters | None:
+        """The first voters, if this replica is to found the group now."""
+        return self._founding.founders
+
+    def explain_founding(self) -> str:
+        """Say in a sentence why there is no group here yet."""
+        refusal = self._founding.refusal
+        if refusal is None and self.declared[:1] != (self.own.name,):
+            return f"{self.declared[0]} has not founded the group yet"
+        return refusal or "the group is being founded"
+
+    def explain_silence(self, voters: Voters) -> str:
+        """Say in a sentence why no leader serves this replica."""
+        if not voters:
+            return "the group is known, and nothing of its journal has come yet"
+        silent = [self._silence(voter) for voter in voters if not self._is_heard(voter.name)]
+        if len(voters) - len(silent) >= majority(voters):
+            return "a leader is being elected"
+        return f"{len(silent)} of {len(voters)} voters: {', '.join(silent)}"
+
+    def _is_heard(self, name: str) -> bool:
+        heard = self._heard.get(name, -SILENT_TICKS)
+        return name == self.own.name or self._ticks - heard < SILENT_TICKS
+
+    def _silence(self, voter: MemberId) -> str:
+        heard = self._heard.get(voter.name)
+        if heard is None:
+            return f"{voter.name} never heard"
+        return f"{voter.name} silent {(self._ticks - heard) / 10:.1f} s"

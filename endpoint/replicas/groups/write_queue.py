@@ -1,0 +1,63 @@
+"""What a replica has for its disk: one write at a time, in order, with rows that follow lazily.
+
+A replica in memory has no disk: its writes are done once the other effects of the step are. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from endpoint.replicas.driving import Begin, ToDisk
+from endpoint.replicas.groups.lazy import RowKeeper
+from stores.group.effects import Persist, SavePromises, SyncMarks
+
+Write = Persist | SavePromises | SyncMarks | Begin
+
+
+class WriteQueue:
+    """The writes of one replica."""
+
+    def __init__(self) -> None:
+        """Have nothing to write, and no disk."""
+        self.keeper: RowKeeper | None = None
+        """What follows the machine's changes for the file, if there is one."""
+        self._under_way: deque[ToDisk] = deque()
+        """The first one is at the disk, the others wait for it."""
+        self._instant: deque[Write] = deque()
+        self._token = 0
+
+    def put(self, write: Write) -> ToDisk | None:
+        """Queue a write; gives what goes to the disk now."""
+        if self.keeper is None:
+            self._instant.append(write)
+            return None
+        takes_rows = isinstance(write, Persist) and write.snapshot is None
+        return self._queue(write, takes_rows=takes_rows)
+
+    def put_rows(self) -> ToDisk | None:
+        """Write rows alone, if some wait and the disk has nothing else to do."""
+        if self.keeper is None or self._under_way or not self.keeper.has_slices:
+            return None
+        return self._queue(None, takes_rows=True)
+
+    def take_instant(self) -> Write | None:
+        """Give the next write of a replica in memory: it is done."""
+        return self._instant.popleft() if self._instant else None
+
+    def written(self, token: int) -> Write | None:
+        """Give the write that is on the disk now: what it brings about comes after it."""
+        done = self._under_way[0]
+        assert done.token == token, (token, done)
+        return done.write
+
+    def next(self) -> ToDisk | None:
+        """Leave the written one behind, and give what goes to the disk now."""
+        self._under_way.popleft()
+        return self._under_way[0] if self._under_way else None
+
+    def _queue(self, write: Write | None, *, takes_rows: bool) -> ToDisk | None:
+        assert self.keeper is not None, write
+        self._token += 1
+        rows = self.keeper.take() if takes_rows else None
+        self._under_way.append(ToDisk(self._token, write, rows))
+        return self._under_way[0] if len(self._under_way) == 1 else None
