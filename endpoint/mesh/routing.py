@@ -7,6 +7,7 @@ was not signed goes nowhere. Everything is remembered by header, since headers r
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from operator import and_, attrgetter
 from typing import Final, TypeVar
 
@@ -75,6 +76,8 @@ class Routing:
         self._count = self._size = 0
         self._same: dict[tuple[object, ...], tuple[object, ...]] = {}
         self._courses: dict[tuple[object, ...], int] = {}
+        self._course_numbers = count()
+        """No number is given twice: a frame may have routes of before and after ``forget``."""
 
     # Peers.
 
@@ -164,8 +167,8 @@ class Routing:
             return None
         numbers = frame.numbers or bytes(frame.count)
         for number, route in enumerate(routes):
-            if route.refusal and (count := numbers.count(number)):
-                self._authorisation.refusals.note(route.header.sender, route.refusal, count)
+            if route.refusal and (found := numbers.count(number)):
+                self._authorisation.refusals.note(route.header.sender, route.refusal, found)
         return _selected(numbers, [not route.refusal for route in routes])
 
     def _is_genuine(self, lead: Route, frame: NodeFrame, peer: EndpointId) -> bool:
@@ -293,7 +296,7 @@ class Routing:
             self._shared(hops),
             self._shared(audience),
             verify=verify,
-            course=self._courses.setdefault(course, len(self._courses)),
+            course=self._courses.setdefault(course, next(self._course_numbers)),
         )
 
     def _shared(self, items: tuple[_TargetT, ...]) -> tuple[_TargetT, ...]:

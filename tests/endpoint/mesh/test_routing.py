@@ -147,14 +147,28 @@ class Expected:
         }
 
 
-@given(wanted, wanted, wanted, wanted, st.booleans(), st.lists(frames(), min_size=1, max_size=4))
+@given(
+    st.tuples(wanted, wanted),
+    wanted,
+    wanted,
+    st.booleans(),
+    st.lists(frames(), min_size=1, max_size=4),
+    st.sampled_from([1, 2, 3, routing.ROUTES_MAX]),
+)
 def test_each_target_gets_just_the_messages_that_are_for_it(
-    here, too, right, third, has_roles, sent
+    here, right, third, has_roles, sent, routes_max
 ) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        # The cache may begin anew amid a frame.
+        patch.setattr(routing, "ROUTES_MAX", routes_max)
+        check_targets(here, right, third, has_roles, sent)
+
+
+def check_targets(here, right, third, has_roles, sent) -> None:
     core = mesh(minimal(right), minimal(third), has_roles=has_roles)
-    core.subscribe("here", here)
-    core.subscribe("too", too)
-    targets = {"here": here, "too": too, RIGHT: right, THIRD: third}
+    for name, topics in zip(("here", "too"), here, strict=True):
+        core.subscribe(name, topics)
+    targets = {"here": here[0], "too": here[1], RIGHT: right, THIRD: third}
     expected, headers = Expected(targets, has_roles), [encoded(topic) for topic in TOPICS]
     core.authorisation.refusals.total = 0
     for each in sent:
@@ -210,7 +224,18 @@ def test_headers_whose_messages_go_the_same_ways_have_a_course_in_common() -> No
     assert a == other
     assert len({a, b, command}) == 3
     core.routing.forget()
-    assert core.routing.route(LEFT, encoded("/b")).course == a, "they are counted anew"
+    assert core.routing.route(LEFT, encoded("/b")).course not in {a, b, command}
+
+
+def test_a_frame_whose_headers_overflow_the_cache_has_no_commands_among_its_messages(
+    monkeypatch,
+) -> None:
+    monkeypatch.setattr(routing, "ROUTES_MAX", 1)
+    core = mesh()
+    core.subscribe("here", ["/a"])
+    command = encoded("b/<$>/data/master", kind=PackedType.COMMAND)
+    with pytest.raises(DecodeError, match="commands and other messages"):
+        core.plan(LEFT, frame([encoded("/a"), command], b"\0\1"))
 
 
 def test_a_frame_of_a_known_header_is_judged_at_once_and_with_its_gaps() -> None:
