@@ -155,12 +155,16 @@ class Cluster:
         directory = self._directory / name
         make_directory(directory)
         asked = (self._world.address(name), 0)
-        host, address = await self._world.start(name, directory, asked, self._settings)
+        host, address = await self._world.start(name, directory, asked, self._of(name))
         node = self._nodes[name] = Node(name, host, address, self)
         self._note("start", f"at {join_address(*address)}", node)
         for other in dials:
             await self.connect(name, other)
         return node
+
+    def _of(self, name: str) -> Mapping[str, object]:
+        """Give the settings of a node: its endpoint is called as the node is."""
+        return {"name": name, **self._settings}
 
     async def prepare(self, names: Sequence[str]) -> None:
         """Tell the world which nodes there will be."""
@@ -248,7 +252,7 @@ class Cluster:
         """Start a node anew."""
         await self.kill(node)
         directory = self._directory / node.name
-        host, _ = await self._world.start(node.name, directory, node.address, self._settings)
+        host, _ = await self._world.start(node.name, directory, node.address, self._of(node.name))
         host.flight.meet({self.journal.node: self.journal.number})
         node.former.append(node.host)
         node.host, node.state = host, NodeState.RUNNING

@@ -19,6 +19,7 @@ from peermesh.testing.agent.protocol import Met
 from peermesh.testing.faults import Unsupported
 from peermesh.testing.handles import Events, Held, Messages, NodeDown, StoreHandle, Subscription
 from peermesh.testing.log_handle import LogHandle
+from peermesh.testing.replica_handle import ReplicaHandle
 from peermesh.testing.time_limits import limit
 from peermesh.testing.view import View
 from wire.identifiers import EndpointId
@@ -203,6 +204,22 @@ class Node:
         """Attach a clone of a store, whose master need not be known yet."""
         number = await self.call("attach", name, None, None, stale_interval)
         return StoreHandle(self, name, number, is_master=False)
+
+    async def attach_replica(
+        self,
+        name: str,
+        *,
+        voters: Iterable[str],
+        backend: Backend = Backend.Memory,
+        path: str | None = None,
+    ) -> ReplicaHandle:
+        """Attach a replica of a store whose group elects its leader; ``voters`` name nodes.
+
+        ``path`` is as that of ``attach_master``.
+        """
+        place = _file_of(name, backend, path)
+        number = await self.call("attach_replica", name, tuple(voters), backend.value, place)
+        return ReplicaHandle(self, name, number)
 
     async def attach_log(
         self,

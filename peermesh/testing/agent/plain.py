@@ -7,6 +7,7 @@ from typing import Any
 
 from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.pubsub.messages import Message, Missed
+from endpoint.replicas.groups.replica import GroupMember
 from endpoint.replicas.logs.log_entries import LogEntry
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import Entry
@@ -102,6 +103,16 @@ def entry_to_value(entry: Entry | None) -> tuple[Any, ...] | None:
 def entry_from_value(value: Any) -> Entry | None:  # noqa: ANN401 - a decoded value
     """Read it back."""
     return None if value is None else Entry(*value)
+
+
+def member_to_value(member: GroupMember) -> tuple[Any, ...]:
+    """Write what a leader knows of a member."""
+    return _fields(member)
+
+
+def member_from_value(value: Any) -> GroupMember:  # noqa: ANN401 - a decoded value
+    """Read it back."""
+    return GroupMember(*value)
 
 
 # Batches.

@@ -17,6 +17,7 @@ from endpoint.outcome import Outcome
 from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.pubsub.subscriber import Subscriber
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import Runner
@@ -72,7 +73,7 @@ class Servant:
         self._directory = directory
         self._numbers = 0
         self._queues: dict[int, _Queue] = {}
-        self._stores: dict[int, Store] = {}
+        self._stores: dict[int, Store | ReplicaStore] = {}
         self._receipts: dict[int, Receipt | AppendReceipt] = {}
         self._logs = LogServant(endpoint, directory, self._number, self._keep)
         self._methods: dict[str, Callable[..., Awaitable[Any]]] = {
@@ -92,6 +93,11 @@ class Servant:
             "poll": self._poll,
             "close_queue": self._close_queue,
             "attach": self._attach,
+            "attach_replica": self._attach_replica,
+            "leader": self._leader,
+            "await_leader": self._await_leader,
+            "members": self._members,
+            "read": self._read,
             "store": self._store,
             "entry": self._entry,
             "batch": self._batch,
@@ -210,20 +216,52 @@ class Servant:
         else:
             options: dict[str, Any] = {} if path is None else {"path": self._directory / path}
             store = await endpoint.attach_master(name, Backend(backend), **options)
+        return self._hold(store)
+
+    async def _attach_replica(
+        self, name: str, voters: tuple[str, ...], backend: str, path: str | None
+    ) -> int:
+        options: dict[str, Any] = {} if path is None else {"path": self._directory / path}
+        attach = self.endpoint.attach_replica
+        return self._hold(await attach(name, voters=voters, backend=backend, **options))
+
+    def _hold(self, store: Store | ReplicaStore) -> int:
         number = self._number()
         self._stores[number] = store
         return number
 
-    def _handle(self, number: int) -> Store:
+    def _any_handle(self, number: int) -> Store | ReplicaStore:
         store = self._stores.get(number)
         if store is None:
             raise StoreError("the store was closed, or its node was started anew: attach it again")
         return store
 
+    def _handle(self, number: int) -> Store:
+        store = self._any_handle(number)
+        assert isinstance(store, Store), store
+        return store
+
+    def _replica(self, number: int) -> ReplicaStore:
+        store = self._any_handle(number)
+        assert isinstance(store, ReplicaStore), store
+        return store
+
+    async def _leader(self, number: int) -> str | None:
+        return self._replica(number).leader()
+
+    async def _await_leader(self, number: int, timeout: float) -> str:
+        return await self._replica(number).await_leader(timeout)
+
+    async def _members(self, number: int) -> list[Any]:
+        return [plain.member_to_value(each) for each in await self._replica(number).members()]
+
+    async def _read(self, number: int, consistency: str, operation: str, arguments: Any) -> Any:  # noqa: ANN401 - what the operation gives
+        return await getattr(self._replica(number).read(consistency), operation)(*arguments)
+
     async def _store(
         self, number: int, operation: str, arguments: tuple[Any, ...], expiry: float | None
     ) -> Any:  # noqa: ANN401 - what the operation gives
-        method = getattr(self._handle(number), operation)
+        method = getattr(self._any_handle(number), operation)
         if operation in READS:
             return await method(*arguments)
         options = {} if expiry is None else {"expiry": expiry}
@@ -231,11 +269,11 @@ class Servant:
         return self._keep(given) if isinstance(given, Receipt) else given
 
     async def _entry(self, number: int, key: Value) -> Any:  # noqa: ANN401 - a plain value
-        return plain.entry_to_value(await self._handle(number).entry(key))
+        return plain.entry_to_value(await self._any_handle(number).entry(key))
 
     async def _batch(self, number: int, guards: Any, steps: Any, others: Any) -> int:  # noqa: ANN401 - plain values
         batch = plain.batch_from_value(guards, steps, others)
-        return self._keep(await self._handle(number).batch(batch))
+        return self._keep(await self._any_handle(number).batch(batch))
 
     async def _watch(self, number: int, prefix: Value, keys: Any, from_revision: int | None) -> int:  # noqa: ANN401 - plain values
         store = self._handle(number)
@@ -266,7 +304,7 @@ class Servant:
         return place if isinstance(place, int) else (place.partition, place.offset)
 
     async def _await_idle(self, number: int, timeout: float) -> tuple[bool, str]:
-        held = self._logs.find(number) or self._handle(number)
+        held = self._logs.find(number) or self._any_handle(number)
         return _answer(await held.await_idle(timeout=timeout))
 
     async def _close_store(self, number: int) -> None:
