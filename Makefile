@@ -19,7 +19,7 @@ TEST_EXTRAS := $(DEMO_EXTRAS),zookeeper,test,dev,mutation
 BENCH_EXTRAS := $(TEST_EXTRAS),bench
 
 .PHONY: help demo test test-long test-busy check check-lint check-format check-types check-imports check-changes \
-	check-audit lowest wheel-test versions swarm group-model mutation bench clean
+	check-audit lowest wheel-test versions swarm group-model jepsen mutation bench clean
 .NOTPARALLEL:
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo 'make wheel-test build the wheel, and test it where it is installed (ARGS="--all")'
 	@echo 'make swarm      run simulated swarms through random faults (ARGS="--seeds 1000")'
 	@echo 'make group-model run random worlds around a replica group (ARGS="--seeds 1000")'
+	@echo 'make jepsen     break a replica group in real processes (ARGS="--failures 500")'
 	@echo 'make mutation   change the code in small ways; tests have to notice (ARGS="--sample 20")'
 	@echo 'make bench      run the benchmarks (ARGS="..." are passed on)'
 	@echo 'make clean      remove the virtual environment and all caches'
@@ -98,6 +99,9 @@ swarm: $(VENV)/.ready-test
 
 group-model: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tests.stores.group $(ARGS)
+
+jepsen: $(VENV)/.ready-test
+	@$(VENV)/bin/python -m tests.jepsen $(ARGS)
 
 mutation: $(VENV)/.ready-test
 	@$(VENV)/bin/python -m tests.mutation $(ARGS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -125,11 +125,16 @@ class SQLiteReplica:
         revision = rows.facts.get("revision", 0)
         return LoadedReplica(self._meta, entries, revision, columns, writers, file.exposed)
 
-    def join(self, group: bytes) -> None:
-        """Note of which group the journal is, once for ever, and before its first entry."""
+    def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
+        """Note of which group the journal is, once for ever, and with it the founder's entries.
+
+        Both at once: a file of a group that lacks the founder's word has no voters, and waits for
+        ever for a leader.
+        """
         assert self._meta.group in (None, group), "a file is of one group"
         with self._committing() as connection:
             self._write_meta(connection, replace(self._meta, group=group))
+            self._journal.append(connection, runs_of(1, entries, self._bodies))
 
     def persist(
         self,

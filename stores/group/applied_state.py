@@ -56,10 +56,13 @@ class AppliedState:
         return Snapshot(position, voters, self.clock.times, self.machine.freeze())
 
     def install(self, snapshot: Snapshot) -> None:
-        """Replace journal and machine; what was committed here is in the snapshot."""
+        """Replace machine and journal; what was committed here is in the snapshot.
+
+        Raises ``DecodeError`` for parts that the machine does not know; then nothing has changed.
+        """
         assert snapshot.position.index >= self.commit, (snapshot.position, self.commit)
-        self.journal.install(snapshot)
         self.machine.install(snapshot.parts)
+        self.journal.install(snapshot)
         self.clock.hear(snapshot.times)
         self.commit = snapshot.position.index
 

@@ -69,6 +69,8 @@ class Following:
         self._goal: int | None = None
         self._ticket = 0
         self._asked: dict[int, object] = {}
+        """By ticket, who waits for an index."""
+        self._tickets: dict[object, int] = {}
         self._reads: list[tuple[int, object]] = []
         self._collected: list[Effect] = []
 
@@ -84,7 +86,7 @@ class Following:
         self._consumer = self._receiving = self._leader = self._goal = None
         self._join_ticks = 0
         callers = [*self._asked.values(), *(caller for _, caller in self._reads)]
-        self._asked, self._reads = {}, []
+        self._asked, self._tickets, self._reads = {}, {}, []
         return [Failed(caller, Setback.NOT_LEADER, None) for caller in callers]
 
     # -- from the leader -------------------------------------------------------------------------
@@ -140,7 +142,9 @@ class Following:
         """Let a read begin once all up to an index is applied."""
         if message.ticket not in self._asked:
             return []
-        self._reads.append((message.index, self._asked.pop(message.ticket)))
+        caller = self._asked.pop(message.ticket)
+        del self._tickets[caller]
+        self._reads.append((message.index, caller))
         return self._serve_reads()
 
     # -- from the owner --------------------------------------------------------------------------
@@ -157,14 +161,20 @@ class Following:
         return self._take()
 
     def read(self, caller: object) -> list[Effect]:
-        """Ask the leader for an index that is not older than now."""
+        """Ask the leader for an index that is not older than now; or again, under one ticket."""
         if self._leader is None:
             return [Failed(caller, Setback.NOT_LEADER, None)]
-        if len(self._asked) + len(self._reads) >= READS_MAX:
-            return [Failed(caller, Setback.NO_ROOM, self._leader)]
-        self._ticket += 1
-        self._asked[self._ticket] = caller
-        return [Send(self._leader, ReadIndex(self._ballot.term, self._ticket))]
+        ticket = self._tickets.get(caller)
+        if ticket is None:
+            if len(self._asked) + len(self._reads) >= READS_MAX:
+                return [Failed(caller, Setback.NO_ROOM, self._leader)]
+            self._ticket = ticket = self._ticket + 1
+            self._asked[ticket], self._tickets[caller] = caller, ticket
+        return [Send(self._leader, ReadIndex(self._ballot.term, ticket))]
+
+    def forget_read(self, caller: object) -> None:
+        """Forget what a caller asked for, and wants no more."""
+        self._asked.pop(self._tickets.pop(caller, 0), None)
 
     def persisted(self) -> list[Effect]:
         """Acknowledge what is durable now; with all that the leader had, count again."""
@@ -203,9 +213,9 @@ class Following:
         return [HistoryConflict(self._leader, message.agreed, self._state.commit)]
 
     def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
-        effects = self._ballot.lower_mark(snapshot.position)
         first = self._state.commit + 1
         self._state.install(snapshot)
+        effects = self._ballot.lower_mark(snapshot.position)
         effects.append(Committed(first, snapshot.position.index))
         effects += self._serve_reads()
         return effects + self._begin(snapshot.position.index, end)

@@ -217,6 +217,10 @@ class Member:
             return self._settle(self._following.read(caller))
         return self._settle(self.leading.read(caller))
 
+    def forget_read(self, caller: object) -> None:
+        """Forget a read that its caller wants no more."""
+        self._following.forget_read(caller)
+
     def change(self, voters: Voters) -> tuple[ChangeRefusal | None, list[Effect]]:
         """Add or remove one voter; says why not."""
         if self.leading is None:

@@ -25,7 +25,7 @@ from endpoint.replicas.hosting import AttachingHost
 from endpoint.surroundings import Surroundings
 from stores.disk.replica import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
-from stores.group.codec import GROUP_ID_SIZE, VOTERS_MAX, GroupCodec
+from stores.group.codec import GROUP_ID_SIZE, NAME_SIZE_MAX, VOTERS_MAX, GroupCodec
 from stores.group.member import Stored
 from stores.group.positions import START, MemberId
 from stores.table.codec import TableCodec
@@ -105,6 +105,11 @@ class GroupAttachments:
             raise InvalidData(
                 f"voters={tuple(voters)!r}: give 1 to {VOTERS_MAX} different names of endpoints"
             )
+        for each in (self._own_name, *voters):
+            if not 0 < len(each) <= NAME_SIZE_MAX:
+                raise InvalidData(
+                    f"a voter's name has 1 to {NAME_SIZE_MAX} characters: {each!r:.60}"
+                )
         return self._own_name
 
     def _check_free(self, name: str) -> None:

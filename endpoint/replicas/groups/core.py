@@ -357,6 +357,8 @@ class GroupCore:
     def cancel_idle(self, token: int) -> None:
         """Stop waiting."""
         self._waits.cancel(token)
+        if self.member is not None:
+            self.member.forget_read((None, -token))
 
     def explain_idle(self) -> str:
         """Say what is missing."""

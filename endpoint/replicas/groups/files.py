@@ -60,13 +60,14 @@ class ReplicaFiles:
         ballot = self._ballot.load()
         own = founding.member
         if ballot is None:
-            is_upgraded = loaded.meta.group == founding.group
-            if loaded.meta.group is not None and not is_upgraded:
+            if loaded.meta.group is not None and not _is_upgraded(loaded, own.name):
                 raise BackendFailure(
                     f"{self.path} has a journal, and its ballot {self.path}{SUFFIX} is missing:"
-                    " move the file away, and start the replica anew: it takes all from its group"
+                    " move the file away, and start the replica anew: it takes all from its group."
+                    " Of a group of one, put back a copy of both"
                 )
-            ballot = self._ballot.create(own, loaded.meta.group)
+            (member,) = loaded.meta.voters or (own,)
+            ballot = self._ballot.create(member, loaded.meta.group)
         if ballot.promises.member.name != own.name:
             raise BackendFailure(
                 f"{self.path} is the replica of {ballot.promises.member.name}, and this endpoint is"
@@ -105,9 +106,7 @@ class ReplicaFiles:
         """Do what the member asks, and wait until the disk has it."""
         match job.write:
             case Begin(group, entries):
-                self._rows.join(group)
-                if entries:
-                    self._rows.persist(Persist(0, None, 0, entries))
+                self._rows.join(group, entries)
                 self._ballot.join(group)
             case Persist() as write if write.snapshot is not None:
                 slices, beside = installed(write.snapshot)
@@ -132,3 +131,13 @@ class ReplicaFiles:
             self._ballot.close()
         finally:
             self._rows.close()
+
+
+def _is_upgraded(loaded: LoadedReplica, name: str) -> bool:
+    """Tell whether a file of an earlier format has become a group of one, and no more happened.
+
+    A crash may come before there is a ballot. Such a group has not led yet: it has no entries.
+    """
+    meta = loaded.meta
+    is_untouched = not loaded.entries and meta.floor == meta.applied and not meta.machine
+    return is_untouched and [voter.name for voter in meta.voters] == [name]

@@ -99,8 +99,6 @@ class Outbox:
             if item.outcomes is None:
                 write = Write(self._number, item.request, resolved, is_vetted=is_local)
                 send(self._issue(item), write)
-                if self._waits:
-                    return
 
     def rewind(self) -> None:
         """Propose all anew at the next tick: the leader is another one, or something was lost."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from channels import CumulativeAck, Event
-from stores.group import leading, reads
+from stores.group import following, leading, reads
 from stores.group.effects import (
     Failed,
     HistoryConflict,
@@ -284,6 +284,22 @@ def test_reads_that_wait_have_a_limit(stage, monkeypatch):
     assert stage.told == [Failed("second", Setback.NO_ROOM, stage.ids["a"])]
     stage.deliver(stage.ids["b"], stage.ids["a"], ReadIndex(1, 7))
     assert len(stage.told) == 1
+
+
+def test_a_read_that_is_asked_again_takes_no_more_room(stage, monkeypatch):
+    monkeypatch.setattr(following, "READS_MAX", 1)
+    for _ in range(3):
+        stage.do("b", "read", "caller")
+    assert {message.ticket for message in mail_of(stage, ReadIndex)} == {1}
+    stage.do("b", "read", "other")
+    assert stage.told == [Failed("other", Setback.NO_ROOM, stage.ids["a"])]
+    stage.members["b"].forget_read("caller")
+    stage.do("b", "read", "other")
+    assert len(stage.told) == 1
+    stage.clear()
+    stage.do("b", "read", "other")
+    stage.pass_on("abc", sync="abc")
+    assert [each[0].caller for each in stage.told[1:]] == ["other"]
 
 
 # -- following -----------------------------------------------------------------------------------

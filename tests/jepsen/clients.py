@@ -1,0 +1,116 @@
+"""Who writes and reads: counters, lists, registers; each call and its answer is recorded."""
+
+from __future__ import annotations
+
+from random import Random
+
+import trio
+
+from peermesh import Batch
+from peermesh.testing.history import History
+from peermesh.testing.replica_handle import ReplicaHandle
+from tests.jepsen.group import Group
+from wire.errors import GuardFailed, MeshError
+
+CALLS_OF_A_KEY = 60
+"""Calls on one key before another one takes its place: long histories of a key are slow to check,
+and calls whose outcome is unknown stay open to the end of it."""
+
+PATIENCE_SECONDS = 30.0
+"""How long a client waits for an answer: a node that is stopped gives none."""
+
+
+class Clients:
+    """Some clients of one group, and what they saw."""
+
+    def __init__(self, group: Group, seed: int) -> None:
+        self.group = group
+        self.history = History()
+        self.is_ending = False
+        self.answered = trio.lowlevel.ParkingLot()
+        """Woken by each acknowledged write."""
+        self.writes = 0
+        """How many were acknowledged."""
+        self._chance = Random(seed)
+        self._newest = -1.0
+        """When the latest of the acknowledged writes began."""
+        self._calls = 0
+        self._values = 0
+
+    async def live(self, number: int) -> None:
+        """Call one thing after the other at any node that lives, to the end."""
+        while not self.is_ending:
+            handles = list(self.group.handles.values())
+            handles = [each for each in handles if each.node.is_running]
+            if not handles:
+                await self.group.moved.park()
+                continue
+            await self._call(f"client {number}", self._chance.choice(handles))
+
+    async def _call(self, process: str, handle: ReplicaHandle) -> None:
+        kind = self._chance.choice(("increment", "push", "compare_and_set", "put", "get", "get"))
+        key, arguments = self._what(kind)
+        at = trio.current_time
+        began = at()
+        number = self.history.begin(process, kind, key, *arguments, at=began, node=handle.node.name)
+        with trio.move_on_after(PATIENCE_SECONDS):
+            try:
+                result = await self._act(handle, kind, key, arguments)
+            except GuardFailed:
+                result = (False,)
+            except MeshError as error:
+                if kind == "get" or str(error).endswith("it was not applied"):
+                    self.history.fail(number, at=at(), reason=str(error))
+                else:
+                    self.history.lose(number, at=at(), reason=str(error))
+                return
+            self.history.end(number, *result, at=at())
+            if kind != "get" and result != (False,):
+                self.writes += 1
+                self._newest = max(self._newest, began)
+                self.answered.unpark_all()
+            return
+        self.history.lose(number, at=at(), reason="no answer")
+
+    async def _act(
+        self, handle: ReplicaHandle, kind: str, key: str, arguments: tuple[int, ...]
+    ) -> tuple[object, ...]:
+        match kind:
+            case "get":
+                missing = "missing"
+                value = await handle.read().get(key, missing)
+                return () if value == missing else (value,)
+            case "compare_and_set":
+                expected, value = arguments
+                await (
+                    await handle.batch(Batch().if_value(key, expected).put(key, value))
+                ).applied()
+                return (True,)
+            case _:
+                await (await getattr(handle, kind)(key, *arguments)).applied()
+                return ()
+
+    def _what(self, kind: str) -> tuple[str, tuple[int, ...]]:
+        self._calls += 1
+        self._values += 1
+        sort = {"increment": "counter", "push": "list"}.get(kind, "register")
+        if kind == "get":
+            sort = self._chance.choice(("counter", "list", "register"))
+        key = f"{sort} {self._calls // (3 * CALLS_OF_A_KEY)}"
+        match kind:
+            case "increment":
+                return key, (1,)
+            case "push":
+                return key, (self._values,)
+            case "put":
+                return key, (self._chance.randrange(4),)
+            case "compare_and_set":
+                return key, (self._chance.randrange(4), self._chance.randrange(4))
+            case _:
+                return key, ()
+
+    async def await_write(self) -> None:
+        """Wait until a write is acknowledged that begins from now on."""
+        now = trio.current_time()
+        while self._newest < now:
+            await self.answered.park()

@@ -1,0 +1,107 @@
+"""One stretch of a run: failures among clients, and then every promise is checked."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import trio
+
+from peermesh.testing.checkers import linearizable
+from peermesh.testing.cluster import open_cluster
+from peermesh.testing.history import History
+from peermesh.testing.time_limits import limit
+from tests.jepsen.clients import Clients
+from tests.jepsen.group import EDGES, NODES, Group
+from tests.jepsen.nemesis import Nemesis
+
+CLIENTS = 6
+
+
+class Violation(AssertionError):
+    """A promise was broken."""
+
+
+@dataclass
+class Found:
+    """What a run saw."""
+
+    failures: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    endings: dict[str, int] = field(default_factory=dict)
+
+    def add(self, nemesis: Nemesis, history: History) -> None:
+        for name, count in nemesis.done.items():
+            self.failures[name] = self.failures.get(name, 0) + count
+        for name, seconds in nemesis.seconds.items():
+            self.seconds.setdefault(name, []).extend(seconds)
+        for operation in history.operations():
+            name = operation.ending.value
+            self.endings[name] = self.endings.get(name, 0) + 1
+
+
+async def run(failures: int, seed: int, found: Found, world: str = "process") -> None:
+    """Do so many failures to one group, and check what its clients saw; raises ``Violation``."""
+    with TemporaryDirectory(prefix="jepsen-") as name:
+        directory = Path(name)
+        async with open_cluster(list(NODES), EDGES, world=world, directory=directory) as cluster:
+            group = Group(cluster, directory)
+            for node in NODES:
+                await group.attach(node)
+            clients = Clients(group, seed)
+            nemesis = Nemesis(group, clients, seed)
+            async with trio.open_nursery() as nursery:
+                for number in range(CLIENTS):
+                    nursery.start_soon(clients.live, number)
+                await clients.await_write()
+                for _ in range(failures):
+                    await nemesis.strike()
+                clients.is_ending = True
+                group.moved.unpark_all()
+            await _check_the_end(group)
+    found.add(nemesis, clients.history)
+    check(clients.history)
+
+
+async def _check_the_end(group: Group) -> None:
+    """See that all replicas hold the same."""
+    for name in NODES:
+        outcome = await group.handles[name].await_idle(limit(60))
+        if not outcome:
+            raise Violation(f"{name} is not idle in the end: {outcome.reason}")
+    states = {name: sorted(await group.handles[name].read("local").items()) for name in NODES}
+    first = states[NODES[0]]
+    for name, state in states.items():
+        if state != first:
+            raise Violation(f"{name} and {NODES[0]} differ in the end")
+
+
+def check(history: History) -> None:
+    """Raise ``Violation`` if no order of the calls explains all answers."""
+    verdict = linearizable(history)
+    if not verdict:
+        raise Violation(str(verdict))
+    lists = [each for each in history.operations() if each.arguments[0].startswith("list")]
+    pushed = {each.arguments[1] for each in lists if each.name == "push"}
+    for each in lists:
+        for values in each.result if each.name == "get" else ():
+            if len(set(values)) < len(values) or not pushed.issuperset(values):
+                raise Violation(f"a value is there twice, or was never pushed: {each}")
+
+
+def tell(found: Found) -> None:
+    """Say what was seen."""
+    for name, seconds in sorted(found.seconds.items()):
+        seconds.sort()
+        p50, p95 = (
+            seconds[min(len(seconds) - 1, int(len(seconds) * part))] for part in (0.5, 0.95)
+        )
+        sys.stdout.write(
+            f"{name}: {len(seconds)} times, no write for {p50:.2f} s (median), {p95:.2f} s (p95),"
+            f" {seconds[-1]:.2f} s (longest)\n"
+        )
+    counts = ", ".join(f"{count} {name}" for name, count in sorted(found.failures.items()))
+    endings = ", ".join(f"{count:,} {name}" for name, count in sorted(found.endings.items()))
+    sys.stdout.write(f"failures: {counts}\ncalls: {endings}\n")
