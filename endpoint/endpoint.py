@@ -730,17 +730,18 @@ class Endpoint(Bound):
         self,
         name: str,
         *,
-        voters: Iterable[str],
+        voters: Iterable[str] = (),
         backend: Backend | str = Backend.Memory,
         **options: object,
     ) -> Attaching[ReplicaStore]:
         """Attach a replica of a store whose group of replicas elects its leader.
 
         ``voters`` are names of endpoints (``Endpoint(name=...)``), the same in the same order at
-        all. The first one founds the group once all have been heard. One that is not among them
-        has a replica without a vote. ``Backend.SQLite`` needs ``path``. Raises ``MasterExists`` if
-        the store has a master, ``InvalidData``, ``NotAllowed`` without the right ``vote``, and
-        ``BackendFailure``.
+        all. The first one founds the group once all have been heard. An endpoint that is not among
+        them has a learner: a replica without a vote. Without ``voters`` it is a learner of
+        whichever group of this name there is. ``Backend.SQLite`` needs ``path``. Raises
+        ``MasterExists`` if the store has a master, ``InvalidData``, ``NotAllowed`` without the
+        right ``vote``, of a learner ``read``, and ``BackendFailure``.
         """
         name = arguments.text("name", name)
         names = [arguments.text("voters", each) for each in voters]

@@ -166,18 +166,17 @@ class Role:
     def may_command(self, topic: str) -> bool:
         """Tell whether commands on a reserved topic are taken from it at all.
 
-        A master looks at each, and says so to a sender without the right: its answer is the error
-        that the user sees. Services do the same, and so do the receivers of commands of a kind that
-        is not known here: of a sender with any right these are passed on.
+        A master looks at each, as a replica of a group does, and says so to a sender without the
+        right: its answer is the error that the user sees. Services do the same, and so do the
+        receivers of commands of a kind that is not known here: of a sender with any right these
+        are passed on.
         """
-        if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX)):
+        if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX, GROUP_SUFFIX)):
             return True
         name = store_name(topic)
         if name is None:
             return self != NOTHING
         rights = self.rights(name)
-        if topic.endswith(GROUP_SUFFIX):
-            return rights.vote
         # Proxies ask clones; all else that goes there speaks for a master, or for a replica.
         return rights.lead or (rights.read and topic.endswith(CLONE_SUFFIX))
 
@@ -186,13 +185,11 @@ class Role:
         rights = self.rights(command_name(topic) or "")
         if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX)):
             return rights.lead
-        if topic.endswith(GROUP_SUFFIX):
-            return rights.vote
         # A writer without a copy hears what became of its writes; so does one of a log.
         return rights.read or (rights.write and not topic.endswith(_COPIES))
 
 
-_COPIES: Final = (CLONE_SUFFIX, "/<$>/log/follower")
+_COPIES: Final = (CLONE_SUFFIX, GROUP_SUFFIX, "/<$>/log/follower")
 
 EVERYTHING: Final = Role(
     publish=("",),

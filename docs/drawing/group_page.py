@@ -6,7 +6,9 @@ from drawing.markdown import code, state_diagram, table
 from drawing.reading import summary
 from stores.group.election import TABLE, Move
 from stores.group.quorum import ChangeRefusal
+from stores.group.rights import RIGHTS
 from stores.group.roles import Role, Trigger
+from stores.table.rights import REQUESTS
 
 
 def _name(event: object) -> str:
@@ -27,6 +29,17 @@ def group_roles() -> str:
 def group_triggers() -> str:
     """Draw what moves a role, and is no message."""
     return table(("trigger", "when"), [(code(each.name), each.value) for each in Trigger])
+
+
+def group_rights() -> str:
+    """Draw the right that each letter takes, and each request of a table."""
+    rows: list[tuple[str, str]] = []
+    for right in dict.fromkeys([*RIGHTS.values(), *REQUESTS.values()]):
+        letters = [code(kind.__name__) for kind, wanted in RIGHTS.items() if wanted is right]
+        asked = [kind.__name__ for kind, wanted in REQUESTS.items() if wanted is right]
+        usual = [] if "`Ask`" in letters else [code(f"Ask({kind})") for kind in asked]
+        rows.append((code(right), ", ".join([*letters, *usual])))
+    return table(("right", "letters"), rows)
 
 
 def group_moves() -> str:

@@ -172,6 +172,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     ),
     "group-roles": group_page.group_roles,
     "group-triggers": group_page.group_triggers,
+    "group-rights": group_page.group_rights,
     "group-moves": group_page.group_moves,
     "group-diagram": group_page.group_diagram,
     "group-entries": lambda: messages_table(group_entries.Entry),

@@ -92,3 +92,13 @@ def turn_of(before: Rights, now: Rights, *, is_master: bool) -> Turn:
     if not is_master and (lost_reading or (before.lead and not now.lead)):
         return Turn.UNSEEN
     return Turn.NONE
+
+
+def turn_in_group(before: Rights, now: Rights) -> Turn:
+    """Decide what a replica of a group makes of rights that are others now.
+
+    Letters are judged one by one in any case. That it is told at once saves a follower of a leader
+    that lost its right the time of an election timeout.
+    """
+    has_lost = (before.vote and not now.vote) or (before.read and not now.read)
+    return Turn.DISMISSED if has_lost else Turn.NONE

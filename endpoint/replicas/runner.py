@@ -11,13 +11,13 @@ from typing import Final, TypeVar, Unpack
 import trio
 
 from endpoint.barriers import Barrier, wait_or_tell
-from endpoint.mesh.rights import Turn, turn_of
+from endpoint.mesh.rights import Turn
 from endpoint.mesh.status import StatusCode, StatusEvent, exposed_event
 from endpoint.outcome import Outcome
 from endpoint.port_access import Home
 from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
 from endpoint.replicas.freed_memory import Shrinkage, give_back
-from endpoint.replicas.guarding import Guarding
+from endpoint.replicas.guarding import Gate, Guarding
 from endpoint.replicas.hosting import StoreHost
 from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Part
 from endpoint.replicas.questions import Questions
@@ -38,7 +38,7 @@ from stores.effects import (
     ToOwnKind,
     Unicast,
 )
-from stores.gatekeeping import Guard, Kind, Post
+from stores.gatekeeping import Kind, Post
 from stores.log.effects import PersistLog
 from stores.outcomes import Outcome as Outcomes
 from stores.quota import QuotaLevel, QuotaLimits
@@ -164,7 +164,7 @@ class Runner:
                     "%s %s: bad command from %s: %s", self.kind, self.name, sender, error
                 )
 
-    def _is_refused(self, sender: EndpointId, guard: Guard, payload: bytes) -> bool:
+    def _is_refused(self, sender: EndpointId, guard: Gate, payload: bytes) -> bool:
         refusal = guard.examine(self._post(), payload)
         if refusal is None:
             return False
@@ -201,10 +201,12 @@ class Runner:
 
     def rights_changed(self, endpoint: EndpointId, before: Rights, now: Rights) -> None:
         """An endpoint has other rights to this store than before."""
-        match turn_of(before, now, is_master=self.is_master):
+        if self.guarding is None:
+            return
+        match self.guarding.turn(before, now, is_master=self.is_master):
             case Turn.DISMISSED:
                 self.unreachable(endpoint)
-                if self.guarding is not None and self.error is None:
+                if self.error is None:
                     self.carry_out(self.guarding.dismissal(endpoint, self._post()))
             case Turn.UNSEEN:
                 self.unreachable(endpoint)

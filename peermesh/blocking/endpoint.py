@@ -289,7 +289,7 @@ class Endpoint(Bound):
         self,
         name: str,
         *,
-        voters: Iterable[str],
+        voters: Iterable[str] = (),
         backend: Backend | str = Backend.Memory,
         **options: object,
     ) -> ReplicaStore:

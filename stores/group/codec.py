@@ -15,6 +15,7 @@ import cbor2
 
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
 from channels.config import NACK_COUNT_MAX
+from handshake.access import Right
 from stores import fields
 from stores.encoding import load_array
 from stores.group.clock import Times
@@ -41,7 +42,8 @@ from stores.group.messages import (
     VoteGranted,
 )
 from stores.group.positions import MemberId, Position, Voters
-from stores.group.words import Answered, Ask, Declined, Greeting, Letter, Word
+from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
+from stores.limits import ERROR_TEXT_SIZE_MAX
 from wire.errors import DecodeError
 from wire.limits import MIB
 
@@ -165,6 +167,16 @@ def _setback(value: object) -> Setback:
     return _SETBACKS[number] if number < len(_SETBACKS) else Setback.UNKNOWN
 
 
+_RIGHTS: Final = (Right.READ, Right.WRITE, Right.VOTE)
+
+
+def _right(value: object) -> Right:
+    number = fields.count(value)
+    if number >= len(_RIGHTS):
+        raise _refusal("right")
+    return _RIGHTS[number]
+
+
 def _nacked(value: object) -> tuple[int, ...]:
     found = fields.list_of(fields.count, NACK_COUNT_MAX)(value)
     if not found or any(one >= other for one, other in pairwise(found)):
@@ -217,11 +229,12 @@ _PLAIN: Final[dict[int, tuple[Callable[..., Message | Word], _Accepts]]] = {
     ),
     32: (Greeting, (_names, _flag)),
     33: (Declined, (_count, _setback)),
+    34: (Barred, (_right, fields.optional_count, fields.text)),
 }
 """What needs no codec of a machine: what builds it, and what its fields accept, in order."""
 
 _EVENT, _PART, _ASK, _ANSWERED = 48, 49, 50, 51
-_GREETING: Final = 32
+_GREETING, _BARRED = 32, 34
 
 
 def _pack_position(value: Position) -> list[int]:
@@ -261,6 +274,9 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     ReadFrom: lambda value: [13, value.term, value.ticket, value.index],
     Greeting: lambda value: [_GREETING, list(value.voters), value.is_question],
     Declined: lambda value: [33, value.ticket, _SETBACKS.index(value.setback)],
+    Barred: lambda value: [
+        *(_BARRED, _RIGHTS.index(value.right), value.ticket, value.text[:ERROR_TEXT_SIZE_MAX])
+    ],
 }
 
 
@@ -341,7 +357,7 @@ class GroupCodec:
         known = _group(group)
         if type(kind) is not int:
             raise _refusal("kind")
-        if known is None and kind != _GREETING:
+        if known is None and kind not in (_GREETING, _BARRED):
             raise DecodeError(f"a message of kind {kind} is of no replica group")
         return Letter(sender, known, self._content(kind, items))
 

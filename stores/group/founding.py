@@ -26,14 +26,17 @@ class Founding:
     """What a replica knows of the others before it is of a group."""
 
     def __init__(self, own: MemberId, voters: Sequence[str]) -> None:
-        """Have these declared names, in the order in which all have them."""
+        """Have these declared names, in the order in which all have them.
+
+        Without one this replica founds nothing: it joins any group of its store.
+        """
         self._own = own
         self._voters = tuple(voters)
         self._known: dict[EndpointId, Known] = {}
 
     def hear(self, endpoint: EndpointId, known: Known) -> None:
-        """Take in what an endpoint tells."""
-        if known.member.name in self._voters:
+        """Take in what an endpoint tells. Where no name is declared, any may be of the group."""
+        if not self._voters or known.member.name in self._voters:
             self._known[endpoint] = known
 
     def lose(self, endpoint: EndpointId) -> None:
@@ -64,6 +67,8 @@ class Founding:
             return f"{of_them} are of different groups of this name: remove the data of one of them"
         if groups:
             return "there is a group, which this replica is about to join"
+        if not self._voters:
+            return "no group of this name was heard"
         names = [self._own.name, *(each.member.name for each in known)]
         for name in self._voters:
             if names.count(name) > 1:

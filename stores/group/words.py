@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from handshake.access import Right
 from stores.group.effects import Setback
 from stores.group.messages import Message
 from stores.group.positions import MemberId
@@ -49,7 +50,18 @@ class Declined:
     setback: Setback
 
 
-Word = Greeting | Ask | Answered | Declined
+@dataclass(frozen=True, slots=True)
+class Barred:
+    """Endpoint to endpoint: a letter of yours was not taken. It is never answered itself."""
+
+    right: Right
+    """What you lack: ``READ``, ``WRITE`` or ``VOTE``."""
+    ticket: int | None
+    """Of the ``Ask``, if it was one."""
+    text: str
+
+
+Word = Greeting | Ask | Answered | Declined | Barred
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,5 +70,6 @@ class Letter:
 
     sender: MemberId
     group: bytes | None
-    """The group's id; ``None`` if the sender knows of none. Only a ``Greeting`` goes without."""
+    """The group's id; ``None`` if the sender knows of none. Only ``Greeting`` and ``Barred``
+    go without."""
     content: Message | Word

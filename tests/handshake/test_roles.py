@@ -107,18 +107,18 @@ def test_only_a_leader_speaks_for_a_store_and_hears_what_it_is_asked() -> None:
     assert not WRITER.may_command(clone)
 
 
-def test_only_a_voter_speaks_in_a_group_and_hears_it() -> None:
+def test_replicas_of_a_group_say_what_they_do_not_take_and_readers_hear_them() -> None:
     voter, other = (
         Role(vote=(Pattern("s", is_whole=True),)),
         Role(vote=(Pattern("t", is_whole=True),)),
     )
     assert voter.rights("s") == Rights(read=True, write=True, vote=True), "but not to lead alone"
-    for role in (voter, LEADER):
-        assert role.may_command(group_topic("s"))
+    for role in (voter, LEADER, READER):
         assert role.may_hear(group_topic("s"))
-    for role in (other, READER, WRITER, NOTHING):
-        assert not role.may_command(group_topic("s"))
-        assert not role.may_hear(group_topic("s"))
+    for role in (other, WRITER, NOTHING):
+        assert not role.may_hear(group_topic("s")), "all that is written passes there"
+    for role in (voter, other, LEADER, READER, WRITER, NOTHING):
+        assert role.may_command(group_topic("s"))
     assert not voter.may_hear(store_topics("s")[0]), "that is the master's"
 
 

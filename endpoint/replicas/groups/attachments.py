@@ -17,12 +17,14 @@ from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
 from endpoint.replicas.groups.core import Beginning, GroupCore, World
 from endpoint.replicas.groups.files import ReplicaFiles
+from endpoint.replicas.groups.guarding import GroupGuarding
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.groups.roster import Roster
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.surroundings import Surroundings
+from handshake.principals import ANONYMOUS
 from stores.disk.replica import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GROUP_ID_SIZE, NAME_SIZE_MAX, VOTERS_MAX, GroupCodec
@@ -30,8 +32,10 @@ from stores.group.member import Stored
 from stores.group.positions import START, MemberId
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
+from stores.table.rights import right_of
 from wire.errors import BackendFailure, InvalidData, MasterExists, StoreError
 from wire.identifiers import EndpointId
+from wire.scalars import shorten
 from wire.topics import group_topic, store_topics
 
 LIFE_END: Final = 1 << 63
@@ -53,7 +57,7 @@ class GroupAttachments:
     ) -> ReplicaStore:
         """Start a replica; raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``."""
         own_name = self._check_names(name, voters)
-        self._attachment.guarding(name).check("vote")
+        self._attachment.guarding(name).check("vote" if own_name in voters else "read")
         self._check_free(name)
         member = MemberId(own_name, self._draw(1, LIFE_END))
         machine = TableMachine(f"store {name}")
@@ -85,8 +89,7 @@ class GroupAttachments:
 
     async def _run(self, name: str, part: GroupPart) -> ReplicaStore:
         close = self._attachment.run(name, part)
-        # An endpoint that may vote may say all that a member says: the topic is the border.
-        part.runner.guarding = None
+        part.runner.guarding = GroupGuarding(self._host.core, name, part.core, right_of)
         store = ReplicaStore(part, close)
         part.runner.carry_out(part.core.start())
         return store
@@ -96,14 +99,16 @@ class GroupAttachments:
 
     def _check_names(self, name: str, voters: Sequence[str]) -> str:
         store_topics(name)
+        if not voters:
+            return self._own_name or ANONYMOUS
         if not self._own_name:
             raise InvalidData(
                 f"store {name}: voters are known by the names of their endpoints, and this one has"
                 " none of its own: give Endpoint(name=...)"
             )
-        if not voters or len(voters) > VOTERS_MAX or len(set(voters)) != len(voters):
+        if len(voters) > VOTERS_MAX or len(set(voters)) != len(voters):
             raise InvalidData(
-                f"voters={tuple(voters)!r}: give 1 to {VOTERS_MAX} different names of endpoints"
+                f"voters={tuple(voters)!r}: give up to {VOTERS_MAX} different names of endpoints"
             )
         for each in (self._own_name, *voters):
             if not 0 < len(each) <= NAME_SIZE_MAX:
@@ -135,7 +140,12 @@ class GroupAttachments:
     def _vouches(self, endpoint: EndpointId, name: str) -> bool:
         """Tell whether an endpoint may have a member of a name, where names are proven."""
         core: EndpointCore = self._host.core
-        if not core.authorisation.are_names_proven:
+        authorisation = core.authorisation
+        if not authorisation.are_names_proven:
             return True
         known = core.topology.announcements.get(endpoint)
-        return core.authorisation.believed_name(endpoint, known) == name
+        if authorisation.believed_name(endpoint, known) == name:
+            return True
+        who = core.permissions.who(endpoint)
+        authorisation.refusals.note(endpoint, f"{who} has no replica called {shorten(name)}")
+        return False

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from endpoint.replicas.driving import Begin, News, Told
+from endpoint.replicas.groups.bar import Bar
 from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
 from endpoint.replicas.groups.outbox import Outbox
 from endpoint.replicas.groups.roster import SILENT_TICKS, Roster
 from endpoint.replicas.groups.waits import Waits
 from endpoint.replicas.groups.write_queue import Write, WriteQueue
 from endpoint.replicas.parts import AnyEffect
+from handshake.access import Right
 from stores.effects import (
     Closed,
     IdleReached,
@@ -37,7 +39,7 @@ from stores.group.membership import MemberStatus, Wanted
 from stores.group.messages import Message
 from stores.group.positions import MemberId, Voters
 from stores.group.roles import DEFAULT_TIMING, Draw
-from stores.group.words import Answered, Ask, Declined, Greeting, Letter, Word
+from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
 from stores.outcomes import Outcome
 from stores.requests import Requests
 from stores.statistics import StoreStatistics
@@ -110,6 +112,7 @@ class GroupCore:
         self._queue = WriteQueue()
         self._is_carrying = False
         self._waits = Waits()
+        self.bar = Bar()
         self._leader: MemberId | None = None
         self._ticks = self._leaderless_ticks = 0
         self._ticked_ns = world.monotonic_ns()
@@ -162,6 +165,11 @@ class GroupCore:
         """The voters in force, as far as this replica knows."""
         return () if self.member is None else self.member.journal.voters.current
 
+    @property
+    def voter_names(self) -> frozenset[str]:
+        """The names of the voters in force, and the declared ones."""
+        return frozenset([*self._roster.declared, *(voter.name for voter in self.voters)])
+
     def members(self) -> list[MemberStatus]:
         """Give what a leader knows of all members; nothing elsewhere."""
         return [] if self.member is None else self.member.members()
@@ -192,9 +200,21 @@ class GroupCore:
 
     def explain(self) -> str:
         """Say in a sentence why no leader serves this replica."""
+        if self.bar.text is not None:
+            return self.bar.text
         if self.group is None:
             return self._roster.explain_founding()
         return self._roster.explain_silence(self.voters)
+
+    # -- letters ---------------------------------------------------------------------------------
+
+    def read(self, payload: bytes) -> Letter:
+        """Read a letter; raises ``DecodeError``."""
+        return self._codec.decode(payload)
+
+    def write(self, content: Message | Word) -> Iterable[bytes]:
+        """Write a letter of this replica's."""
+        return self._codec.encode(self._roster.own, self.group, content)
 
     # -- what comes in ---------------------------------------------------------------------------
 
@@ -209,12 +229,15 @@ class GroupCore:
 
     def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[AnyEffect]:
         """Take in a command; raises ``DecodeError``."""
-        letter = self._codec.decode(payload)
+        letter = self.read(payload)
         if self._is_closed or not self._world.vouches(sender, letter.sender.name):
             return []
         content = letter.content
         if isinstance(content, Greeting):
             self._on_greeting(sender, letter, content)
+        elif isinstance(content, Barred):
+            if self.group is None or letter.group in (None, self.group):
+                self._on_barred(letter.sender, content)
         elif letter.group == self.group and self.member is not None:
             self._roster.meet(sender, letter.sender)
             self._on_content(sender, letter.sender, content)
@@ -236,6 +259,7 @@ class GroupCore:
         self._was_late = False
         self._ticks += 1
         self._roster.tick()
+        self.bar.tick()
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self.machine.tick()
@@ -258,6 +282,8 @@ class GroupCore:
     def _wait_a_tick(self) -> None:
         outbox = self.outbox
         outbox.tick()
+        if len(outbox) and self.bar.text is not None and not self.is_served:
+            self._resolve(outbox.give_up(ErrorCode.NOT_AUTHORIZED, self.bar.text))
         is_hopeless = self._leaderless_ticks >= SILENT_TICKS
         if len(outbox) and (is_hopeless or outbox.silent_ticks >= PATIENCE_TICKS):
             text = f"no majority answers: {self.explain()}"[:150]
@@ -403,7 +429,7 @@ class GroupCore:
 
     def _greet(self, to: EndpointId | None, *, is_question: bool) -> None:
         greeting = Greeting(self._roster.declared, is_question=is_question)
-        for payload in self._codec.encode(self._roster.own, self.group, greeting):
+        for payload in self.write(greeting):
             self._effects.append(Multicast(payload) if to is None else Unicast(to, payload))
 
     def _on_greeting(self, sender: EndpointId, letter: Letter, greeting: Greeting) -> None:
@@ -418,6 +444,20 @@ class GroupCore:
             self._is_conflict_told = True
             text = f"{letter.sender.name} has a replica of another group of this name"
             self._effects.append(Told(News.CONFLICT, text))
+
+    def _on_barred(self, sender: MemberId, barred: Barred) -> None:
+        """Learn that a right is missing: what was asked fails, and a copy ends.
+
+        A voter stays, as it may be given its right again; it is not heard until then.
+        """
+        if barred.ticket is not None:
+            if self.outbox.awaits(barred.ticket):
+                self._resolve(self.outbox.give_up(ErrorCode.NOT_AUTHORIZED, barred.text))
+        elif barred.right is Right.VOTE:
+            if self.bar.set(barred.text):
+                self._effects.append(Told(News.BARRED, barred.text))
+        elif not self.is_served or sender == self.leader:
+            self._end(ErrorCode.NOT_AUTHORIZED, barred.text)
 
     def _found(self) -> None:
         """Join the group that is there, or found it, once that is certain."""
@@ -450,7 +490,7 @@ class GroupCore:
                 self._pump()
             case Declined(ticket):
                 self.outbox.declined(ticket)
-            case Greeting():
+            case Greeting() | Barred():
                 pass
             case _:
                 self._carry_out(self.member.receive(member, content))
@@ -461,7 +501,7 @@ class GroupCore:
             self._send_to(where, content)
 
     def _send_to(self, where: EndpointId, content: Message | Word) -> None:
-        for payload in self._codec.encode(self._roster.own, self.group, content):
+        for payload in self.write(content):
             self._effects.append(Unicast(where, payload))
 
     def _pump(self) -> None:
@@ -526,7 +566,7 @@ class GroupCore:
                 case grouped.Send(to=to, message=message):
                     self._send(to, message)
                 case grouped.Broadcast(message=message):
-                    for payload in self._codec.encode(self._roster.own, self.group, message):
+                    for payload in self.write(message):
                         self._effects.append(Multicast(payload))
                 case grouped.Persist() | grouped.SavePromises() | grouped.SyncMarks():
                     self._to_disk(effect)

@@ -118,6 +118,10 @@ class Outbox:
             self._open.clear()
             self._sent = 0
 
+    def awaits(self, ticket: int) -> bool:
+        """Tell whether a request that went out under this ticket has no answer."""
+        return ticket in self._open
+
     def declined(self, ticket: int) -> None:
         """Learn that a request has no answer where it went."""
         if ticket in self._open:

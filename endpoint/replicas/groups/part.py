@@ -18,12 +18,13 @@ from net.wakeup import Wakeup
 from stores.effects import Deposed
 from stores.group.effects import WriteMark
 from stores.work import SLICE_COUNT
-from wire.errors import BackendFailure, NoQuorum
+from wire.errors import BackendFailure, NoQuorum, NotAllowed
 from wire.topics import group_topic
 
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,
     News.WHOLE: StatusCode.REPLICA_REGRESSED,
+    News.BARRED: StatusCode.NOT_ALLOWED,
     News.CONFLICT: StatusCode.STORE_CONFLICT,
 }
 
@@ -112,14 +113,21 @@ class GroupPart:
     async def await_leader(self, seconds: float) -> None:
         """Wait until a leader serves this replica; raises ``NoQuorum``."""
         with trio.move_on_after(seconds):
-            while not self.core.is_served and self.runner.error is None:
+            while not self.core.is_served and not self._is_over:
                 await self.moved.wait()
         if self.runner.error is not None:
             raise self.runner.error
         if not self.core.is_served:
             raise self.no_quorum(seconds)
 
-    def no_quorum(self, seconds: float) -> NoQuorum:
+    @property
+    def _is_over(self) -> bool:
+        """True if no leader will serve this replica, as things are."""
+        return self.runner.error is not None or self.core.bar.text is not None
+
+    def no_quorum(self, seconds: float) -> NoQuorum | NotAllowed:
         """Make the error of a wait that was in vain."""
+        if self.core.bar.text is not None:
+            return NotAllowed(self.core.bar.text)
         why = self.core.explain()
         return NoQuorum(f"store {self.runner.name}: no leader within {seconds:g} s: {why}")

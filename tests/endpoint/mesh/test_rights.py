@@ -9,7 +9,7 @@ import pytest
 from endpoint.mesh.authorisation import Authorisation
 from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.effects import DropPeer, RightsChanged, RoutesChanged, SendControl
-from endpoint.mesh.rights import Turn, rights_changed, turn_of
+from endpoint.mesh.rights import Turn, rights_changed, turn_in_group, turn_of
 from endpoint.mesh.status import StatusCode
 from handshake.roles import ALL_RIGHTS, Rights, Roles
 from wire.clocks import LamportTime, VectorTime
@@ -236,3 +236,24 @@ def test_what_other_rights_mean_for_a_store(
     before: Rights, now: Rights, is_master: bool, turn: Turn
 ) -> None:
     assert turn_of(before, now, is_master=is_master) is turn
+
+
+VOTING = Rights(read=True, write=True, vote=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "turn"),
+    [
+        (VOTING, READING, Turn.DISMISSED),
+        (VOTING, NONE, Turn.DISMISSED),
+        (READING, NONE, Turn.DISMISSED),
+        (LEADING, VOTING, Turn.NONE),
+        (READING, VOTING, Turn.NONE),
+        (Rights(read=True, write=True), READING, Turn.NONE),
+        (Rights(write=True), NONE, Turn.NONE),
+    ],
+)
+def test_what_other_rights_mean_for_a_replica_of_a_group(
+    before: Rights, now: Rights, turn: Turn
+) -> None:
+    assert turn_in_group(before, now) is turn

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
+from handshake.access import Right
 from stores.actions import PutCommand
 from stores.group import messages
 from stores.group.clock import Times
@@ -17,7 +18,7 @@ from stores.group.codec import NAME_SIZE_MAX, RUN_ENTRIES_MAX, TERMS_MAX, VOTERS
 from stores.group.effects import Setback
 from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
 from stores.group.positions import MemberId, Position
-from stores.group.words import Answered, Ask, Declined, Greeting, Letter
+from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
 from stores.table import bodies, parts
 from stores.table.codec import TableCodec
 from tests.stores.table.lab import writer_id
@@ -63,6 +64,9 @@ CONTENTS = [
     Ask(4, bodies.Write(8, PUT, 2)),
     Answered(4, bodies.Registration(4, 0)),
     *(Declined(4, setback) for setback in Setback),
+    Barred(Right.READ, None, "it may not"),
+    Barred(Right.WRITE, 4, ""),
+    Barred(Right.VOTE, None, "x" * 200),
 ]
 CODEC = GroupCodec(TableCodec())
 
@@ -84,15 +88,25 @@ def test_what_is_written_is_read(content):
 
 def test_each_message_and_entry_is_among_the_examples():
     kinds = {type(content) for content in CONTENTS}
-    assert kinds >= set(messages.Message.__args__)
+    assert kinds == {*messages.Message.__args__, *Word.__args__}
     assert {type(entry) for entry in ENTRIES} == {LeadEntry, VotersEntry, ActionEntry, TimeEntry}
 
 
-def test_only_a_greeting_is_of_no_group():
-    greeting = Greeting((), is_question=False)
-    assert CODEC.decode(written(greeting, group=None)) == Letter(A, None, greeting)
+def test_only_a_greeting_and_a_refusal_are_of_no_group():
+    for content in (Greeting((), is_question=False), Barred(Right.READ, None, "no")):
+        assert CODEC.decode(written(content, group=None)) == Letter(A, None, content)
     with pytest.raises(DecodeError, match="no replica group"):
         CODEC.decode(written(messages.Echo(1, 1), group=None))
+
+
+def test_a_refusal_that_is_too_long_is_cut():
+    (payload,) = CODEC.encode(A, GROUP, Barred(Right.READ, None, "x" * 300))
+    assert CODEC.decode(payload).content.text == "x" * 200
+
+
+def test_a_right_that_is_not_known_is_refused():
+    with pytest.raises(DecodeError, match="no right where one belongs"):
+        CODEC.decode(cbor2.dumps([34, GROUP, *A, 3, None, "no"]))
 
 
 def test_a_run_that_is_too_large_travels_in_several_messages():

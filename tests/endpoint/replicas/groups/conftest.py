@@ -39,6 +39,8 @@ class Group:
     def __init__(self, nursery: trio.Nursery, folder: Path | None, voters: tuple[str, ...]) -> None:
         self.lives: dict[str, Life] = {}
         self.voters = voters
+        self.options: dict[str, object] = {}
+        """More options of the replicas on disk."""
         self._nursery = nursery
         self._folder = folder
 
@@ -51,20 +53,32 @@ class Group:
 
     async def start(self, name: str, **settings: object) -> ReplicaStore:
         """Start an endpoint, peer it with all others, and attach its replica."""
-        life = await self.open(name, **settings)
+        return await self.attach(await self.open(name, **settings), self.voters)
+
+    async def learn(self, name: str, **settings: object) -> ReplicaStore:
+        """Start an endpoint likewise, with a learner that knows no voters."""
+        return await self.attach(await self.open(name, **settings), ())
+
+    async def attach(self, life: Life, voters: tuple[str, ...]) -> ReplicaStore:
         options = {}
         if self._folder is not None:
-            options = {"backend": "sqlite", "path": self._folder / f"{name}.db"}
-        life.store = await life.endpoint.attach_replica("s", voters=self.voters, **options)
+            path = self._folder / f"{life.endpoint.settings.name}.db"
+            options = {"backend": "sqlite", "path": path, **self.options}
+        life.store = await life.endpoint.attach_replica("s", voters=voters, **options)
         return life.store
 
     async def open(self, name: str, key: str | None = None, **settings: object) -> Life:
-        life = Life(Endpoint(name=name, **settings))
-        await self._nursery.start(self._live, life)
+        others = list(self.lives.values())
+        life = await self.adopt(key or name, Endpoint(name=name, **settings))
         life.port = await life.endpoint.listen()
-        for other in self.lives.values():
+        for other in others:
             assert await life.endpoint.peer("127.0.0.1", other.port, timeout=limit())
-        self.lives[key or name] = life
+        return life
+
+    async def adopt(self, key: str, endpoint: Endpoint) -> Life:
+        """Have an endpoint live until the test ends."""
+        life = self.lives[key] = Life(endpoint)
+        await self._nursery.start(self._live, life)
         return life
 
     async def _live(self, life: Life, task_status: trio.TaskStatus) -> None:

@@ -1,0 +1,104 @@
+"""Which right of its sender each letter of a group takes. Pure.
+
+A replica judges a letter by what it says, and never by the topic that it came on: a learner needs
+less than a voter. What a voter's acknowledgement counts for, it counts for by its name. So all that
+is said in the name of a voter takes the right to vote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from handshake.access import Right
+from handshake.roles import Rights
+from stores.group.messages import (
+    Admitted,
+    Echo,
+    FromFollower,
+    HigherTerm,
+    Join,
+    Keepalive,
+    Message,
+    PreVote,
+    PreVoteGranted,
+    ReadFrom,
+    ReadIndex,
+    SnapshotAck,
+    SnapshotPart,
+    TimeoutNow,
+    ToFollower,
+    Vote,
+    VoteGranted,
+)
+from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
+
+RIGHTS: Final[Mapping[type[Message | Word], Right]] = {
+    PreVote: Right.VOTE,
+    PreVoteGranted: Right.VOTE,
+    Vote: Right.VOTE,
+    VoteGranted: Right.VOTE,
+    HigherTerm: Right.VOTE,
+    TimeoutNow: Right.VOTE,
+    Keepalive: Right.VOTE,
+    Admitted: Right.VOTE,
+    ToFollower: Right.VOTE,
+    SnapshotPart: Right.VOTE,
+    ReadFrom: Right.VOTE,
+    Answered: Right.VOTE,
+    Declined: Right.VOTE,
+    Barred: Right.VOTE,
+    Echo: Right.READ,
+    Join: Right.READ,
+    FromFollower: Right.READ,
+    SnapshotAck: Right.READ,
+    ReadIndex: Right.READ,
+    Greeting: Right.READ,
+    Ask: Right.WRITE,
+}
+"""What moves a term, speaks for a leader or answers takes ``vote``: it may be a leader's. What an
+``Ask`` takes is the machine's to say of each of its requests; ``write`` is the usual right."""
+
+RightOf = Callable[[object], Right]
+"""Gives the right that one of the machine's requests takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGuard:
+    """One sender with limited rights, before one replica."""
+
+    store: str
+    who: str
+    """The sender, with its name and role, for the text of a refusal."""
+    rights: Rights
+
+    def examine(self, letter: Letter, voters: Container[str], right_of: RightOf) -> Barred | None:
+        """Say what a letter lacks; ``None`` if it is taken.
+
+        ``voters`` are the names in force, and the declared ones.
+        """
+        wanted = right_to(letter, voters, right_of)
+        if getattr(self.rights, wanted):
+            return None
+        ticket = letter.content.ticket if isinstance(letter.content, Ask) else None
+        return self.bar(wanted, ticket)
+
+    def dismiss(self) -> Barred:
+        """Say what an endpoint lacks that had more rights until now."""
+        return self.bar(Right.VOTE if self.rights.read else Right.READ, None)
+
+    def bar(self, wanted: Right, ticket: int | None) -> Barred:
+        """Say that a right is missing."""
+        return Barred(wanted, ticket, f"{self.who} may not {wanted} {self.store}")
+
+
+def right_to(letter: Letter, voters: Container[str], right_of: RightOf) -> Right:
+    """Give the right that a letter takes."""
+    content = letter.content
+    if isinstance(content, Ask):
+        return right_of(content.request)
+    wanted = RIGHTS[type(content)]
+    if wanted is Right.READ and letter.sender.name in voters:
+        return Right.VOTE
+    return wanted
