@@ -56,7 +56,11 @@ class StatusCode(StrEnum):
     """A replica of a group lacks what it had acknowledged: it counts for nothing until it has all
     of it again, which is told, too: the reason says which of both."""
     STORE_CONFLICT = "store_conflict"
-    """Replicas of one name are of different groups, or histories: nothing is dropped."""
+    """Replicas of one name are of different groups, or histories: nothing is dropped. Or a learner
+    has set a file of an earlier release aside: the reason has its new name."""
+    REPLICA_DISK_FAILED = "replica_disk_failed"
+    """A disk did not take what a replica of a group had to write, as a full one: the replica ends,
+    and if it led, another voter is asked to lead at once."""
     STORE_FAILED = "store_failed"
     """A store or log of this endpoint has ended without being closed: its disk failed, or it met
     an error that nothing expects, or its role is taken or not allowed. All others go on."""

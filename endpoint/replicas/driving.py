@@ -34,6 +34,7 @@ class News(Enum):
 
     REGRESSED = "it lacks what it had acknowledged, and counts for nothing until it has it again"
     WHOLE = "it has all that it ever acknowledged, and counts again"
+    DISK_FAILED = "its disk failed"
     BARRED = "it may not vote, and is not heard"
     CONFLICT = "two histories are there, and nothing is dropped"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -15,7 +14,7 @@ from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
 from stores.disk.lazy_rows import Slice
 from stores.disk.machine_meta import META_SCHEMA, Meta, read_meta, write_meta
 from stores.disk.rows import PLAIN, Codec, RowDamaged
-from stores.disk.sqlite import FileOptions, SQLiteFile
+from stores.disk.sqlite import FileOptions, SQLiteFile, free_name
 from stores.disk.table_rows import TableRows, table_rows
 from stores.disk.table_state import TableState
 from stores.epochs import term_of
@@ -124,6 +123,13 @@ class SQLiteReplica:
             self._check()
         revision = rows.facts.get("revision", 0)
         return LoadedReplica(self._meta, entries, revision, columns, writers, file.exposed)
+
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier release another name, and say which, if there is one.
+
+        For a replica that takes all from its group: an upgrade would make a group of its own of it.
+        """
+        return self.file.set_aside()
 
     def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
         """Note of which group the journal is, once for ever, and with it the founder's entries.
@@ -256,11 +262,8 @@ class SQLiteReplica:
         """Put the entries above an index into a file that can be loaded as this one is."""
         journal, group = self._journal, self._meta.group
         assert group is not None, "a journal with entries is of a group"
-        name = path = f"{self.file.path}{LOST}{journal.end.term}"
-        taken = 1
-        while os.path.exists(path):  # of the same term, or of an attempt that was cut off
-            taken += 1
-            path = f"{name}.{taken}"
+        # There may be one of the same term, or of an attempt that was cut off.
+        path = free_name(f"{self.file.path}{LOST}{journal.end.term}")
         entries: list[Entry] = []
         with self.file.failures_explained(), self.file.damage_explained():
             for run in journal.above(self.file.connection, keep):

@@ -137,6 +137,39 @@ class SQLiteFile:
             self._abandon(error)
             raise
 
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier format another name, and say which; it stays as it is.
+
+        ``None`` if there is no such file. Raises ``BackendFailure`` if it is another's, or in use.
+        """
+        if not os.path.exists(self.path):
+            return None
+        try:
+            with self.failures_explained():
+                connection = self._open()
+                self._check_mark(connection)
+                if self.version != self._format.version:
+                    # Nothing of it may stay in a log that has the old name.
+                    connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        except BaseException as error:
+            self._abandon(error)
+            raise
+        self.close()
+        if self.version == self._format.version:
+            return None
+        aside = free_name(f"{self._place}.schema{self.version}")
+        with self._system_explained():
+            os.rename(self._place, aside)
+            sync_path(os.path.dirname(self._place))
+        return aside
+
+    @contextlib.contextmanager
+    def _system_explained(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise BackendFailure(f"{self.path} cannot be renamed: {error}") from error
+
     @contextlib.contextmanager
     def committing(self) -> Iterator[sqlite3.Connection]:
         """Do all of the block or nothing, in a file that is known to be there still."""
@@ -317,6 +350,15 @@ def _is_new(connection: sqlite3.Connection) -> bool:
     (mark,) = connection.execute("PRAGMA application_id").fetchone()
     (table_count,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     return bool((mark, table_count) == (0, 0))
+
+
+def free_name(wanted: str) -> str:
+    """Give a name that no file has: the wanted one, or one with a number behind it."""
+    name, taken = wanted, 1
+    while os.path.exists(name):
+        taken += 1
+        name = f"{wanted}.{taken}"
+    return name
 
 
 def sync_path(path: str) -> None:

@@ -6,6 +6,8 @@ from tests.safeguards.safeguard import Safeguard
 
 _CORE = ("tests/endpoint/replicas/groups/test_group_core.py",)
 _RIGHTS = ("tests/endpoint/replicas/groups/test_replica_rights.py",)
+_LEARNERS = ("tests/endpoint/replicas/groups/test_learners.py",)
+_FILES = ("tests/endpoint/replicas/groups/test_replica_files.py",)
 _FOLDER = "endpoint/replicas/groups"
 _IN_MEMORY = "        if self.keeper is None:\n            self._instant.append(write)\n"
 _QUEUE = f"{_FOLDER}/write_queue.py"
@@ -133,5 +135,38 @@ DRIVER = [
         "_COPIES: Final = (CLONE_SUFFIX, GROUP_SUFFIX, ",
         "_COPIES: Final = (CLONE_SUFFIX, ",
         ("tests/handshake/test_roles.py",),
+    ),
+    Safeguard(
+        "attached replica: it hears its own group alone",
+        "a learner takes the history of another group of its store's name for the rest of its own",
+        f"{_FOLDER}/core.py",
+        "        elif letter.group == self.group and self.member is not None:\n",
+        "        elif self.member is not None:\n",
+        _LEARNERS,
+    ),
+    Safeguard(
+        "attached replica: a learner sets a file of an earlier release aside",
+        "a learner founds a group of its own out of an old file, beside the one that it is to follow",
+        f"{_FOLDER}/files.py",
+        "self._rows.set_aside() if is_learner else None",
+        "None",
+        _FILES,
+    ),
+    Safeguard(
+        "attached replica: a file set aside overwrites none",
+        "the second old file of a learner replaces the first one",
+        "stores/disk/sqlite.py",
+        "    while os.path.exists(name):\n",
+        "    while False:\n",
+        _FILES,
+    ),
+    _driver(
+        "a leader whose disk failed hands over",
+        "a group waits for an election timeout, though its leader knows that it cannot lead",
+        f"{_FOLDER}/core.py",
+        "        if self.member is not None and self.member.leading is not None:\n"
+        "            for effect in self.member.leading.pass_on():\n",
+        "        if self.member is not None and self.member.leading is not None:\n"
+        "            for effect in ():\n",
     ),
 ]

@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from endpoint.mesh.core import EndpointCore
+from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
@@ -69,7 +70,8 @@ class GroupAttachments:
             return await self._run(name, GroupPart(core, None))
         files = ReplicaFiles(name, options)
         founding = Founding(self._new_group(), member, self._around.now_ns())
-        async with reading(partial(files.load, founding), files.close) as load:
+        load_files = partial(files.load, founding, is_learner=own_name not in voters)
+        async with reading(load_files, files.close) as load:
             opened = await load()
             machine.install(opened.parts)
             core = self._core(voters, machine, opened.beginning)
@@ -77,6 +79,9 @@ class GroupAttachments:
             self._check_free(name)
             store = await self._run(name, GroupPart(core, files))
             store.runner.tell_exposed(opened.exposed)
+            if opened.aside is not None:
+                text = f"a file of an earlier release is kept as {opened.aside}"
+                store.runner.tell_status(StatusCode.STORE_CONFLICT, core.entity, text)
             return store
 
     def _core(

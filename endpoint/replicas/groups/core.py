@@ -329,6 +329,8 @@ class GroupCore:
 
     def commit_failed(self, token: int, text: str) -> list[AnyEffect]:
         """Take note that a write failed: the replica ends, and another one leads."""
+        if not self._is_closed:
+            self._effects.append(Told(News.DISK_FAILED, text))
         self._end(ErrorCode.BACKEND_FAILURE, text)
         return self._take()
 

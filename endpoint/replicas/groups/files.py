@@ -32,6 +32,8 @@ class Opened:
     columns: Columns
     """The rows in the file, which are in ``parts``, too."""
     exposed: tuple[str, ...]
+    aside: str | None
+    """The new name of a file of an earlier release, which a learner has set aside."""
 
 
 class ReplicaFiles:
@@ -54,8 +56,12 @@ class ReplicaFiles:
         self._rows = SQLiteReplica(self.path, TableCodec(), codec, name, **cast("Any", options))
         self._ballot = BallotFile(PrivateMedium(self.path + SUFFIX), keys)
 
-    def load(self, founding: Founding) -> Opened:
-        """Open or create both files. ``founding`` is for one of an earlier format, or a new one."""
+    def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
+        """Open or create both files. ``founding`` is for one of an earlier format, or a new one.
+
+        A learner founds nothing: it sets a file of an earlier format aside.
+        """
+        aside = self._rows.set_aside() if is_learner else None
         loaded = self._rows.load(founding)
         ballot = self._ballot.load()
         own = founding.member
@@ -86,7 +92,7 @@ class ReplicaFiles:
         )
         beginning = Beginning(stored, group, meta.reached)
         parts = restored(meta, loaded.revision, loaded.columns, loaded.writers)
-        return Opened(beginning, parts, loaded.columns, loaded.exposed)
+        return Opened(beginning, parts, loaded.columns, loaded.exposed, aside)
 
     def _agree(self, loaded: LoadedReplica, ballot: LoadedBallot) -> bytes | None:
         """Have both files be of one group, as a crash in between leaves one of them behind."""

@@ -24,6 +24,7 @@ from wire.topics import group_topic
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,
     News.WHOLE: StatusCode.REPLICA_REGRESSED,
+    News.DISK_FAILED: StatusCode.REPLICA_DISK_FAILED,
     News.BARRED: StatusCode.NOT_ALLOWED,
     News.CONFLICT: StatusCode.STORE_CONFLICT,
 }

@@ -30,6 +30,8 @@ class Roster:
         self._where: dict[MemberId, EndpointId] = {own: endpoint}
         self._heard: dict[str, int] = {}
         """By name, the tick at which a member was heard last."""
+        self._gone: set[str] = set()
+        """The names of members whose endpoints are out of reach."""
         self._ticks = 0
 
     # -- what is heard ---------------------------------------------------------------------------
@@ -45,6 +47,7 @@ class Roster:
     def meet(self, endpoint: EndpointId, member: MemberId) -> None:
         """Learn that a member is at an endpoint."""
         self._heard[member.name] = self._ticks
+        self._gone.discard(member.name)
         self._where[member] = endpoint
 
     def lose(self, endpoint: EndpointId) -> list[MemberId]:
@@ -53,6 +56,7 @@ class Roster:
         lost = [member for member, where in self._where.items() if where == endpoint]
         for member in lost:
             del self._where[member]
+        self._gone.update(member.name for member in lost)
         return lost
 
     # -- what is so ------------------------------------------------------------------------------
@@ -92,8 +96,10 @@ class Roster:
         return f"{len(silent)} of {len(voters)} voters: {', '.join(silent)}"
 
     def _is_heard(self, name: str) -> bool:
+        if name == self.own.name:
+            return True
         heard = self._heard.get(name, -SILENT_TICKS)
-        return name == self.own.name or self._ticks - heard < SILENT_TICKS
+        return name not in self._gone and self._ticks - heard < SILENT_TICKS
 
     def _silence(self, voter: MemberId) -> str:
         heard = self._heard.get(voter.name)

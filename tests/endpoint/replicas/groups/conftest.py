@@ -39,6 +39,7 @@ class Group:
     def __init__(self, nursery: trio.Nursery, folder: Path | None, voters: tuple[str, ...]) -> None:
         self.lives: dict[str, Life] = {}
         self.voters = voters
+        self.store_name = "s"
         self.options: dict[str, object] = {}
         """More options of the replicas on disk."""
         self._nursery = nursery
@@ -64,7 +65,7 @@ class Group:
         if self._folder is not None:
             path = self._folder / f"{life.endpoint.settings.name}.db"
             options = {"backend": "sqlite", "path": path, **self.options}
-        life.store = await life.endpoint.attach_replica("s", voters=voters, **options)
+        life.store = await life.endpoint.attach_replica(self.store_name, voters=voters, **options)
         return life.store
 
     async def open(self, name: str, key: str | None = None, **settings: object) -> Life:

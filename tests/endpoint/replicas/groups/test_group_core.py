@@ -6,7 +6,7 @@ from collections import deque
 
 import pytest
 
-from endpoint.replicas.driving import ToDisk
+from endpoint.replicas.driving import News, ToDisk, Told
 from endpoint.replicas.groups.core import LATE_NS, Beginning, GroupCore, World
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.roster import Roster
@@ -14,7 +14,7 @@ from stores.effects import Closed, IdleReached, Multicast, Resolve, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.member import Stored
-from stores.group.messages import FromFollower, Keepalive, PreVote
+from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
 from stores.outcomes import Refused
@@ -188,7 +188,9 @@ def test_a_write_that_failed_ends_the_replica_and_counts_for_nothing() -> None:
     mesh.work()
     core = mesh.cores[leader]
     mesh.take(leader, core.commit_failed(mesh.writes[leader].pop(0).token, "no space"))
+    assert Told(News.DISK_FAILED, "no space") in mesh.told[leader]
     assert any(isinstance(each, Closed) for each in mesh.told[leader])
+    assert mesh.said(leader, TimeoutNow), "another voter is to lead at once"
     *_, last = mesh.outcomes(leader)
     assert isinstance(last, Refused)
     assert "whether it was applied is unknown" in last.text
