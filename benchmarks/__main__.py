@@ -18,6 +18,7 @@ NAMES: Final = (
     "relay",
     "store",
     "queries",
+    "replicas",
     "log",
     "footprint",
     "modules",
@@ -36,6 +37,7 @@ benchmarks:
   relay      messages a second through a third endpoint, beside the direct way
   store      puts, gets and the first fill of a clone
   queries    compare and set, scans, and what fifty watches are told
+  replicas   mixes of commands at a master, at a replica that is alone, and in a group of three
   log        acknowledged appends, and reads with and without a copy
   modules    messages a second through a link of the module broker
   edge       messages a second through a channel of the edge broker

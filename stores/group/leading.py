@@ -282,8 +282,12 @@ class Leading:
 
     @property
     def is_disk_stuck(self) -> bool:
-        """True if a write has not ended within the shortest election timeout."""
-        return self._write_ticks > self._timing.timeout_ticks_min
+        """True if a write has not ended within the shortest election timeout.
+
+        Not where no other voter could take over: then its disk is as slow as it is.
+        """
+        is_late = self._write_ticks > self._timing.timeout_ticks_min
+        return is_late and self._journal.voters.current != (self._ballot.member,)
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -70,8 +70,8 @@ class Outbox:
         self._waits = False
 
     def __len__(self) -> int:
-        """Count the actions without an answer."""
-        return len(self._items)
+        """Count the actions without an answer; what is still gathered is one."""
+        return len(self._items) + (not self.requests.is_sealed)
 
     @property
     def has_room(self) -> bool:

@@ -89,6 +89,11 @@ class GroupPart:
 
     # -- for handles -----------------------------------------------------------------------------
 
+    @property
+    def has_state(self) -> bool:
+        """True if a local read has nothing to wait for."""
+        return self.runner.is_synced and self.runner.error is None
+
     async def prepare_scan(self) -> None:
         """Have the keys put in order, a slice at a time, before they are read in it."""
         while self.table.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
@@ -96,6 +101,8 @@ class GroupPart:
 
     async def await_state(self, seconds: float) -> None:
         """Wait for a state to read; raises ``NoQuorum``."""
+        if self.has_state:
+            return
         await self.runner.await_synced(seconds)
         if self.runner.error is not None:
             raise self.runner.error

@@ -16,8 +16,11 @@ from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores.statistics import StoreStatistics
+from wire.decoding import decode
+from wire.encoding import encode
 from wire.errors import InvalidData
 from wire.public import public
+from wire.values import Value
 
 CONSISTENCIES: Final = ("local", "linear")
 
@@ -60,6 +63,16 @@ class ReplicaStore(StoreHandle, Reader):
         state = f"revision={self.part.core.revision}" if runner.error is None else "closed"
         role = "leader" if self.is_leader() else f"leader={self.leader()}"
         return f"<ReplicaStore {runner.name} {role} {state}>"
+
+    async def get(self, key: Value, default: Value = None) -> Value:
+        """Give the value of a key, or ``default`` if it is missing; see ``Reader.get``.
+
+        A replica that has a state has nothing to wait for, which is seen at a glance.
+        """
+        if not self.part.has_state:
+            await self.part.await_state(READ_SECONDS)
+        encoded = self.part.core.machine.get(encode(key))
+        return default if encoded is None else decode(encoded)
 
     def read(self, consistency: str = "linear") -> Reader:
         """Read as consistently: ``await store.read("linear").get(key)``.

@@ -196,6 +196,40 @@ def test_a_write_that_failed_ends_the_replica_and_counts_for_nothing() -> None:
     assert "whether it was applied is unknown" in last.text
 
 
+def test_a_voter_that_is_alone_leads_on_while_its_disk_is_slow() -> None:
+    mesh = Mesh("a", {"a": "a"})
+    leader = mesh.lead()
+    mesh.slow = set("a")
+    mesh.put(leader)
+    for _ in range(40):
+        mesh.tick()
+        mesh.work()
+    assert mesh.cores["a"].is_leader, "no other voter can take over"
+    mesh.slow = set()
+    mesh.work()
+    mesh.tick()
+    mesh.work()
+    (result,) = mesh.outcomes(leader)
+    assert not isinstance(result, Refused)
+
+
+def test_a_replica_is_idle_once_what_was_asked_last_is_applied() -> None:
+    mesh = Mesh("a", {"a": "a"})
+    mesh.lead()
+    mesh.slow = set("a")
+    core = mesh.cores["a"]
+    core.requests.put(b"\x61k", b"\x01")
+    mesh.take("a", core.begin_idle(1))
+    assert IdleReached(1) not in mesh.told["a"], "the put is not even sent"
+    mesh.take("a", core.flush(mesh.now_ns))
+    assert IdleReached(1) not in mesh.told["a"], "the disk does not have it"
+    mesh.slow = set()
+    mesh.work()
+    mesh.tick()
+    mesh.work()
+    assert IdleReached(1) in mesh.told["a"]
+
+
 @pytest.mark.parametrize("at", ["leader", "follower"])
 def test_a_linear_read_waits_until_a_majority_confirms_the_leader(at: str) -> None:
     mesh = Mesh(durable=False)
