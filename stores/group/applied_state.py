@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stores.group.clock import GroupClock, Times
 from stores.group.effects import Snapshot
-from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.entries import ActionEntry, VotersEntry
 from stores.group.journal import Journal
 from stores.group.machine import Machine
 from stores.group.positions import Position
@@ -32,13 +32,11 @@ class AppliedState:
         answers: dict[int, object] = {}
         while self.commit < commit:
             index = self.commit + 1
-            match self.journal.entry(index):
-                case ActionEntry(term=term, body=body):
-                    answers[index] = self.machine.apply(Position(term, index), body)
-                case LeadEntry(times=times) | TimeEntry(times=times):
-                    self.clock.hear(times)
-                case VotersEntry():
-                    pass
+            entry = self.journal.entry(index)
+            if isinstance(entry, ActionEntry):
+                answers[index] = self.machine.apply(Position(entry.term, index), entry.body)
+            elif not isinstance(entry, VotersEntry):
+                self.clock.hear(entry.times)
             self.commit = index
         return answers
 

@@ -8,7 +8,7 @@ acknowledged what it does not have, so it neither votes nor counts until it has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -210,8 +210,11 @@ class Ballot:
         self._ticks += 1
         return self._marks.sync() if self._ticks % SYNC_TICKS == 0 else []
 
-    def settle(self, effects: Iterable[Effect]) -> list[Effect]:
+    def settle(self, effects: list[Effect]) -> list[Effect]:
         """End a step: hold its words back until all that they promise is on the disk."""
+        is_saved = not self._is_dirty and self._saving is None
+        if is_saved and not self._words and self._marks.synced_number >= self._awaited_number:
+            return effects
         done: list[Effect] = []
         for effect in effects:
             if isinstance(effect, WORDS):

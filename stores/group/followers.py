@@ -62,6 +62,10 @@ class Followers:
         self._known: dict[MemberId, Follower] = {}
         self.tick = 0
 
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._known)
+
     def __iter__(self) -> Iterator[tuple[MemberId, Follower]]:
         """Give all of them."""
         return iter(self._known.items())

@@ -29,8 +29,19 @@ class Journal:
     One write is under way at a time, so that all that comes meanwhile shares the next fsync.
     """
 
-    def __init__(self, floor: Position, voters: Voters, entries: Iterable[Entry] = ()) -> None:
-        """Hold what the disk has: ``voters`` are those in force at the floor."""
+    def __init__(
+        self,
+        floor: Position,
+        voters: Voters,
+        entries: Iterable[Entry] = (),
+        *,
+        is_volatile: bool = False,
+    ) -> None:
+        """Hold what the disk has: ``voters`` are those in force at the floor.
+
+        One that ``is_volatile`` has no disk: what is appended is as durable as it ever gets.
+        """
+        self.is_volatile = is_volatile
         self._floor = floor
         self._entries: list[Entry] = []
         # Where each term begins. The floor stands for its own term.
@@ -59,11 +70,18 @@ class Journal:
     @property
     def end(self) -> Position:
         """The last entry, durable or not."""
-        return Position(self._terms[-1].term, self._floor.index + len(self._entries))
+        return Position(self._terms[-1].term, self.end_index)
+
+    @property
+    def end_index(self) -> int:
+        """The index of the last entry."""
+        return self._floor.index + len(self._entries)
 
     def term_at(self, index: int) -> int:
         """Give the term of the entry at an index between floor and end."""
-        assert self._floor.index <= index <= self.end.index, (index, self)
+        assert self._floor.index <= index <= self.end_index, (index, self)
+        if index >= self._terms[-1].index:
+            return self._terms[-1].term
         return self._terms[bisect_right(self._terms, index, key=lambda begin: begin.index) - 1].term
 
     def position(self, index: int) -> Position:
@@ -110,10 +128,11 @@ class Journal:
 
     def append(self, entry: Entry) -> int:
         """Add an entry, and give its index."""
-        assert entry.term >= self._terms[-1].term, (entry, self)
+        last_term = self._terms[-1].term
+        assert entry.term >= last_term, (entry, self)
         self._entries.append(entry)
         index = self._floor.index + len(self._entries)
-        if entry.term > self._terms[-1].term:
+        if entry.term > last_term:
             self._terms.append(Position(entry.term, index))
         if isinstance(entry, VotersEntry):
             self.voters.append(index, entry.voters)
@@ -149,6 +168,14 @@ class Journal:
 
     # -- the disk --------------------------------------------------------------------------------
 
+    def keep(self) -> bool:
+        """Count all as durable, where there is no disk; tells whether any of it is new."""
+        end = self.end_index
+        if not self.is_volatile or (self._installing is None and self.durable == end):
+            return False
+        self.durable, self._installing = end, None
+        return True
+
     @property
     def is_writing(self) -> bool:
         """True while a write is under way."""
@@ -156,9 +183,9 @@ class Journal:
 
     def next_write(self) -> Persist | None:
         """Start the next write, if there is something to write and none is under way."""
-        end = self.end.index
+        end = self.end_index
         is_clean = self._stored == end and not self._has_cut and self._installing is None
-        if is_clean or self._write is not None:
+        if is_clean or self._write is not None or self.is_volatile:
             return None
         self._token += 1
         first = max(self._stored, self._floor.index) + 1

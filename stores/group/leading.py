@@ -39,7 +39,7 @@ from stores.group.messages import (
     SnapshotAck,
     TimeoutNow,
 )
-from stores.group.positions import MemberId, Voters
+from stores.group.positions import MemberId, Position, Voters
 from stores.group.quorum import ChangeRefusal, agreed, has_majority, refusal_of
 from stores.group.reads import ReadRounds
 from stores.group.roles import Timing
@@ -90,7 +90,7 @@ class Leading:
     @property
     def has_room(self) -> bool:
         """True if a request would be taken on."""
-        return self.is_ready and self._journal.end.index - self._state.commit < UNCOMMITTED_MAX
+        return self.is_ready and self._journal.end_index - self._state.commit < UNCOMMITTED_MAX
 
     def members(self) -> list[MemberStatus]:
         """Give what is known of all members, this one too."""
@@ -141,10 +141,11 @@ class Leading:
             return [Failed(caller, Setback.NOT_READY, self._ballot.member)]
         if not self.has_room:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
+        if self._decides_alone:
+            return self._perform(caller, request)
         judgement = self._state.machine.judge(request, self._state.clock.times)
         if isinstance(judgement, Answer):
-            replied = Replied(caller, judgement.value)
-            return self._rounds.add(replied, caller, self._journal.end.index)
+            return self._answer(caller, judgement)
         index = judgement.index if isinstance(judgement, Staged) else self._act(judgement.body)
         self._waiting.setdefault(index, []).append(caller)
         return self._feeding.take()
@@ -232,7 +233,7 @@ class Leading:
         answers = self._state.advance(index)
         self._has_news = True
         effects: list[Effect] = [Committed(first, index)]
-        for done in range(first, index + 1):
+        for done in range(first, index + 1) if self._waiting else ():
             callers = self._waiting.pop(done, ())
             effects += [Replied(caller, answers.get(done)) for caller in callers]
         return effects
@@ -260,7 +261,7 @@ class Leading:
         effects = self._feeding.take() + self._serve_reads()
         is_round = self._is_round_due or self._rounds.begins()
         self._rounds.round += is_round
-        if is_round or self._has_news:
+        if is_round or (self._has_news and self._followers):
             effects.append(Broadcast(self._keepalive()))
         self._is_round_due = self._has_news = False
         return effects
@@ -290,6 +291,33 @@ class Leading:
         return is_late and self._journal.voters.current != (self._ballot.member,)
 
     # -- steps -----------------------------------------------------------------------------------
+
+    @property
+    def _decides_alone(self) -> bool:
+        """True if what is appended is committed at once: one voter, without a disk."""
+        journal = self._journal
+        is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)
+        return is_alone and self._state.commit == journal.end_index
+
+    def _perform(self, caller: object, request: object) -> list[Effect]:
+        """Judge, apply and append in one step: nothing is ever staged."""
+        state, index = self._state, self._journal.end_index + 1
+        position = Position(self._ballot.term, index)
+        done = state.machine.perform(position, request, state.clock.times)
+        if isinstance(done, Answer):
+            return self._answer(caller, done)
+        self._append(ActionEntry(self._ballot.term, done.body))
+        self._journal.keep()
+        state.commit = index
+        self._has_news = True
+        effects: list[Effect] = self._feeding.take()
+        effects += (Committed(index, index), Replied(caller, done.answer))
+        return effects
+
+    def _answer(self, caller: object, answer: Answer) -> list[Effect]:
+        """Give an answer that needs no entry, once all that it rests on is committed."""
+        replied = Replied(caller, answer.value)
+        return self._rounds.add(replied, caller, self._journal.end_index)
 
     def _act(self, body: object) -> int:
         index = self._append(ActionEntry(self._ballot.term, body))

@@ -15,7 +15,8 @@ from stores.group.clock import Times
 from stores.group.positions import Position
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, like all that is built for every request: a frozen one takes three times as long.
+@dataclass(slots=True)
 class Append:
     """The request becomes this action; its answer comes when the action is applied."""
 
@@ -41,6 +42,14 @@ class Staged:
 
 
 Judgement = Append | Answer | Staged
+
+
+@dataclass(slots=True)
+class Done:
+    """The request became this action, which is applied already, with this answer."""
+
+    body: object
+    answer: object
 
 
 class Machine(Protocol):
@@ -72,6 +81,18 @@ class Machine(Protocol):
 
     def apply(self, position: Position, body: object) -> object:
         """Apply a committed action, in order, and give its answer."""
+
+    def perform(self, position: Position, request: object, now: Times) -> Done | Answer:
+        """Judge a request and apply what it comes to: nothing is staged, and no other voter asked.
+
+        The same as ``judge``, ``stage`` and ``apply`` in turn, which may be quicker in one.
+        """
+        judgement = self.judge(request, now)
+        if isinstance(judgement, Answer):
+            return judgement
+        assert isinstance(judgement, Append), "nothing is staged"
+        self.stage(position, judgement.body)
+        return Done(judgement.body, self.apply(position, judgement.body))
 
     def freeze(self) -> Sequence[object]:
         """Give the applied state in parts of at most 256 KiB, which later actions do not change.

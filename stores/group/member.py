@@ -67,6 +67,8 @@ class Stored:
     applied: int
     """The machine has applied all up to it; between the floor and the journal's end."""
     times: Times = NO_TIMES
+    is_volatile: bool = False
+    """There is no disk: no ``Persist`` is asked for, and what is appended is durable."""
 
 
 class Member:
@@ -85,7 +87,9 @@ class Member:
         ``draw`` gives random numbers, for timeouts alone. ``wanted`` are the voters that it adds as
         a leader by itself.
         """
-        journal = Journal(stored.floor, stored.voters, stored.entries)
+        journal = Journal(
+            stored.floor, stored.voters, stored.entries, is_volatile=stored.is_volatile
+        )
         self.ballot = Ballot(stored.promises, stored.slots, journal.end)
         self.state = AppliedState(journal, machine, stored.applied, stored.times)
         self.election = Election(self.ballot, self.state, timing, draw)
@@ -180,11 +184,7 @@ class Member:
         journal.persisted(token)
         if journal.durable >= journal.floor.index:
             effects += self.ballot.raise_mark(journal.position(journal.durable))
-        if self.leading is not None:
-            effects += self.leading.advance()
-        else:
-            effects += self._following.persisted()
-        return self._settle(effects)
+        return self._settle(effects + self._count_durable())
 
     def promises_saved(self, token: int) -> list[Effect]:
         """Learn that a ``SavePromises`` is on the disk."""
@@ -319,9 +319,17 @@ class Member:
             effects += self.leading.start(self._moment)
         return effects
 
+    def _count_durable(self) -> list[Effect]:
+        """Count what is durable now: at the leader, or with a word to it."""
+        if self.leading is not None:
+            return self.leading.advance()
+        return self._following.persisted()
+
     def _settle(self, effects: list[Effect]) -> list[Effect]:
         """End a step: write what is new, say what is new, and hold words back for the ballot."""
         effects = effects + self._reconcile()
+        while self.journal.keep():
+            effects += self._count_durable() + self._reconcile()
         if self.leading is not None and self.leading.is_removed:
             effects += self.leading.pass_on() + self._trigger(Trigger.MAJORITY_LOST)
         if self.leading is not None:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
+# Not frozen, like all that is built for every entry; it is never changed.
+@dataclass(slots=True, order=True, unsafe_hash=True)
 class Position:
     """The name of one journal entry. Positions are ordered, and none is ever used twice.
 

@@ -21,6 +21,8 @@ def has_majority(voters: Voters, granted: Iterable[MemberId]) -> bool:
 
 def agreed(voters: Voters, reached: Callable[[MemberId], int]) -> int:
     """Give the highest number that a majority of the voters has reached."""
+    if len(voters) == 1:
+        return reached(voters[0])
     return sorted(map(reached, voters), reverse=True)[majority(voters) - 1] if voters else 0
 
 

@@ -59,6 +59,8 @@ class ReadRounds:
     def serve(self, voters: Voters, echoed: Callable[[MemberId], int], commit: int) -> list[Effect]:
         """Give those answers whose round a majority echoed: no later leader had committed."""
         effects: list[Effect] = []
+        if not self._asked and not self._confirmed:
+            return effects
         self._heard = agreed(voters, lambda voter: self._echoed(voter, echoed))
         while self._confirmed and self._confirmed[0].index <= commit:
             effects.append(self._confirmed.popleft().effect)

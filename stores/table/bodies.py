@@ -32,11 +32,12 @@ class Register:
 # Not frozen, like all that is built for every message: a frozen one takes three times as long.
 @dataclass(slots=True)
 class Write:
-    """What a registered writer asks for: one action, sent again until it is answered."""
+    """What a registered writer asks for, sent again as it is until it is answered."""
 
     number: int
     """What ``Register`` was answered with."""
-    request: Request
+    requests: tuple[Request, ...]
+    """One or more, numbered without a gap: they become one entry."""
     resolved: int = 0
     """The writer knows what became of all its requests up to this one."""
     is_vetted: bool = False

@@ -50,6 +50,9 @@ from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
 from wire.errors import DecodeError, InvalidData
 
+ACTIONS_MAX: Final = 2 * RUN_COUNT_MAX
+"""Actions of one entry: a put that is unique comes to two of them."""
+
 _Accept = Callable[[object], Any]
 _Read = TypeVar("_Read")
 _Shape = tuple[Callable[..., _Read], tuple[_Accept, ...]]
@@ -113,8 +116,11 @@ def _request(value: object) -> Request:
     return action
 
 
+_requests: Final = fields.list_of(_request, RUN_COUNT_MAX)
+
+
 def _actions(value: object) -> tuple[Action, ...]:
-    actions = fields.list_of(_action, RUN_COUNT_MAX)(value)
+    actions = fields.list_of(_action, ACTIONS_MAX)(value)
     if not actions or request_range(actions[-1]) is None:
         raise DecodeError("an entry of a store answers no request")
     if len({action.writer for action in actions}) != 1:
@@ -163,7 +169,7 @@ _BODIES: Final[dict[int, _Shape[Body]]] = {
 }
 _REQUESTS: Final[dict[int, _Shape[TableRequest]]] = {
     16: (Register, (fields.writer, fields.count)),
-    17: (Write, (fields.count, _request, fields.count)),
+    17: (Write, (fields.count, _requests, fields.count)),
     18: (ChangeQuota, (_quota,)),
     19: (Compare, (fields.count,)),
 }
@@ -192,7 +198,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     QuotaChanged: lambda value: [4, _packed_quota(value.quota)],
     Compared: lambda value: [5, value.number],
     Register: lambda value: [16, value.writer, value.last_request],
-    Write: lambda value: [17, value.number, encode_action(value.request), value.resolved],
+    Write: lambda value: [17, value.number, [*map(encode_action, value.requests)], value.resolved],
     ChangeQuota: lambda value: [18, _packed_quota(value.quota)],
     Compare: lambda value: [19, value.number],
     HeadPart: lambda value: [

@@ -24,10 +24,10 @@ from stores.effects import Changed
 from stores.expiry import ExpiryQueue
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
-from stores.group.machine import Append, Judgement, Machine
+from stores.group.machine import Answer, Append, Done, Judgement, Machine, Staged
 from stores.group.positions import Position
 from stores.history import History
-from stores.judgement import REQUESTS, judge, vet
+from stores.judgement import REQUESTS, Request, judge, vet
 from stores.outcomes import Outcome, outcome_of
 from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.stages import size_of
@@ -78,6 +78,7 @@ class TableMachine(AppliedReads, Machine):
         self._quota = quota
         self._staged_quotas = 0
         self._staged_term = lineage.position.term
+        self._judged: Performed | None = None
         self.meter.replace(quota)
         self._comparison = None
 
@@ -133,7 +134,9 @@ class TableMachine(AppliedReads, Machine):
         self._staged_term = position.term
         match body:
             case Performed(_, actions):
-                self._overlay.stage(actions)
+                if body is not self._judged:
+                    self._overlay.stage(actions)
+                self._judged = None
                 self._writers.stage_request(index, body.writer, body.last_request)
             case ExpireCommand():
                 self._overlay.stage((body,))
@@ -148,6 +151,7 @@ class TableMachine(AppliedReads, Machine):
     def undo(self) -> None:
         """Forget all that is staged."""
         keys = self._overlay.undo()
+        self._judged = None
         expiries = self._overlay.committed.columns.expiries
         for key in keys:
             if (expires_at_ns := expiries.get(key)) is not None:
@@ -167,17 +171,15 @@ class TableMachine(AppliedReads, Machine):
 
     def apply(self, position: Position, body: object) -> Answered:
         """Apply a committed action, and give the answer to the request that it came from."""
-        if _is_forced(position.term, self.position.term):
-            # What the lost history had shown is not taken for what comes now.
-            self._overlay.commit(SKIP)
-            self.history.skip(self.revision)
-        self._staged_term = max(self._staged_term, position.term)
-        self._lineage.advance(position)
+        self._advance(position)
         if isinstance(body, Performed):
-            return self._perform(body)
+            outcomes = list[Outcome]()
+            for action in body.actions:
+                self._change(action, outcomes)
+            return self._note(body, outcomes)
         match body:
             case ExpireCommand():
-                self._change(body)
+                self._change(body, [])
             case Registered():
                 return self._writers.register(position.index, body)
             case QuotaChanged(quota):
@@ -194,6 +196,25 @@ class TableMachine(AppliedReads, Machine):
             case _:
                 raise AssertionError(f"a table has no {type(body).__name__} in its journal")
         return None
+
+    def perform(self, position: Position, request: object, now: Times) -> Done | Answer:
+        """Judge a request and apply what it comes to, where nothing is staged."""
+        if not isinstance(request, Write):
+            return super().perform(position, request, now)
+        known = self._look(request)
+        if known is not None:
+            assert isinstance(known, Answer), "nothing is staged"
+            return known
+        self._advance(position)
+        actions, outcomes = list[Action](), list[Outcome]()
+        overlay, now_ns = self._overlay, now.elapsed_ns
+        for each in request.requests:
+            judged = judge(each, overlay.committed, now_ns, self.meter)
+            for action in judged:
+                self._change(action, outcomes)
+            actions += judged
+        body = Performed(request.resolved, tuple(actions))
+        return Done(body, self._note(body, outcomes))
 
     def compare(self, count: int = SLICE_COUNT) -> tuple[int, Digest] | None:
         """Look at some entries of a comparison under way; gives its number, and the end of it."""
@@ -259,18 +280,46 @@ class TableMachine(AppliedReads, Machine):
     # -- steps -----------------------------------------------------------------------------------
 
     def _judge_write(self, write: Write, now: Times) -> Judgement:
-        request = write.request
-        asked = request_range(request)
-        if not isinstance(request, REQUESTS) or asked is None:
-            raise DecodeError(f"a writer asks for a {type(request).__name__}: only leaders do that")
-        known = self._writers.judge_request(request.writer, write.number, asked)
+        known = self._look(write)
         if known is not None:
             return known
-        table = self._overlay.unfinished if self._is_blind(request) else self._overlay.latest()
-        if not write.is_vetted:
-            vet(request, table)
-        actions = judge(request, table, now.elapsed_ns, self.meter)
-        return Append(Performed(write.resolved, tuple(actions)))
+        overlay, requests = self._overlay, write.requests
+        actions = list[Action]()
+        for request in requests:
+            table = overlay.unfinished if self._is_blind(request) else overlay.latest()
+            judged = judge(request, table, now.elapsed_ns, self.meter)
+            actions += judged
+            if len(requests) > 1:  # Those after it are judged with it.
+                overlay.stage(judged)
+        body = Performed(write.resolved, tuple(actions))
+        self._judged = body if len(requests) > 1 else None
+        return Append(body)
+
+    def _look(self, write: Write) -> Answer | Staged | None:
+        """Answer what is not the writer's next request; ``None`` if it is to be judged.
+
+        Raises ``DecodeError``; then nothing has changed, as judging raises none.
+        """
+        requests = write.requests
+        asked = _range(requests)
+        writer = requests[0].writer
+        known = self._writers.judge_request(writer, write.number, asked)
+        if known is None and not write.is_vetted:
+            table = self._overlay.unfinished
+            for request in requests:
+                vet(request, table)
+        return known
+
+    def _advance(self, position: Position) -> None:
+        """Note that the next entry is applied."""
+        last = self._lineage.position.term
+        if position.term != last:
+            if _is_forced(position.term, last):
+                # What the lost history had shown is not taken for what comes now.
+                self._overlay.commit(SKIP)
+                self.history.skip(self.revision)
+            self._staged_term = max(self._staged_term, position.term)
+        self._lineage.advance(position)
 
     def _is_blind(self, request: Action) -> bool:
         """Tell whether the judgement is the same, whatever the table has."""
@@ -279,17 +328,13 @@ class TableMachine(AppliedReads, Machine):
             return self.meter.holds(entries + len(request.pairs) // 2, size + PAYLOAD_SIZE_MAX)
         return isinstance(request, (EraseCommand, ClearCommand))
 
-    def _perform(self, body: Performed) -> tuple[Outcome, ...]:
-        outcomes = list[Outcome]()
-        for action in body.actions:
-            self._change(action)
-            outcome = outcome_of(action, self._overlay.revision)
-            if outcome is not None:
-                outcomes.append(outcome)
+    def _note(self, body: Performed, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
+        """Note what became of a writer's requests, which is its answer."""
         self._writers.perform(body.writer, body.last_request, body.resolved, outcomes)
         return tuple(outcomes)
 
-    def _change(self, action: Action) -> None:
+    def _change(self, action: Action, outcomes: list[Outcome]) -> None:
+        """Do the next action, and add what became of the request that it answers."""
         overlay = self._overlay
         revision, size = overlay.revision, size_of(action)
         self.history.add(action, None, size, revision, overlay, self._lineage.position)
@@ -300,6 +345,14 @@ class TableMachine(AppliedReads, Machine):
             self._remember(action)
         overlay.commit(action)
         self._appoint(action)
+        outcome = outcome_of(action, overlay.revision)
+        if outcome is None:
+            return
+        joined = outcomes[-1].joined(outcome) if outcomes else None
+        if joined is None:
+            outcomes.append(outcome)
+        else:
+            outcomes[-1] = joined
 
     def _remember(self, action: Action) -> None:
         if isinstance(action, ClearCommand):
@@ -311,16 +364,29 @@ class TableMachine(AppliedReads, Machine):
     def _appoint(self, action: Action) -> None:
         """Note when what was put expires."""
         expiries = self._overlay.committed.columns.expiries
-        match action:
-            case PutCommand(_, _, int() as expires_at_ns, pairs):
-                for key in pairs[::2]:
+        if isinstance(action, PutCommand):
+            if (expires_at_ns := action.expiry_ns) is not None:
+                for key in action.pairs[::2]:
                     self._expiries.add(key, expires_at_ns, expiries)
-            case BatchResultCommand(_, _, _, changes):
-                for change in changes:
-                    if change.value is not None and change.expiry_ns is not None:
-                        self._expiries.add(change.key, change.expiry_ns, expiries)
-            case _:
-                pass
+        elif isinstance(action, BatchResultCommand):
+            for change in action.changes:
+                if change.value is not None and change.expiry_ns is not None:
+                    self._expiries.add(change.key, change.expiry_ns, expiries)
+
+
+def _range(requests: Sequence[Request]) -> tuple[int, int]:
+    """Give the first and the last number of requests; raises ``DecodeError`` if there is a gap."""
+    first = last = 0
+    for request in requests:
+        asked = request_range(request)
+        if not isinstance(request, REQUESTS) or asked is None:
+            raise DecodeError(f"a writer asks for a {type(request).__name__}: only leaders do that")
+        if last and (asked[0] != last + 1 or request.writer != requests[0].writer):
+            raise DecodeError(f"request {asked[0]} does not come after request {last}")
+        first, last = first or asked[0], asked[1]
+    if not requests or first < 1:
+        raise DecodeError("a writer asks for nothing")
+    return first, last
 
 
 def _is_forced(term: int, last: int) -> bool:

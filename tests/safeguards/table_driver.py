@@ -50,8 +50,22 @@ DRIVER = [
         "an unknown outcome is told as unknown",
         "a writer repeats as new what the group has done already",
         f"{_FOLDER}/outbox.py",
-        "            item.was_sent = True\n",
+        "            parcel.was_sent = True\n",
         "",
+    ),
+    _driver(
+        "what is still gathered has no outcome",
+        "a store is idle before what was asked last is applied",
+        f"{_FOLDER}/outbox.py",
+        "        return self._count + (not self.requests.is_sealed)\n",
+        "        return self._count\n",
+    ),
+    _driver(
+        "a voter that is alone waits for its disk",
+        "a store that is alone fails its writers, and takes none for seconds, when its disk is slow",
+        "stores/group/leading.py",
+        "        return is_late and self._journal.voters.current != (self._ballot.member,)\n",
+        "        return is_late\n",
     ),
     _driver(
         "after a pause the inbox is read before a timer fires",

@@ -65,7 +65,7 @@ class GroupAttachments:
         if backend is Backend.Memory:
             if options:
                 raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
-            stored = Stored(new_promises(member), NEW_SLOTS, START, (), (), 0)
+            stored = Stored(new_promises(member), NEW_SLOTS, START, (), (), 0, is_volatile=True)
             core = self._core(voters, machine, Beginning(stored, None))
             return await self._run(name, GroupPart(core, None))
         files = ReplicaFiles(name, options)

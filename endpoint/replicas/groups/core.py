@@ -8,7 +8,7 @@ clocks come in with each tick.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from endpoint.replicas.driving import Begin, News, Told
@@ -348,13 +348,7 @@ class GroupCore:
             return
         if isinstance(write, Begin):
             self.group = write.group
-            stored = self._beginning.stored
-            self._start_member(
-                Stored(
-                    *(stored.promises, stored.slots, stored.floor, stored.voters),
-                    *(write.entries, stored.applied, stored.times),
-                )
-            )
+            self._start_member(replace(self._beginning.stored, entries=write.entries))
             self._greet(None, is_question=True)
             return
         assert self.member is not None, write

@@ -13,12 +13,27 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from stores.actions import Action, WriterId, request_range
+from stores.actions import (
+    Action,
+    AddCommand,
+    BatchCommand,
+    EraseCommand,
+    PutCommand,
+    PutUniqueCommand,
+    SubtractCommand,
+    WriterId,
+    request_range,
+)
 from stores.judgement import Request
-from stores.limits import UNRESOLVED_COUNT_MAX, UNRESOLVED_SIZE_MAX
+from stores.limits import (
+    RUN_COUNT_MAX,
+    RUN_SIZE_MAX,
+    UNRESOLVED_COUNT_MAX,
+    UNRESOLVED_SIZE_MAX,
+)
 from stores.outcomes import Outcome, Refused
 from stores.requests import Requests
-from stores.stages import size_of
+from stores.stages import ACTION_SIZE
 from stores.table.bodies import (
     OutOfOrder,
     Register,
@@ -31,7 +46,13 @@ from wire.errors import ErrorCode
 from wire.identifiers import EntityId
 
 WINDOW_COUNT: Final = 256
-"""Actions under way to the leader: it has the next ones before it has answered the first."""
+"""Parcels under way to the leader: it has the next ones before it has answered the first."""
+
+PARCEL_COUNT: Final = RUN_COUNT_MAX
+"""Requests in one parcel, which becomes one entry: as many as one run of puts has at most."""
+
+PARCEL_SIZE: Final = RUN_SIZE_MAX
+"""Bytes after which a parcel takes no more requests."""
 
 REPEAT_TICKS: Final = 10
 """Ticks without an answer after which all is sent again: a second, as long as elections take."""
@@ -41,8 +62,10 @@ Send = Callable[[int, TableRequest], None]
 
 
 @dataclass(slots=True)
-class _Item:
-    request: Request
+class _Parcel:
+    """Requests that are sent, and sent again, together: what gathered before the first sending."""
+
+    requests: list[Request]
     first: int
     last: int
     size: int
@@ -58,47 +81,47 @@ class Outbox:
         self._entity = entity
         self._incarnation = incarnation
         self.requests = Requests(WriterId.of(entity, incarnation), self._add)
-        self._items: deque[_Item] = deque()
-        self._size = 0
+        self._parcels: deque[_Parcel] = deque()
+        self._count = self._size = 0
         self._given_up = 0
         self._number: int | None = None
         self._sent = 0
         self._ticket = 0
-        self._open: dict[int, _Item | None] = {}
+        self._open: dict[int, _Parcel | None] = {}
         """By ticket, what it is about; ``None`` is the registration."""
         self._silent_ticks = 0
         self._waits = False
 
     def __len__(self) -> int:
         """Count the actions without an answer; what is still gathered is one."""
-        return len(self._items) + (not self.requests.is_sealed)
+        return self._count + (not self.requests.is_sealed)
 
     @property
     def has_room(self) -> bool:
         """True if more may be asked."""
-        return len(self._items) < UNRESOLVED_COUNT_MAX and self._size < UNRESOLVED_SIZE_MAX
+        return self._count < UNRESOLVED_COUNT_MAX and self._size < UNRESOLVED_SIZE_MAX
 
     @property
     def silent_ticks(self) -> int:
         """Ticks since the last answer, while something waits for one."""
-        return self._silent_ticks if self._items else 0
+        return self._silent_ticks if self._parcels else 0
 
     def pump(self, send: Send, *, is_local: bool) -> None:
         """Propose what has room under way; ``is_local`` if this endpoint has the leader."""
         self.requests.seal()
-        if self._waits or not self._items:
+        if self._waits or self._sent >= len(self._parcels):
             return
         if self._number is None:
             if not self._open:
                 send(self._issue(None), Register(self.requests.writer, self._given_up))
             return
-        resolved = self._items[0].first - 1
-        for item in list(islice(self._items, self._sent, WINDOW_COUNT)):
+        resolved = self._parcels[0].first - 1
+        for parcel in list(islice(self._parcels, self._sent, WINDOW_COUNT)):
             self._sent += 1
-            item.was_sent = True
-            if item.outcomes is None:
-                write = Write(self._number, item.request, resolved, is_vetted=is_local)
-                send(self._issue(item), write)
+            parcel.was_sent = True
+            if parcel.outcomes is None:
+                write = Write(self._number, tuple(parcel.requests), resolved, is_vetted=is_local)
+                send(self._issue(parcel), write)
 
     def rewind(self) -> None:
         """Propose all anew at the next tick: the leader is another one, or something was lost."""
@@ -113,7 +136,7 @@ class Outbox:
     def tick(self) -> None:
         """Let a tick pass."""
         self._waits = False
-        self._silent_ticks = self._silent_ticks + 1 if self._items else 0
+        self._silent_ticks = self._silent_ticks + 1 if self._parcels else 0
         if self._silent_ticks and self._silent_ticks % REPEAT_TICKS == 0:
             self._open.clear()
             self._sent = 0
@@ -131,10 +154,10 @@ class Outbox:
         """Take in an answer; gives the outcomes that are known now, in the order of requests."""
         if ticket not in self._open:
             return []
-        item = self._open.pop(ticket)
+        parcel = self._open.pop(ticket)
         self._silent_ticks = 0
         match answer:
-            case Registration(number) if item is None:
+            case Registration(number) if parcel is None:
                 self._number = number
             case OutOfOrder():
                 self._open.clear()
@@ -143,28 +166,28 @@ class Outbox:
                 return self.give_up(
                     ErrorCode.REQUEST_TIMEOUT, "the group has forgotten this writer"
                 )
-            case tuple() if item is not None:
-                item.outcomes = answer
+            case tuple() if parcel is not None:
+                parcel.outcomes = answer
         return self._resolved()
 
     def give_up(self, code: ErrorCode, text: str) -> list[Outcome]:
         """Refuse all that waits, and go on as another writer."""
         self.requests.seal()
-        items = list(self._items)
-        self._items.clear()
+        parcels = list(self._parcels)
+        self._parcels.clear()
         self._open.clear()
-        self._size = self._sent = self._silent_ticks = 0
+        self._count = self._size = self._sent = self._silent_ticks = 0
         self._given_up = self.requests.last_request
         self._number = None
         self._incarnation += 1
         self.requests.writer = WriterId.of(self._entity, self._incarnation)
         outcomes: list[Outcome] = []
-        for item in items:
-            if item.outcomes is not None:
-                outcomes += item.outcomes
+        for parcel in parcels:
+            if parcel.outcomes is not None:
+                outcomes += parcel.outcomes
                 continue
-            state = "whether it was applied is unknown" if item.was_sent else "it was not applied"
-            outcomes.append(Outcome(item.first, item.last, Refused(code, f"{text}: {state}")))
+            state = "whether it was applied is unknown" if parcel.was_sent else "it was not applied"
+            outcomes.append(Outcome(parcel.first, parcel.last, Refused(code, f"{text}: {state}")))
         return outcomes
 
     # -- steps -----------------------------------------------------------------------------------
@@ -173,20 +196,46 @@ class Outbox:
         asked = request_range(action)
         assert isinstance(action, Request), action
         assert asked is not None, action
-        item = _Item(action, *asked, size_of(action))
-        self._items.append(item)
-        self._size += item.size
+        size = _size_of(action)
+        self._count += 1
+        self._size += size
+        if self._parcels:
+            last = self._parcels[-1]
+            is_full = asked[1] - last.first >= PARCEL_COUNT or last.size + size > PARCEL_SIZE
+            if not last.was_sent and not is_full:
+                last.requests.append(action)
+                last.last = asked[1]
+                last.size += size
+                return
+        self._parcels.append(_Parcel([action], *asked, size))
 
-    def _issue(self, item: _Item | None) -> int:
+    def _issue(self, parcel: _Parcel | None) -> int:
         self._ticket += 1
-        self._open[self._ticket] = item
+        self._open[self._ticket] = parcel
         return self._ticket
 
     def _resolved(self) -> list[Outcome]:
         outcomes: list[Outcome] = []
-        while self._items and (found := self._items[0].outcomes) is not None:
-            item = self._items.popleft()
-            self._size -= item.size
+        while self._parcels and (found := self._parcels[0].outcomes) is not None:
+            parcel = self._parcels.popleft()
+            self._count -= len(parcel.requests)
+            self._size -= parcel.size
             self._sent = max(0, self._sent - 1)
             outcomes += found
         return outcomes
+
+
+def _size_of(request: Request) -> int:
+    """Give the bytes of a request, roughly."""
+    if isinstance(request, (PutCommand, AddCommand, SubtractCommand)):
+        return ACTION_SIZE + sum(map(len, request.pairs))
+    if isinstance(request, BatchCommand):
+        steps = (*request.steps, *(request.otherwise or ()))
+        size = sum(len(guard.key) + len(guard.value or b"") for guard in request.guards)
+        size += sum(len(step.key) + len(step.operand or b"") for step in steps)
+        return size + ACTION_SIZE
+    if isinstance(request, EraseCommand):
+        return ACTION_SIZE + sum(map(len, request.keys))
+    if isinstance(request, PutUniqueCommand):
+        return ACTION_SIZE + len(request.key) + len(request.value)
+    return ACTION_SIZE

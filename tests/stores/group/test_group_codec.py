@@ -61,7 +61,7 @@ CONTENTS = [
     messages.ReadIndex(3, 4),
     messages.ReadFrom(3, 4, 5),
     Greeting(("a", "b"), is_question=True),
-    Ask(4, bodies.Write(8, PUT, 2)),
+    Ask(4, bodies.Write(8, (PUT,), 2)),
     Answered(4, bodies.Registration(4, 0)),
     *(Declined(4, setback) for setback in Setback),
     Barred(Right.READ, None, "it may not"),

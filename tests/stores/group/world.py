@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 from stores.group.clock import Moment
@@ -56,6 +57,8 @@ class World:
         self.target = random.choice((3, 3, 5))
         self.names = [f"n{number}" for number in range(self.target + 2)]
         self.in_memory = random.random() < 0.25
+        self.is_volatile = self.in_memory and seed % 2 == 0
+        """No member is told of a disk at all."""
         self.fills_up = random.random() < 0.5
         """Leaders replace and add voters by themselves, and not only when told to."""
         self.lives = dict.fromkeys(self.names, 0)
@@ -96,7 +99,8 @@ class World:
         machine.install(disk.file.parts)
         draw = Random(self.random.random()).randint
         wanted = Wanted(count=self.target if self.fills_up else 0)
-        member = self.members[name] = Member(disk.stored(), machine, draw, wanted=wanted)
+        stored = replace(disk.stored(), is_volatile=self.is_volatile)
+        member = self.members[name] = Member(stored, machine, draw, wanted=wanted)
         self.figures["regressed"] += not member.ballot.is_whole
         self.carry(member, member.start(self.moment(name)))
         self.after(self.random.uniform(0, TICK_MS), self.tick, member)
@@ -180,6 +184,7 @@ class World:
     def _write(self, member, effect, disk):
         match effect:
             case Persist():
+                assert not self.is_volatile, effect
                 self.writes[member] = effect
                 self.after(self.fsync_ms(), self.persisted, member, effect)
                 if effect.keep < disk.file.end.index:

@@ -141,7 +141,7 @@ class Handle:
         self.tokens = count(1)
 
     def _perform(self, action):
-        write = Write(self.number, action, self.resolved)
+        write = Write(self.number, (action,), self.resolved)
         self.sent.append(write)
         self.judged.append(self.lab.judge(write))
 

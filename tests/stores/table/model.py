@@ -173,7 +173,7 @@ def translated(request):
                     Step(StepKind.PUT, encode(("lease", value)), encode(1), None, LEASE_NS),
                 )
                 action = BatchCommand(writer, asked, (guard,), steps, None)
-            return bodies.Write(number, action, asked - 1)
+            return bodies.Write(number, (action,), asked - 1)
 
 
 class TableClient(Client):

@@ -17,6 +17,7 @@ from stores.actions import (
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
+from stores.group.positions import Position
 from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import Quota, QuotaLevel
 from stores.scanning import EVERYTHING
@@ -31,6 +32,7 @@ from stores.table.bodies import (
     UnknownWriter,
     Write,
 )
+from stores.table.codec import encode_body
 from stores.table.machine import TableMachine
 from stores.table.overlay import SKIP
 from stores.work import SLICE_COUNT
@@ -232,7 +234,7 @@ def test_a_refusal_is_repeated_too(lab, handle):
 
 
 def test_requests_of_a_writer_are_done_in_order(lab, handle):
-    early = Write(handle.number, PutCommand(handle.writer, 3, None, [encode("a"), encode(1)]))
+    early = Write(handle.number, (PutCommand(handle.writer, 3, None, [encode("a"), encode(1)]),))
     assert lab.judge(early) == Answer(OutOfOrder(1))
     handle.put("b", 1)
     assert lab.judge(early) == Answer(OutOfOrder(2))
@@ -242,7 +244,120 @@ def test_requests_that_are_numbered_anew_are_refused(lab, handle):
     handle.put("a", 1)
     pairs = [encode("a"), encode(1), encode("b"), encode(2)]
     with pytest.raises(DecodeError, match="numbered otherwise"):
-        lab.judge(Write(handle.number, PutCommand(handle.writer, 1, None, pairs)))
+        lab.judge(Write(handle.number, (PutCommand(handle.writer, 1, None, pairs),)))
+
+
+# -- requests that travel together -----------------------------------------------------------------
+
+
+def together(handle, *calls):
+    """Have several calls become one write, as they do if they gather; gives it."""
+    handle.lab, lab = Nowhere(), handle.lab
+    start = len(handle.sent)
+    for name, *arguments in calls:
+        getattr(handle, name)(*arguments)
+    handle.lab = lab
+    some = handle.sent[start:]
+    return Write(handle.number, tuple(each.requests[0] for each in some), some[0].resolved)
+
+
+class Nowhere:
+    """Takes the place of a group while requests are made that are not sent."""
+
+    def judge(self, write):
+        return None
+
+
+CALLS = [
+    ("put", "n", 1),
+    ("increment", "n", 4),
+    ("subtract", "missing"),
+    ("put_unique", "n", 9),
+    ("put_unique", "new", 9),
+    ("erase", "n"),
+    ("increment", "n"),
+    ("put", "brief", 1, SECOND_NS),
+]
+
+
+@pytest.mark.parametrize("has_clear", [False, True])
+def test_requests_of_one_write_are_judged_by_those_before_them(lab, handle, has_clear):
+    handle.put("n", 7)
+    calls = [*CALLS[:5], ("clear",), *CALLS[5:]] if has_clear else CALLS
+    index = lab.judge(together(handle, *calls))
+    assert contents(lab.leader) == {}, "nothing is committed"
+    lab.commit()
+    outcomes = lab.answers[index]
+    assert [type(each.result) for each in outcomes].count(Refused) == 1
+    assert (outcomes[0].first_request, outcomes[0].last_request) == (2, 3), "joined"
+    assert outcomes[-1].last_request == 1 + len(calls)
+    found = {"n": 1, "brief": 1} if has_clear else {"n": 1, "new": 9, "brief": 1}
+    assert contents(lab.leader) == found
+    lab.check()
+
+
+def test_requests_of_one_write_are_undone_together(lab, handle):
+    handle.put("n", 7)
+    lab.commit()
+    before = lab.leader.digest(), shown(lab.leader)
+    write = together(handle, *CALLS)
+    lab.judge(write)
+    lab.lose()
+    assert (lab.leader.digest(), shown(lab.leader)) == before
+    assert lab.ask(write)[-1].last_request == 1 + len(CALLS)
+    lab.check()
+
+
+@pytest.mark.parametrize("are_alike", [False, True])
+def test_requests_of_one_write_are_all_looked_at_before_any_is_judged(lab, handle, are_alike):
+    good = PutCommand(handle.writer, 1, None, [encode("a"), encode(1)])
+    bad = PutCommand(handle.writer, 2 if are_alike else 3, None, [encode("b"), b"\xff"])
+    before = lab.leader.digest()
+    with pytest.raises(DecodeError):
+        lab.judge(Write(handle.number, (good, bad)))
+    other = AddCommand(writer_id(2), 2, None, Initial.NUMBER, [encode("a"), encode(1)])
+    with pytest.raises(DecodeError, match="does not come after"):
+        lab.judge(Write(handle.number, (good, other)))
+    with pytest.raises(DecodeError, match="nothing"):
+        lab.judge(Write(handle.number, ()))
+    assert lab.leader.digest() == before
+    handle.put("a", 5)
+    assert handle.result == Applied(1)
+
+
+def test_what_one_voter_performs_at_once_is_what_a_group_judges_and_applies(lab, handle):
+    alone, position = TableMachine(), 0
+
+    def perform(request, expected):
+        nonlocal position
+        found = alone.perform(Position(1, position + 1), request, lab.now)
+        if isinstance(found, Answer):
+            assert found.value == expected
+            return
+        position += 1
+        assert found.answer == expected
+        assert encode_body(found.body) == encode_body(lab.entries[position - 1][1])
+
+    perform(Register(handle.writer), Registration(handle.number, 0))
+    for calls in (CALLS, [("clear",), *CALLS], CALLS[:1], CALLS[4:], CALLS[1:2]):
+        lab.now_ns += SECOND_NS // 2
+        write = together(handle, *calls)
+        perform(write, lab.ask(write))
+        perform(write, lab.ask(write))
+        for number in (1, 300):
+            early = PutCommand(handle.writer, 9_000, None, [encode(number), encode(1)])
+            perform(Write(number, (early,)), lab.ask(Write(number, (early,))))
+    perform(ChangeQuota(Quota(2, None)), lab.ask(ChangeQuota(Quota(2, None))))
+    write = together(handle, ("put", "one", 1), ("put", "two", 2), ("put", "three", 3))
+    perform(write, lab.ask(write))
+    with pytest.raises(DecodeError):
+        alone.perform(Position(1, position + 1), Write(handle.number, ()), lab.now)
+    assert alone.digest() == lab.leader.digest()
+    assert shown(alone) == shown(lab.leader)
+    lab.now_ns += 10 * SECOND_NS
+    due = lab.leader.due(lab.now)
+    assert due is not None
+    assert alone.due(lab.now) == due
 
 
 def test_an_evicted_writer_is_told_and_nothing_is_done_again(lab, monkeypatch):
@@ -294,10 +409,10 @@ def test_a_writer_that_comes_back_goes_on_with_what_is_not_known(lab, monkeypatc
     assert found.number != handle.number
     old = handle.sent[0]
     assert lab.ask(old) == UnknownWriter(handle.number)
-    (outcome,) = lab.ask(Write(found.number, old.request))
+    (outcome,) = lab.ask(Write(found.number, old.requests))
     assert outcome.result.code is ErrorCode.REQUEST_TIMEOUT
     action = AddCommand(handle.writer, 2, None, Initial.NUMBER, [encode("n"), encode(1)])
-    assert lab.ask(Write(found.number, action))[0].result == Applied(2)
+    assert lab.ask(Write(found.number, (action,)))[0].result == Applied(2)
     assert value_of(lab.leader, "n") == 2
 
 
@@ -333,10 +448,10 @@ def test_outcomes_of_all_writers_together_are_limited(lab, monkeypatch):
     [
         None,
         Registered(writer_id(1), 0, None),
-        Write(1, ExpireCommand([encode("a")])),
-        Write(1, PutCommand(writer_id(1), None, None, [encode("a"), encode(1)])),
-        Write(1, PutCommand(writer_id(1), 1, None, [b"\xff", encode(1)])),
-        Write(1, PutCommand(writer_id(1), 1, None, [encode("a"), b"\xff"])),
+        Write(1, (ExpireCommand([encode("a")]),)),
+        Write(1, (PutCommand(writer_id(1), None, None, [encode("a"), encode(1)]),)),
+        Write(1, (PutCommand(writer_id(1), 1, None, [b"\xff", encode(1)]),)),
+        Write(1, (PutCommand(writer_id(1), 1, None, [encode("a"), b"\xff"]),)),
     ],
 )
 def test_what_no_honest_writer_sends_changes_nothing(lab, handle, request_):

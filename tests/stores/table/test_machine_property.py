@@ -178,7 +178,9 @@ class Program:
         assert (shown(lab.leader), lab.leader.digest()) == before
         for handle in self.handles.values():
             last = handle.requests.last_request = self.last_request(handle)
-            handle.sent = [sent for sent in handle.sent if request_range(sent.request)[1] <= last]
+            handle.sent = [
+                sent for sent in handle.sent if request_range(sent.requests[-1])[1] <= last
+            ]
 
     def last_request(self, handle):
         """What the group knows of a writer: it asks again for all that is lost."""

@@ -39,7 +39,7 @@ class Both:
 
     def _perform(self, action):
         self.master._on_request(action)
-        self.outcomes += self.lab.ask(Write(self.number, action))
+        self.outcomes += self.lab.ask(Write(self.number, (action,)))
 
     def step(self, what, *arguments):
         lab = self.lab
