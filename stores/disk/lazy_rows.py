@@ -16,7 +16,6 @@ from typing import Final
 from stores.group.clock import Times
 from stores.group.positions import Position, Voters
 from stores.persistence import Census, Changes, Rows
-from stores.table import Entry
 
 SLICE_ROWS: Final = 2_000
 """Rows of one slice: a commit that waits for one takes some milliseconds longer."""
@@ -56,12 +55,13 @@ class Slice:
 def sliced(
     checkpoint: Checkpoint,
     changes: Changes,
-    past: Mapping[bytes, Entry | None],
+    past: Mapping[bytes, int | None],
     count: int = SLICE_ROWS,
 ) -> Iterator[Slice]:
     """Divide changes into slices of so many rows; they come in this order.
 
-    ``past`` has what the file holds under each changed key, which the census of a slice needs.
+    ``past`` has the revision that the file holds under each changed key, ``None`` if it lacks the
+    key: the census of a slice needs it.
     """
     assert changes.census is not None, "rows that follow lazily are counted"
     counting = _Counting(changes, past)
@@ -86,7 +86,7 @@ def sliced(
 class _Counting:
     """The census of a file whose rows change slice by slice."""
 
-    def __init__(self, changes: Changes, past: Mapping[bytes, Entry | None]) -> None:
+    def __init__(self, changes: Changes, past: Mapping[bytes, int | None]) -> None:
         """Start with what the file has before the first slice, or with nothing if all goes."""
         self._past = {} if changes.is_cleared else past
         self._count = self._total = 0
@@ -104,9 +104,8 @@ class _Counting:
 
     def _difference(self, changes: Changes) -> tuple[int, int]:
         keys = [*changes.rows.keys, *changes.erased]
-        replaced = [entry for entry in map(self._past.get, keys) if entry is not None]
-        gone = sum(entry.revision for entry in replaced)
-        return len(changes.rows.keys) - len(replaced), sum(changes.rows.revisions) - gone
+        replaced = [each for each in map(self._past.get, keys) if each is not None]
+        return len(changes.rows.keys) - len(replaced), sum(changes.rows.revisions) - sum(replaced)
 
 
 def _rows_sliced(rows: Rows, count: int) -> Iterator[Rows]:

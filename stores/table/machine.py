@@ -64,6 +64,8 @@ class TableMachine(AppliedReads, Machine):
         """The quota that requests are judged by, with changes of it that are staged."""
         self.observer: Callable[[Changed], None] | None = None
         """Called with each change before it is applied, for a store's events."""
+        self.before: Callable[[Action], None] | None = None
+        """Called with each action before it is applied, for a file whose rows follow."""
         self.history = History(0)
         self._comparison: tuple[int, DigestWalk] | None = None
         self._begin(Table(), Lineage(), Writers(), UNLIMITED)
@@ -341,6 +343,8 @@ class TableMachine(AppliedReads, Machine):
         if self.observer is not None:
             for change in changes_of(action, overlay):
                 self.observer(change)
+        if self.before is not None:
+            self.before(action)
         if self._pins:
             self._remember(action)
         overlay.commit(action)

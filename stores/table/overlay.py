@@ -21,6 +21,7 @@ from stores.actions import (
     ExpireCommand,
     PutCommand,
 )
+from stores.persistence import Rows
 from stores.table.table import Columns, Entry, Table
 
 Past = dict[bytes, Entry | None]
@@ -115,6 +116,26 @@ class Overlay:
         """Give the whole entry of a key."""
         layer = self._layers[0]
         return layer.past[key] if key in layer.past else layer.table.columns.entry(key)
+
+    def revisions(self, keys: Sequence[bytes]) -> Iterator[int | None]:
+        """Give which mutation set each key, or ``None`` where it is missing."""
+        layer = self._layers[0]
+        known = layer.table.columns.revisions
+        if not layer.past:
+            return map(known.get, keys)
+        entries = map(self.entry, keys)
+        return (None if entry is None else entry.revision for entry in entries)
+
+    def rows(self, keys: Iterable[bytes]) -> Rows:
+        """Give the entries of those keys that are there."""
+        layer = self._layers[0]
+        columns = layer.table.columns
+        if not layer.past:
+            return Rows.of(columns, [key for key in keys if key in columns.values])
+        found = Columns()
+        for key in keys:
+            found.set(key, self.entry(key))
+        return Rows.of(found, list(found))
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a key is there."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from stores.group.positions import Position
 from stores.history import History
+from stores.persistence import Rows
 from stores.scanning import Page, Span, scan
 from stores.table.lineage import Lineage, Standing
 from stores.table.overlay import Overlay
@@ -53,6 +54,14 @@ class AppliedReads:
     def entry(self, key: bytes) -> Entry | None:
         """Give the value with its revision and expiry, in ns of the group's elapsed time."""
         return self._overlay.entry(key)
+
+    def revisions(self, keys: Sequence[bytes]) -> Iterator[int | None]:
+        """Give which mutation set each key, or ``None`` where it is missing."""
+        return self._overlay.revisions(keys)
+
+    def rows(self, keys: Iterable[bytes]) -> Rows:
+        """Give the entries of those keys that are there, for a file."""
+        return self._overlay.rows(keys)
 
     def __iter__(self) -> Iterator[bytes]:
         """Go through all keys, encoded; nothing may be applied meanwhile."""

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 import cbor2
 
+from stores.actions import Action, ClearCommand
 from stores.disk.lazy_rows import Checkpoint, Slice, sliced
-from stores.effects import Changed
 from stores.group.effects import Snapshot
 from stores.group.member import Member
 from stores.outcomes import WriterRow
 from stores.persistence import Census, Changes, Rows
-from stores.table import Columns, Entry
+from stores.table import Columns
 from stores.table.codec import decode_part, encode_part
 from stores.table.machine import TableMachine
+from stores.table.overlay import keys_of
 from stores.table.parts import EntriesPart, HeadPart, Part, WritersPart
 from stores.table.writers import LedgerRow
 
@@ -44,19 +45,24 @@ class RowKeeper:
         """Start with a file that has ``columns``; the machine has them, too."""
         self._machine = machine
         self._applied = applied
-        self._past: dict[bytes, Entry | None] = {}
+        self._past: dict[bytes, int | None] = {}
+        """The revision that the file has under each key that changed since."""
         self._total = sum(columns.revisions.values())
         self._slices: deque[Slice] = deque()
         self._ticks = 0
-        machine.observer = self._observe
+        machine.before = self._observe
 
     @property
     def has_slices(self) -> bool:
         """True while a checkpoint is not all written."""
         return bool(self._slices)
 
-    def _observe(self, change: Changed) -> None:
-        self._past.setdefault(change.key, change.before)
+    def _observe(self, action: Action) -> None:
+        past, machine = self._past, self._machine
+        keys = list(machine) if isinstance(action, ClearCommand) else keys_of(action)
+        new = [key for key in keys if key not in past]
+        if new:
+            past.update(zip(new, machine.revisions(new), strict=True))
 
     def restart(self, applied: int) -> None:
         """Forget all: a snapshot was installed, and all of it goes to the file at once."""
@@ -90,17 +96,13 @@ class RowKeeper:
             _pack(self._machine.beside_rows()),
         )
         past, self._past = self._past, {}
-        found = {key: self._machine.entry(key) for key in past}
-        kept = [(key, entry) for key, entry in found.items() if entry is not None]
-        rows = Rows(
-            [key for key, _ in kept],
-            [entry.value for _, entry in kept],
-            [entry.revision for _, entry in kept],
-            [entry.expires_at_ns for _, entry in kept],
-        )
-        erased = [key for key, entry in found.items() if entry is None]
+        rows = self._machine.rows(past)
+        erased: list[bytes] = []
+        if len(rows.keys) < len(past):
+            kept = set(rows.keys)
+            erased = [key for key in past if key not in kept]
         self._total += sum(rows.revisions)
-        self._total -= sum(entry.revision for entry in past.values() if entry is not None)
+        self._total -= sum(filter(None, past.values()))
         census = Census(len(self._machine), self._total)
         changes = Changes(self._machine.revision, rows=rows, erased=erased, census=census)
         self._slices.extend(sliced(point, changes, past))

@@ -24,7 +24,7 @@ from stores.actions import (
     WriterId,
     request_range,
 )
-from stores.judgement import Request
+from stores.judgement import REQUESTS, Request
 from stores.limits import (
     RUN_COUNT_MAX,
     RUN_SIZE_MAX,
@@ -194,7 +194,7 @@ class Outbox:
 
     def _add(self, action: Action) -> None:
         asked = request_range(action)
-        assert isinstance(action, Request), action
+        assert isinstance(action, REQUESTS), action
         assert asked is not None, action
         size = _size_of(action)
         self._count += 1
@@ -230,10 +230,14 @@ def _size_of(request: Request) -> int:
     if isinstance(request, (PutCommand, AddCommand, SubtractCommand)):
         return ACTION_SIZE + sum(map(len, request.pairs))
     if isinstance(request, BatchCommand):
-        steps = (*request.steps, *(request.otherwise or ()))
-        size = sum(len(guard.key) + len(guard.value or b"") for guard in request.guards)
-        size += sum(len(step.key) + len(step.operand or b"") for step in steps)
-        return size + ACTION_SIZE
+        size = ACTION_SIZE
+        for guard in request.guards:
+            size += len(guard.key) + len(guard.value or b"")
+        for step in request.steps:
+            size += len(step.key) + len(step.operand or b"")
+        for step in request.otherwise or ():
+            size += len(step.key) + len(step.operand or b"")
+        return size
     if isinstance(request, EraseCommand):
         return ACTION_SIZE + sum(map(len, request.keys))
     if isinstance(request, PutUniqueCommand):

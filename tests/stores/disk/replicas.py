@@ -228,7 +228,9 @@ class ReplicaModel:
 
     def freeze(self) -> None:
         index = self.committed
-        changes, past = self.rows.start((self.writer(),), ()), self.rows.past()
+        changes = self.rows.start((self.writer(),), ())
+        found = self.rows.past().items()
+        past = {key: None if entry is None else entry.revision for key, entry in found}
         self.rows.finish()
         floor = self.position(self.chance.randint(self.meta.floor.index, index))
         at = self.position(index)

@@ -25,7 +25,6 @@ from stores.group.positions import Position
 from stores.outcomes import WriterRow
 from stores.persistence import Census, Changes, Rows
 from stores.sealing import StorageKeys
-from stores.table import Entry as StoredEntry
 from tests.stores.disk.replicas import (
     BODIES,
     FOUNDING,
@@ -307,7 +306,7 @@ def test_rows_are_in_order_so_that_neighbours_share_a_page(
 
 
 def test_a_census_goes_with_every_slice() -> None:
-    past = {b"0": StoredEntry(b"old", 1, None), b"x": StoredEntry(b"old", 2, None)}
+    past = {b"0": 1, b"x": 2}
     changes = Changes(
         9,
         rows=Rows([b"0", b"1"], [b"v", b"v"], [8, 9]),
@@ -319,7 +318,7 @@ def test_a_census_goes_with_every_slice() -> None:
 
 
 def test_after_a_clear_the_census_begins_with_nothing() -> None:
-    past = {b"0": StoredEntry(b"old", 1, None)}
+    past = {b"0": 1}
     rows = Rows([b"0", b"1"], [b"v", b"v"], [8, 9])
     changes = Changes(9, is_cleared=True, rows=rows, census=Census(2, 17))
     first, last = sliced(point(1), changes, past, 1)
