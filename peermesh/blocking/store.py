@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import LEADER_SECONDS, Backend
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.events import QUEUE_SIZE, Events as CoreEvents
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as Core
 from endpoint.replicas.stores.store_proxy import StoreProxy as CoreProxy
 from endpoint.replicas.stores.verifying import Verification
 from peermesh.blocking.living import Passage
+from peermesh.blocking.observing import ObservedStore
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
-from peermesh.blocking.watching import Events, Watch
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from endpoint.replicas.groups.replica import GroupMember, ReplicaStore as CoreReplica
 
 
-class Store(StoreHandle):
+class Store(ObservedStore):
     """A replicated table of typed keys and values; see ``peermesh.Store``.
 
     All methods may be called from any thread. Mutations of one thread keep their order.
@@ -118,29 +117,6 @@ class Store(StoreHandle):
         """Change how much the store may hold; see ``peermesh.Store.set_quota``."""
         self._passage.call_sync(partial(self._core.set_quota, **limits))
 
-    # Events and watches.
-
-    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
-        """Follow what happens to each key from now on; see ``peermesh.Store.events``."""
-
-        def begin() -> CoreEvents:
-            return self._core.events(prefix=prefix, queue_size=queue_size)
-
-        return Events(self._passage, self._passage.call_sync(begin))
-
-    def watch(
-        self,
-        *,
-        prefix: Value = None,
-        keys: Iterable[Value] | None = None,
-        from_revision: int | None = None,
-    ) -> Watch:
-        """Give what there is, a mark, and then every commit; see ``peermesh.Store.watch``."""
-        if self._is_closed:
-            raise self._closed()
-        core = self._core.watch(prefix=prefix, keys=keys, from_revision=from_revision)
-        return Watch(self._passage, core)
-
 
 class StoreProxy(StoreHandle):
     """A store without a copy; see ``endpoint.replicas.stores.store_proxy``."""
@@ -159,7 +135,7 @@ class StoreProxy(StoreHandle):
         return Reader(self._passage, self._proxy.at_master())
 
 
-class ReplicaStore(StoreHandle):
+class ReplicaStore(ObservedStore):
     """A replica of a store whose group elects its leader; see ``peermesh.ReplicaStore``."""
 
     def __init__(self, passage: Passage, core: CoreReplica) -> None:

@@ -27,6 +27,7 @@ class Clients:
         self.group = group
         self.history = History()
         self.is_ending = False
+        self.living = 0
         self.answered = trio.lowlevel.ParkingLot()
         """Woken by each acknowledged write."""
         self.writes = 0
@@ -39,6 +40,7 @@ class Clients:
 
     async def live(self, number: int) -> None:
         """Call one thing after the other at any node that lives, to the end."""
+        self.living += 1
         while not self.is_ending:
             handles = list(self.group.handles.values())
             handles = [each for each in handles if each.node.is_running]
@@ -46,6 +48,8 @@ class Clients:
                 await self.group.moved.park()
                 continue
             await self._call(f"client {number}", self._chance.choice(handles))
+        self.living -= 1
+        self.answered.unpark_all()
 
     async def _call(self, process: str, handle: ReplicaHandle) -> None:
         kind = self._chance.choice(("increment", "push", "compare_and_set", "put", "get", "get"))

@@ -16,12 +16,11 @@ from peermesh.testing.time_limits import limit
 from tests.jepsen.clients import Clients
 from tests.jepsen.group import EDGES, NODES, Group
 from tests.jepsen.nemesis import Nemesis
+from tests.jepsen.violation import Violation
+from tests.jepsen.watchers import Watcher, compare
 
 CLIENTS = 6
-
-
-class Violation(AssertionError):
-    """A promise was broken."""
+WATCHERS = 2
 
 
 @dataclass
@@ -52,15 +51,23 @@ async def run(failures: int, seed: int, found: Found, world: str = "process") ->
                 await group.attach(node)
             clients = Clients(group, seed)
             nemesis = Nemesis(group, clients, seed)
+            watchers = [Watcher(group, seed + number) for number in range(WATCHERS)]
             async with trio.open_nursery() as nursery:
                 for number in range(CLIENTS):
                     nursery.start_soon(clients.live, number)
+                for watcher in watchers:
+                    nursery.start_soon(watcher.live)
                 await clients.await_write()
                 for _ in range(failures):
                     await nemesis.strike()
                 clients.is_ending = True
                 group.moved.unpark_all()
+                while clients.living:
+                    await clients.answered.park()
+                for watcher in watchers:
+                    watcher.end()
             await _check_the_end(group)
+    compare(watchers)
     found.add(nemesis, clients.history)
     check(clients.history)
 

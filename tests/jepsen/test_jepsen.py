@@ -7,7 +7,9 @@ import trio
 
 from peermesh.testing.history import History
 from peermesh.testing.time_limits import limit
-from tests.jepsen.run import Found, Violation, check, run
+from tests.jepsen.run import Found, check, run
+from tests.jepsen.violation import Violation
+from tests.jepsen.watchers import Watcher, compare
 
 FAILURES = 4
 
@@ -51,3 +53,19 @@ def test_what_must_not_be_is_noticed(last) -> None:
     check(recorded(*calls))
     with pytest.raises(Violation):
         check(recorded(*calls, last))
+
+
+@pytest.mark.parametrize(
+    "revisions",
+    [[1, 3], [1, 2, 2, 3], [1, 3, 2], [1, -2, 3]],
+    ids=["left out", "twice", "late", "another"],
+)
+def test_watches_that_differ_are_noticed(revisions) -> None:
+    def watched(revisions: list[int]) -> Watcher:
+        watcher = Watcher(None, 0)  # type: ignore[arg-type]  # it has seen all that it will
+        watcher.parts = [[(abs(each), (("k", each),)) for each in revisions]]
+        return watcher
+
+    compare([watched([1, 2, 3]), watched([2, 3]), watched([])])
+    with pytest.raises(Violation):
+        compare([watched([1, 2, 3]), watched(revisions)])

@@ -30,7 +30,7 @@ from stores.effects import (
     Unicast,
 )
 from stores.group import effects as grouped
-from stores.group.clock import Moment
+from stores.group.clock import NO_TIMES, Moment
 from stores.group.codec import GroupCodec
 from stores.group.effects import Failed
 from stores.group.entries import Entry, VotersEntry
@@ -169,6 +169,16 @@ class GroupCore:
     def voter_names(self) -> frozenset[str]:
         """The names of the voters in force, and the declared ones."""
         return frozenset([*self._roster.declared, *(voter.name for voter in self.voters)])
+
+    @property
+    def epoch_ns(self) -> int:
+        """When the group's elapsed time was nought, as a time of Unix."""
+        times = NO_TIMES if self.member is None else self.member.state.clock.times
+        return times.stamp_ns - times.elapsed_ns
+
+    def observe(self, *, is_observed: bool) -> None:
+        """Give each change as an effect, or do so no more."""
+        self.machine.observer = self._add if is_observed else None
 
     def members(self) -> list[MemberStatus]:
         """Give what a leader knows of all members; nothing elsewhere."""

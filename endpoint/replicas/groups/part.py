@@ -14,9 +14,11 @@ from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.parts import AnyEffect, Topics
 from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.observers import Observer, Observers
 from net.wakeup import Wakeup
-from stores.effects import Deposed
+from stores.effects import Changed, Deposed
 from stores.group.effects import WriteMark
+from stores.watches import Bookmark, Selection, Watcher
 from stores.work import SLICE_COUNT
 from wire.errors import BackendFailure, NoQuorum, NotAllowed
 from wire.topics import group_topic
@@ -46,6 +48,7 @@ class GroupPart:
         self.backend = files
         self.moved = Wakeup()
         """Woken when anything that readers wait for may be otherwise."""
+        self._observers = Observers()
 
     # -- for the runner --------------------------------------------------------------------------
 
@@ -69,6 +72,8 @@ class GroupPart:
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
+            case Changed():
+                self._observers.push(effect)
             case Told(news, text):
                 self.runner.tell_status(_CODES[news], self.core.entity, text)
             case _:
@@ -86,6 +91,7 @@ class GroupPart:
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
         self.moved.wake()
+        self._observers.end()
 
     # -- for handles -----------------------------------------------------------------------------
 
@@ -93,6 +99,30 @@ class GroupPart:
     def has_state(self) -> bool:
         """True if a local read has nothing to wait for."""
         return self.runner.is_synced and self.runner.error is None
+
+    @property
+    def epoch_ns(self) -> int:
+        """What expiries are counted from: when the group's time began, as a time of Unix."""
+        return self.core.epoch_ns
+
+    is_recalling: Final = False
+
+    def recall(self, after: int) -> None:
+        """Do nothing: all members keep as much of the past."""
+
+    def watch_after(self, selection: Selection, after: Bookmark) -> Watcher | None:
+        """Watch from after a bookmark; ``None`` if this replica is not as far yet."""
+        return self.table.watch(selection, after)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell ``observer`` of every change from now on."""
+        self._observers.add(observer)
+        self.core.observe(is_observed=True)
+
+    def unobserve(self, observer: Observer) -> None:
+        """Tell it no longer."""
+        self._observers.remove(observer)
+        self.core.observe(is_observed=bool(self._observers))
 
     async def prepare_scan(self) -> None:
         """Have the keys put in order, a slice at a time, before they are read in it."""

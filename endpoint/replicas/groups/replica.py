@@ -13,6 +13,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import LEADER_SECONDS
 from endpoint.replicas.groups.part import GroupPart
+from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores.statistics import StoreStatistics
@@ -42,7 +43,7 @@ class GroupMember:
 
 
 @public
-class ReplicaStore(StoreHandle, Reader):
+class ReplicaStore(StoreHandle, Reader, ObservedStore):
     """A replica of a store whose group elects its leader.
 
     A mutation's receipt is given once a majority of the voters has it, on the disk where they keep
@@ -54,6 +55,7 @@ class ReplicaStore(StoreHandle, Reader):
     def __init__(self, part: GroupPart, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_replica``."""
         self.part = part
+        ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(part.await_state, READ_SECONDS)))
         StoreHandle.__init__(self, part.runner, part.core.requests, close)
 

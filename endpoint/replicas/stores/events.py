@@ -13,7 +13,7 @@ from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
 from endpoint.pubsub.messages import Missed
-from endpoint.replicas.stores.store_part import StorePart
+from endpoint.replicas.stores.watching import WatchedPart
 from stores.effects import Changed
 from stores.scanning import Span
 from stores.table import ChangeKind, Entry
@@ -56,7 +56,7 @@ class Events(EitherClosing):
     dropped as nobody read them. To miss nothing, and to go on after an interruption, ``watch``.
     """
 
-    def __init__(self, part: StorePart, span: Span, queue_size: int) -> None:
+    def __init__(self, part: WatchedPart, span: Span, queue_size: int) -> None:
         """Use ``Store.events``."""
         queue_size = arguments.count("queue_size", queue_size)
         self._part = part
@@ -107,7 +107,7 @@ class Events(EitherClosing):
         if self._missed_count:
             missed, self._missed_count = Missed(self._missed_count), 0
             return missed
-        return _decode(self._queue.popleft())
+        return _decode(self._queue.popleft(), self._part.epoch_ns)
 
     def end(self) -> None:
         """Nothing comes any more; for the store's driver."""
@@ -131,7 +131,7 @@ class Events(EitherClosing):
             raise StopAsyncIteration from None
 
 
-def _decode(change: Changed) -> StoreEvent:
+def _decode(change: Changed, epoch_ns: int) -> StoreEvent:
     def value(entry: Entry | None) -> Value:
         return None if entry is None else decode(entry.value)
 
@@ -144,5 +144,5 @@ def _decode(change: Changed) -> StoreEvent:
         after=value(after),
         revision=change.revision,
         writer=None if change.writer is None else change.writer.entity.endpoint,
-        expires_at=None if at_ns is None else Timestamp.of(at_ns),
+        expires_at=None if at_ns is None else Timestamp.of(at_ns + epoch_ns),
     )

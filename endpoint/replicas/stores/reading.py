@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import trio
 
@@ -23,6 +23,8 @@ from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchKey, StaleData
 from wire.public import public
 from wire.values import Timestamp, Value
+
+_StoredT = TypeVar("_StoredT", Stored, Stored | None)
 
 READ_SECONDS: Final = 5.0
 """How long a read waits for a clone's first snapshot, or for the freshness that was asked for:
@@ -61,10 +63,10 @@ class Page:
         return len(self.entries)
 
 
-def decode_entry(key: bytes, stored: Stored) -> Entry:
-    """Give an entry in the user's own values."""
+def decode_entry(key: bytes, stored: Stored, epoch_ns: int = 0) -> Entry:
+    """Give an entry in the user's own values; its expiry is counted from ``epoch_ns``."""
     at_ns = stored.expires_at_ns
-    expires_at = None if at_ns is None else Timestamp.of(at_ns)
+    expires_at = None if at_ns is None else Timestamp.of(at_ns + epoch_ns)
     return Entry(decode(key), decode(stored.value), stored.revision, expires_at)
 
 
@@ -139,6 +141,10 @@ class Copy(Protocol):
     def table(self) -> CopyTable:
         """What it holds."""
 
+    @property
+    def epoch_ns(self) -> int:
+        """What its expiries are counted from, as a time of Unix."""
+
     async def prepare_scan(self) -> None:
         """Have the keys put in order."""
 
@@ -159,7 +165,7 @@ class CopySource:
     async def entry(self, key: bytes, *, has_value: bool = True) -> Stored | None:
         """Look it up."""
         await self._freshness()
-        return self._part.table.entry(key)
+        return self._dated(self._part.table.entry(key))
 
     async def keys(self) -> Sequence[bytes]:
         """Copy them, as of one moment."""
@@ -176,7 +182,17 @@ class CopySource:
         """Put the keys in order, and read on in them."""
         await self._freshness()
         await self._part.prepare_scan()
-        return self._part.table.scan(span, limit)
+        page = self._part.table.scan(span, limit)
+        if not self._part.epoch_ns:
+            return page
+        return replace(page, entries=[(key, self._dated(each)) for key, each in page.entries])
+
+    def _dated(self, stored: _StoredT) -> _StoredT:
+        """Give the expiry as a time of Unix."""
+        epoch_ns = self._part.epoch_ns
+        if stored is None or stored.expires_at_ns is None or not epoch_ns:
+            return stored
+        return replace(stored, expires_at_ns=stored.expires_at_ns + epoch_ns)
 
 
 @public

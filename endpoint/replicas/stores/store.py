@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, Unpack
 
@@ -11,7 +11,7 @@ from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, backend_of
 from endpoint.replicas.backends import STORE_QUOTA, check_replicas, make_backend, take_quota
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.events import QUEUE_SIZE, Events
+from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.promoting import Promotion, promote
 from endpoint.replicas.stores.reading import (
     CopySource,
@@ -20,12 +20,10 @@ from endpoint.replicas.stores.reading import (
     current,
     reached,
     readable,
-    span_of,
 )
 from endpoint.replicas.stores.store_handle import StoreHandle
 from endpoint.replicas.stores.store_part import StorePart
 from endpoint.replicas.stores.verifying import Verification
-from endpoint.replicas.stores.watching import DecodedCommits, Watch, selection_of
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
@@ -38,7 +36,7 @@ VERIFY_SECONDS: Final = 10.0
 
 
 @public
-class Store(StoreHandle, Reader):
+class Store(StoreHandle, Reader, ObservedStore):
     """A replicated table of typed keys and values (design section 10).
 
     Reads are local: at the master what is committed, at a clone some earlier state of the master,
@@ -49,7 +47,7 @@ class Store(StoreHandle, Reader):
     def __init__(self, part: StorePart, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         self.part = part
-        self._decoded = DecodedCommits()
+        ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(readable, part)))
         StoreHandle.__init__(self, part.runner, part.core.requests, close)
 
@@ -139,28 +137,3 @@ class Store(StoreHandle, Reader):
         limit = arguments.seconds("timeout", timeout)
         await readable(self.part)
         return await self.part.verify(limit)
-
-    # Events and watches.
-
-    def events(self, *, prefix: Value = None, queue_size: int = QUEUE_SIZE) -> Events:
-        """Follow what happens to each key from now on, with old and new value, and who did it.
-
-        It never slows writers down: a reader that is more than ``queue_size`` events behind finds
-        ``Missed`` in the place of the oldest.
-        """
-        return Events(self.part, span_of(None, None, prefix), queue_size)
-
-    def watch(
-        self,
-        *,
-        prefix: Value = None,
-        keys: Iterable[Value] | None = None,
-        from_revision: int | None = None,
-    ) -> Watch:
-        """Give what there is, a ``Bookmark``, and then every ``Commit``: see ``stores.watches``.
-
-        With ``from_revision`` it begins with the first commit of at least this revision instead:
-        to go on after an interruption, give the last one's plus one. A ``Gap`` says that not all
-        of what happened since is known any more; then what there is follows.
-        """
-        return Watch(self.part, selection_of(prefix, keys), from_revision, self._decoded)

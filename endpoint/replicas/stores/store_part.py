@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -14,6 +14,7 @@ from endpoint.replicas.parts import AnyEffect, Topics
 from endpoint.replicas.patience import Patience
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.observers import Observer, Observers
 from endpoint.replicas.stores.verifying import Verification
 from endpoint.surroundings import BackendOpener
 from net.wakeup import Wakeup
@@ -23,6 +24,7 @@ from stores.effects import Changed, Deposed, Persist, ToClone, ToProxy, Verified
 from stores.master import Master
 from stores.persistence import StoreBackend
 from stores.succession import Inheritance
+from stores.watches import Bookmark, Selection, Watcher
 from stores.work import SLICE_COUNT
 from wire.errors import RequestTimeout
 from wire.identifiers import EntityId
@@ -42,20 +44,12 @@ def make_clone(
     )
 
 
-class Observer(Protocol):
-    """Follows the changes of a store."""
-
-    def push(self, change: Changed) -> None:
-        """Take in one change."""
-
-    def end(self) -> None:
-        """Learn that nothing comes any more."""
-
-
 class StorePart:
     """The copy of a store that is here, at a master or a clone."""
 
     kind: Final = "store"
+    epoch_ns: Final = 0
+    """Expiries are wall times of the master."""
     runner: Runner
 
     def __init__(
@@ -68,7 +62,7 @@ class StorePart:
         """Makes backends that keep a store in a file; ``None`` is SQLite."""
         self.moved = Wakeup()
         """Woken when the revision that readers see may be another one."""
-        self._observers: dict[Observer, None] = {}
+        self._observers = Observers()
         self._verifying: Questions[tuple[ReplicaDigest, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
@@ -104,8 +98,7 @@ class StorePart:
             case ToClone(to, payload):
                 self.runner.send_command(store_topics(self.runner.name)[1], to, payload)
             case Changed():
-                for observer in list(self._observers):
-                    observer.push(effect)
+                self._observers.push(effect)
             case Verified(token, rows):
                 self._verifying.answer(token, rows)
             case _:
@@ -134,8 +127,7 @@ class StorePart:
         """Wake all that wait: nothing comes any more."""
         self.moved.wake()
         self._verifying.end()
-        for observer in self._observers:
-            observer.end()
+        self._observers.end()
 
     def swap(self, core: Master | Clone, backend: StoreBackend | None) -> None:
         """Go on with a core of the other role, and let go of the backend that there was."""
@@ -148,13 +140,17 @@ class StorePart:
 
     def observe(self, observer: Observer) -> None:
         """Tell ``observer`` of every change from now on."""
-        self._observers[observer] = None
+        self._observers.add(observer)
         self.core.observe(is_observed=True)
 
     def unobserve(self, observer: Observer) -> None:
         """Tell it no longer."""
-        self._observers.pop(observer, None)
+        self._observers.remove(observer)
         self.core.observe(is_observed=bool(self._observers))
+
+    def watch_after(self, selection: Selection, after: Bookmark) -> Watcher:
+        """Watch from after a bookmark: revisions of a master mean the same at all clones."""
+        return Watcher(self.core, selection, after.revision + 1)
 
     async def await_revision(self, revision: int) -> None:
         """Wait until readers see this revision, or the store is closed."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
+from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.observers import Observer
 from endpoint.replicas.stores.reading import Entry, decode_entry
-from endpoint.replicas.stores.store_part import StorePart
+from net.wakeup import Wakeup
 from stores import history, watches
-from stores.clone import Clone
 from stores.history import ChangeOf
-from stores.master import Master
 from stores.scanning import make_span
-from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Watcher
+from stores.watches import TAKE_COUNT, Bookmark, Gap, Selection, Source, Watcher
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData, NotAllowed, StoreClosed
@@ -61,7 +61,7 @@ class DecodedCommits:
         """Start with none."""
         self._known: dict[int, tuple[history.Commit, Commit]] = {}
 
-    def of(self, commit: history.Commit) -> Commit:
+    def of(self, commit: history.Commit, epoch_ns: int) -> Commit:
         """Decode a commit, unless another watch of the store has done that."""
         known = self._known
         found = known.get(commit.revision)
@@ -69,7 +69,9 @@ class DecodedCommits:
             return found[1]
         writer = commit.writer
         endpoint = None if writer is None else writer.entity.endpoint
-        shown = Commit(commit.revision, endpoint, tuple(map(_decode, commit.changes)))
+        shown = Commit(
+            commit.revision, endpoint, tuple(_decode(each, epoch_ns) for each in commit.changes)
+        )
         known[commit.revision] = (commit, shown)
         if len(known) > DECODED_COUNT:
             del known[next(iter(known))]
@@ -92,6 +94,53 @@ def selection_of(prefix: Value, keys: Iterable[Value] | None) -> Selection:
     return frozenset(map(encode, keys))
 
 
+class WatchedPart(Protocol):
+    """The part of a master, a clone, or a group's replica, as far as it is watched."""
+
+    @property
+    def runner(self) -> Runner:
+        """What it is run by."""
+
+    @property
+    def table(self) -> Source:
+        """What is watched; another one after a change of the role."""
+
+    @property
+    def moved(self) -> Wakeup:
+        """Woken when there may be something new."""
+
+    @property
+    def epoch_ns(self) -> int:
+        """What its expiries are counted from, as a time of Unix."""
+
+    @property
+    def is_recalling(self) -> bool:
+        """True while it asks for what came before its time."""
+
+    def recall(self, after: int) -> None:
+        """Ask for the mutations after a revision, if another one may know more of them."""
+
+    def watch_after(self, selection: Selection, after: Bookmark) -> Watcher | None:
+        """Watch from after a bookmark; ``None`` if this copy is not as far yet."""
+
+    def observe(self, observer: Observer) -> None:
+        """Tell ``observer`` of every change from now on."""
+
+    def unobserve(self, observer: Observer) -> None:
+        """Tell it no longer."""
+
+
+def start_of(from_revision: int | None, after: Bookmark | None) -> int | Bookmark | None:
+    """Say where a watch begins; raises ``InvalidData`` for two answers at once."""
+    if after is None:
+        return from_revision
+    if from_revision is not None:
+        raise InvalidData("give from_revision, or after: not both at once")
+    if not isinstance(after, Bookmark):
+        raise InvalidData(f"after={after!r:.60}: give a Bookmark that a watch gave")
+    return after
+
+
 @public
 class Watch(EitherClosing):
     """A watch of a store: ``async for item in store.watch(prefix="job/")``.
@@ -102,21 +151,25 @@ class Watch(EitherClosing):
 
     def __init__(
         self,
-        part: StorePart,
+        part: WatchedPart,
         selection: Selection,
-        from_revision: int | None,
+        start: int | Bookmark | None,
         decoded: DecodedCommits,
     ) -> None:
         """Use ``Store.watch``."""
-        if from_revision is not None:
-            from_revision = arguments.number("from_revision", from_revision, least=1)
+        from_revision = None
+        if isinstance(start, Bookmark):
+            from_revision = start.revision + 1
+        elif start is not None:
+            from_revision = arguments.number("from_revision", start, least=1)
+        self._after = start if isinstance(start, Bookmark) else None
         self._part = part
         self._runner = part.runner
         self._decoded = decoded
         self._selection = selection
         self._from_revision = from_revision
         self._watcher: Watcher | None = None
-        self._core: Master | Clone | None = None
+        self._core: Source | None = None
         self._items: deque[watches.Item] = deque()
         self._revision = (from_revision or 1) - 1
         self._is_recalled = False
@@ -163,6 +216,9 @@ class Watch(EitherClosing):
             await part.moved.wait()
             return
         watcher = self._find_watcher()
+        if watcher is None:
+            await part.moved.wait()
+            return
         self._items += watcher.take()
         if self._items:
             return
@@ -180,11 +236,18 @@ class Watch(EitherClosing):
             self._part.recall(self._from_revision - 1)
         return self._part.is_recalling
 
-    def _find_watcher(self) -> Watcher:
-        """Give the watcher; or another one, if the store has another core than before."""
-        core, watcher = self._part.core, self._watcher
+    def _find_watcher(self) -> Watcher | None:
+        """Give the watcher; or another one, if the store has another core than before.
+
+        ``None`` if this copy is not as far yet as the bookmark after which the watch begins.
+        """
+        core, watcher = self._part.table, self._watcher
         if watcher is not None and core is self._core:
             return watcher
+        if watcher is None and self._after is not None:
+            self._core = core
+            self._watcher = self._part.watch_after(self._selection, self._after)
+            return self._watcher
         start = self._from_revision
         if watcher is not None and self._runner.is_master and not watcher.is_telling_present:
             start = watcher.revision + 1  # a clone that became the master goes on where it was
@@ -202,7 +265,7 @@ class Watch(EitherClosing):
             if self._is_closed or not self._runner.is_synced or self._is_recalling():
                 return found
             watcher = self._find_watcher()
-            if watcher.is_caught_up and not self._items:
+            if watcher is None or (watcher.is_caught_up and not self._items):
                 return found
             self._items += watcher.take()
 
@@ -210,10 +273,10 @@ class Watch(EitherClosing):
         item = self._items.popleft()
         match item:
             case watches.Present(key, entry):
-                return decode_entry(key, entry)
+                return decode_entry(key, entry, self._part.epoch_ns)
             case history.Commit(revision):
                 self._revision = revision
-                return self._decoded.of(item)
+                return self._decoded.of(item, self._part.epoch_ns)
             case Bookmark(revision):
                 self._revision = revision
                 return item
@@ -239,6 +302,6 @@ class Watch(EitherClosing):
             raise StopAsyncIteration from None
 
 
-def _decode(change: history.KeyChange) -> Change:
-    entry = None if change.entry is None else decode_entry(change.key, change.entry)
+def _decode(change: history.KeyChange, epoch_ns: int) -> Change:
+    entry = None if change.entry is None else decode_entry(change.key, change.entry, epoch_ns)
     return Change(change.kind, decode(change.key), entry)

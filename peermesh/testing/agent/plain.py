@@ -16,6 +16,7 @@ from endpoint.replicas.stores.watching import Change, Commit, WatchItem
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
 from stores.batch import Batch
 from stores.digests import Digest, ReplicaDigest
+from stores.group.positions import Position
 from stores.history import ChangeOf
 from stores.watches import Bookmark, Gap
 from wire.errors import DecodeError, ErrorCode
@@ -40,10 +41,10 @@ def item_to_value(item: Item) -> tuple[Any, ...]:
             return (item.status.value, item.endpoint, item.address, int(item.code), item.reason)
         case Entry():
             return ("entry", *_fields(item))
-        case Bookmark(revision):
-            return ("bookmark", revision)
-        case Gap(after):
-            return ("gap", after)
+        case Bookmark(revision, position):
+            return ("bookmark", revision, position)
+        case Gap(after, reason):
+            return ("gap", after, reason)
         case Commit(revision, writer, changes):
             return ("commit", revision, writer, tuple(map(_change_to_value, changes)))
         case (topic, Missed(count)):
@@ -75,10 +76,10 @@ def watch_item_from_value(value: Any) -> WatchItem:  # noqa: ANN401 - a decoded 
     match value:
         case ("entry", *fields):
             return Entry(*fields)
-        case ("bookmark", revision):
-            return Bookmark(revision)
-        case ("gap", after):
-            return Gap(after)
+        case ("bookmark", revision, position):
+            return Bookmark(revision, None if position is None else Position(*position))
+        case ("gap", after, reason):
+            return Gap(after, reason)
         case (_, revision, writer, changes):
             endpoint = None if writer is None else EndpointId(writer)
             return Commit(revision, endpoint, tuple(map(_change_from_value, changes)))

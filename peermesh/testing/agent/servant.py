@@ -276,7 +276,7 @@ class Servant:
         return self._keep(await self._any_handle(number).batch(batch))
 
     async def _watch(self, number: int, prefix: Value, keys: Any, from_revision: int | None) -> int:  # noqa: ANN401 - plain values
-        store = self._handle(number)
+        store = self._any_handle(number)
         return self._open(store.watch(prefix=prefix, keys=keys, from_revision=from_revision))
 
     async def _promote(
