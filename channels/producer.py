@@ -169,6 +169,12 @@ class Producer(Generic[HandleT, PayloadT]):
         self._last_broadcast_tick = self._tick
         self._backend.broadcast(self, Event(self._epoch, first_sequence, payloads))
 
+    def skip(self, count: int = 1) -> None:
+        """Number events that no consumer waits for, and that the backlog need not keep."""
+        assert not self._paths, "consumers wait for them"
+        self._sequence += count
+        self._floor = self._sequence
+
     def add(self, handle: HandleT, after: int | None = None) -> None:
         """Take a consumer in and send its handshake: it gets every event from now on.
 
@@ -290,8 +296,7 @@ class Producer(Generic[HandleT, PayloadT]):
     def _advance_alone(self, count: int) -> None:
         """Number events that no consumer waits for: only a backlog of the owner's has them."""
         if self._buffer is None:
-            self._sequence += count
-            self._floor = self._sequence
+            self.skip(count)
 
     def _on_handshake_request(self, handle: HandleT) -> None:
         path = self._paths.get(handle)

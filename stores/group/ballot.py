@@ -155,6 +155,12 @@ class Ballot:
         """How far the journal was durable; ``None`` if no slot can be read."""
         return self._marks.mark
 
+    @property
+    def is_settled(self) -> bool:
+        """True if no word waits: all that is promised is on the disk."""
+        is_saved = not self._is_dirty and self._saving is None and not self._words
+        return is_saved and self._marks.synced_number >= self._awaited_number
+
     def start(self, end: Position) -> list[Effect]:
         """Start: a whole member has its journal's end as mark, synced."""
         if not self.is_whole:
@@ -212,8 +218,7 @@ class Ballot:
 
     def settle(self, effects: list[Effect]) -> list[Effect]:
         """End a step: hold its words back until all that they promise is on the disk."""
-        is_saved = not self._is_dirty and self._saving is None
-        if is_saved and not self._words and self._marks.synced_number >= self._awaited_number:
+        if self.is_settled:
             return effects
         done: list[Effect] = []
         for effect in effects:

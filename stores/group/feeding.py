@@ -64,6 +64,10 @@ class Feeding:
         """Send an entry that was appended."""
         self._producer.produce(entry)
 
+    def skip(self) -> None:
+        """Count an entry that no journal keeps: no member follows."""
+        self._producer.skip()
+
     def tick(self) -> None:
         """Let one tick pass: silent followers end, parts of snapshots are sent again."""
         self._producer.tick()

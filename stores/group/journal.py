@@ -138,6 +138,16 @@ class Journal:
             self.voters.append(index, entry.voters)
         return index
 
+    def pass_over(self, position: Position) -> None:
+        """Go on after the next entry without keeping it, or any: the machine has applied it."""
+        assert self.is_volatile, self
+        assert position.index == self.end_index + 1, (position, self)
+        self._entries.clear()
+        self._floor = position
+        self._terms = [position]
+        self.voters.compact(position.index)
+        self.durable = position.index
+
     def truncate(self, index: int) -> None:
         """Drop all entries above an index: they were never committed."""
         assert index >= self._floor.index, (index, self)

@@ -27,7 +27,7 @@ from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, Voter
 from stores.group.feeding import Feeding
 from stores.group.followers import Followers
 from stores.group.limits import UNCOMMITTED_MAX
-from stores.group.machine import Answer, Staged
+from stores.group.machine import Answer, Done, Staged
 from stores.group.membership import MemberStatus, Wanted, next_voters
 from stores.group.messages import (
     Echo,
@@ -92,6 +92,11 @@ class Leading:
         """True if a request would be taken on."""
         return self.is_ready and self._journal.end_index - self._state.commit < UNCOMMITTED_MAX
 
+    @property
+    def is_followed(self) -> bool:
+        """True if other members were heard of in this term."""
+        return bool(self._followers)
+
     def members(self) -> list[MemberStatus]:
         """Give what is known of all members, this one too."""
         own, voters = self._ballot.member, self._journal.voters.current
@@ -141,14 +146,39 @@ class Leading:
             return [Failed(caller, Setback.NOT_READY, self._ballot.member)]
         if not self.has_room:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
-        if self._decides_alone:
-            return self._perform(caller, request)
+        if (done := self.decide(request)) is not None:
+            return [*self._feeding.take(), Replied(caller, done.value)]
         judgement = self._state.machine.judge(request, self._state.clock.times)
         if isinstance(judgement, Answer):
-            return self._answer(caller, judgement)
+            replied = Replied(caller, judgement.value)
+            return self._rounds.add(replied, caller, self._journal.end_index)
         index = judgement.index if isinstance(judgement, Staged) else self._act(judgement.body)
         self._waiting.setdefault(index, []).append(caller)
         return self._feeding.take()
+
+    def decide(self, request: object) -> Done | Answer | None:
+        """Judge, apply and append in one step where this member alone decides, without a disk.
+
+        ``None`` where others have a word, or something waits; then nothing was done.
+        """
+        journal, state, term = self._journal, self._state, self._ballot.term
+        end = journal.end_index
+        is_clear = state.commit == end >= self._first_own and self._transfer is None
+        is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)
+        if not is_clear or not is_alone:
+            return None
+        position = Position(term, end + 1)
+        done = state.machine.perform(position, request, state.clock.times)
+        if isinstance(done, Done):
+            if self.is_followed:
+                self._append(ActionEntry(term, done.body))
+                journal.keep()
+                self._has_news = True
+            else:  # Who comes later takes a snapshot.
+                journal.pass_over(position)
+                self._feeding.skip()
+            state.commit = end + 1
+        return done
 
     def read(self, caller: object) -> list[Effect]:
         """Have a read wait for one round of echoes, together with all that wait."""
@@ -261,7 +291,7 @@ class Leading:
         effects = self._feeding.take() + self._serve_reads()
         is_round = self._is_round_due or self._rounds.begins()
         self._rounds.round += is_round
-        if is_round or (self._has_news and self._followers):
+        if is_round or (self._has_news and self.is_followed):
             effects.append(Broadcast(self._keepalive()))
         self._is_round_due = self._has_news = False
         return effects
@@ -291,33 +321,6 @@ class Leading:
         return is_late and self._journal.voters.current != (self._ballot.member,)
 
     # -- steps -----------------------------------------------------------------------------------
-
-    @property
-    def _decides_alone(self) -> bool:
-        """True if what is appended is committed at once: one voter, without a disk."""
-        journal = self._journal
-        is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)
-        return is_alone and self._state.commit == journal.end_index
-
-    def _perform(self, caller: object, request: object) -> list[Effect]:
-        """Judge, apply and append in one step: nothing is ever staged."""
-        state, index = self._state, self._journal.end_index + 1
-        position = Position(self._ballot.term, index)
-        done = state.machine.perform(position, request, state.clock.times)
-        if isinstance(done, Answer):
-            return self._answer(caller, done)
-        self._append(ActionEntry(self._ballot.term, done.body))
-        self._journal.keep()
-        state.commit = index
-        self._has_news = True
-        effects: list[Effect] = self._feeding.take()
-        effects += (Committed(index, index), Replied(caller, done.answer))
-        return effects
-
-    def _answer(self, caller: object, answer: Answer) -> list[Effect]:
-        """Give an answer that needs no entry, once all that it rests on is committed."""
-        replied = Replied(caller, answer.value)
-        return self._rounds.add(replied, caller, self._journal.end_index)
 
     def _act(self, body: object) -> int:
         index = self._append(ActionEntry(self._ballot.term, body))

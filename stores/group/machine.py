@@ -46,10 +46,10 @@ Judgement = Append | Answer | Staged
 
 @dataclass(slots=True)
 class Done:
-    """The request became this action, which is applied already, with this answer."""
+    """The request became this action, which is applied already: this is its answer."""
 
     body: object
-    answer: object
+    value: object
 
 
 class Machine(Protocol):

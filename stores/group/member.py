@@ -25,7 +25,7 @@ from stores.group.following import Following
 from stores.group.journal import Journal
 from stores.group.leading import Leading
 from stores.group.limits import JOURNAL_MAX
-from stores.group.machine import Machine
+from stores.group.machine import Answer, Done, Machine
 from stores.group.membership import NO_VOTERS_WANTED, MemberStatus, Wanted
 from stores.group.messages import (
     Admitted,
@@ -207,6 +207,20 @@ class Member:
         if self.leading is None:
             return self._settle([Failed(caller, Setback.NOT_LEADER, self.leader)])
         return self._settle(self.leading.propose(caller, request))
+
+    def decide(self, request: object) -> Done | Answer | None:
+        """Have a request judged, applied and answered in one step, where no other has a word.
+
+        ``None`` where that is not so: ``propose`` it. Call ``settle`` after some of these.
+        """
+        if self.leading is None or not self.ballot.is_settled:
+            return None
+        return self.leading.decide(request)
+
+    def settle(self) -> list[Effect]:
+        """Tell those that follow what was decided."""
+        is_followed = self.leading is not None and self.leading.is_followed
+        return self._settle([]) if is_followed else []
 
     def read(self, caller: object) -> list[Effect]:
         """Have a linearizable read begin; ``Readable`` or ``Failed`` names the caller.

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from stores.actions import Action, DigestCommand, ExpireCommand, WriterId, request_range
-from stores.judgement import Request
+from stores.judgement import REQUESTS, Request
 from stores.outcomes import Outcome
 from stores.quota import Quota
+from wire.errors import DecodeError
 
 # -- requests --------------------------------------------------------------------------------------
 
@@ -42,6 +43,27 @@ class Write:
     """The writer knows what became of all its requests up to this one."""
     is_vetted: bool = False
     """Keys and values are known to be encodings, as they come from a handle of this endpoint."""
+
+    @property
+    def asked(self) -> tuple[int, int]:
+        """The first and the last number; raises ``DecodeError`` where there is a gap."""
+        requests = self.requests
+        if len(requests) == 1 and isinstance(requests[0], REQUESTS):  # as for most that wait
+            asked = request_range(requests[0])
+            if asked is not None and asked[0]:
+                return asked
+        first = last = 0
+        for request in requests:
+            asked = request_range(request)
+            if not isinstance(request, REQUESTS) or asked is None:
+                kind = type(request).__name__
+                raise DecodeError(f"a writer asks for a {kind}: only leaders do that")
+            if last and (asked[0] != last + 1 or request.writer != requests[0].writer):
+                raise DecodeError(f"request {asked[0]} does not come after request {last}")
+            first, last = first or asked[0], asked[1]
+        if first < 1:
+            raise DecodeError("a writer asks for nothing")
+        return first, last
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +110,15 @@ class Performed:
     """One or more, in order; the last one tells the writer what became of its latest request."""
     encoded: bytes | None = field(default=None, init=False, compare=False, repr=False)
     """The whole body's bytes, once they are known: it is written to the disk and to all members."""
-    writer: WriterId = field(init=False, compare=False, repr=False)
-    last_request: int = field(init=False, compare=False, repr=False)
 
-    def __post_init__(self) -> None:
-        """Take writer and request from the last action."""
+    @property
+    def asked(self) -> tuple[WriterId, int]:
+        """The writer, and its latest request: those of the last action."""
         action = self.actions[-1]
         asked = request_range(action)
         assert asked is not None, action
         assert not isinstance(action, UNASKED), action
-        self.writer, self.last_request = action.writer, asked[1]
+        return action.writer, asked[1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class Lineage:
 
     def advance(self, position: Position) -> None:
         """Note that an action is applied."""
-        assert position > self.position, (position, self.position)
+        assert position.index > self.position.index, (position, self.position)
         if not self.reigns or position.term > self.reigns[-1].term:
             self.reigns.append(Reign(position.term, position.index))
             del self.reigns[:-LINEAGE_MAX]

@@ -17,7 +17,6 @@ from stores.actions import (
     EraseCommand,
     ExpireCommand,
     PutCommand,
-    request_range,
 )
 from stores.digests import Digest, DigestWalk
 from stores.effects import Changed
@@ -27,7 +26,7 @@ from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Done, Judgement, Machine, Staged
 from stores.group.positions import Position
 from stores.history import History
-from stores.judgement import REQUESTS, Request, judge, vet
+from stores.judgement import judge, vet
 from stores.outcomes import Outcome, outcome_of
 from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
 from stores.stages import size_of
@@ -139,7 +138,7 @@ class TableMachine(AppliedReads, Machine):
                 if body is not self._judged:
                     self._overlay.stage(actions)
                 self._judged = None
-                self._writers.stage_request(index, body.writer, body.last_request)
+                self._writers.stage_request(index, *body.asked)
             case ExpireCommand():
                 self._overlay.stage((body,))
             case Registered():
@@ -178,7 +177,8 @@ class TableMachine(AppliedReads, Machine):
             outcomes = list[Outcome]()
             for action in body.actions:
                 self._change(action, outcomes)
-            return self._note(body, outcomes)
+            self._writers.perform(*body.asked, body.resolved, outcomes)
+            return tuple(outcomes)
         match body:
             case ExpireCommand():
                 self._change(body, [])
@@ -208,7 +208,8 @@ class TableMachine(AppliedReads, Machine):
             assert isinstance(known, Answer), "nothing is staged"
             return known
         self._advance(position)
-        actions, outcomes = list[Action](), list[Outcome]()
+        actions: list[Action] = []
+        outcomes: list[Outcome] = []
         overlay, now_ns = self._overlay, now.elapsed_ns
         for each in request.requests:
             judged = judge(each, overlay.committed, now_ns, self.meter)
@@ -216,7 +217,9 @@ class TableMachine(AppliedReads, Machine):
                 self._change(action, outcomes)
             actions += judged
         body = Performed(request.resolved, tuple(actions))
-        return Done(body, self._note(body, outcomes))
+        last = outcomes[-1].last_request
+        self._writers.perform(request.requests[0].writer, last, request.resolved, outcomes)
+        return Done(body, tuple(outcomes))
 
     def compare(self, count: int = SLICE_COUNT) -> tuple[int, Digest] | None:
         """Look at some entries of a comparison under way; gives its number, and the end of it."""
@@ -303,7 +306,7 @@ class TableMachine(AppliedReads, Machine):
         Raises ``DecodeError``; then nothing has changed, as judging raises none.
         """
         requests = write.requests
-        asked = _range(requests)
+        asked = write.asked
         writer = requests[0].writer
         known = self._writers.judge_request(writer, write.number, asked)
         if known is None and not write.is_vetted:
@@ -329,11 +332,6 @@ class TableMachine(AppliedReads, Machine):
             entries, size = self._overlay.size_bound
             return self.meter.holds(entries + len(request.pairs) // 2, size + PAYLOAD_SIZE_MAX)
         return isinstance(request, (EraseCommand, ClearCommand))
-
-    def _note(self, body: Performed, outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-        """Note what became of a writer's requests, which is its answer."""
-        self._writers.perform(body.writer, body.last_request, body.resolved, outcomes)
-        return tuple(outcomes)
 
     def _change(self, action: Action, outcomes: list[Outcome]) -> None:
         """Do the next action, and add what became of the request that it answers."""
@@ -376,21 +374,6 @@ class TableMachine(AppliedReads, Machine):
             for change in action.changes:
                 if change.value is not None and change.expiry_ns is not None:
                     self._expiries.add(change.key, change.expiry_ns, expiries)
-
-
-def _range(requests: Sequence[Request]) -> tuple[int, int]:
-    """Give the first and the last number of requests; raises ``DecodeError`` if there is a gap."""
-    first = last = 0
-    for request in requests:
-        asked = request_range(request)
-        if not isinstance(request, REQUESTS) or asked is None:
-            raise DecodeError(f"a writer asks for a {type(request).__name__}: only leaders do that")
-        if last and (asked[0] != last + 1 or request.writer != requests[0].writer):
-            raise DecodeError(f"request {asked[0]} does not come after request {last}")
-        first, last = first or asked[0], asked[1]
-    if not requests or first < 1:
-        raise DecodeError("a writer asks for nothing")
-    return first, last
 
 
 def _is_forced(term: int, last: int) -> bool:

@@ -233,12 +233,15 @@ class Overlay:
             self._queued_entries -= entries
             self._queued_size -= size
         layer = self._layers[0]
-        if isinstance(action, ClearCommand):
+        table = layer.table
+        if isinstance(action, PutCommand):
+            table.put(action.pairs, action.expiry_ns, action.writer)
+        elif isinstance(action, ClearCommand):
             # The old table stays as it is, for those that read an earlier revision.
-            layer.table = Table(revision=self.revision + 1)
+            layer.table = table = Table(revision=self.revision + 1)
         else:
-            _apply(action, layer.table)
-        self.revision = layer.table.revision
+            _apply(action, table)
+        self.revision = table.revision
 
     # -- steps -----------------------------------------------------------------------------------
 

@@ -61,6 +61,27 @@ DRIVER = [
         "        return self._count\n",
     ),
     _driver(
+        "only a voter that is alone decides at once",
+        "a leader in memory acknowledges what no other voter has, and it is lost with it",
+        "stores/group/leading.py",
+        "        is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)\n",
+        "        is_alone = journal.is_volatile\n",
+    ),
+    _driver(
+        "only a voter without a disk decides at once",
+        "a store that is alone on its disk acknowledges what a power cut takes back",
+        "stores/group/leading.py",
+        "        is_alone = journal.is_volatile and journal.voters.current == (self._ballot.member,)\n",
+        "        is_alone = journal.voters.current == (self._ballot.member,)\n",
+    ),
+    _driver(
+        "entries are kept for those that follow",
+        "a member that follows lacks what was decided at once, and begins anew at each entry",
+        "stores/group/leading.py",
+        "            if self.is_followed:\n",
+        "            if False:\n",
+    ),
+    _driver(
         "a voter that is alone waits for its disk",
         "a store that is alone fails its writers, and takes none for seconds, when its disk is slow",
         "stores/group/leading.py",

@@ -152,9 +152,8 @@ GROUP = [
         "answers_at_once",
         "a deposed leader refuses what the group would do, by a state that is over",
         "leading.py",
-        "        replied = Replied(caller, answer.value)\n"
-        "        return self._rounds.add(replied, caller, self._journal.end_index)\n",
-        "        return [Replied(caller, answer.value)]\n",
+        "            return self._rounds.add(replied, caller, self._journal.end_index)\n",
+        "            return [replied]\n",
     ),
     _rule(
         "answers_uncommitted",

@@ -73,9 +73,9 @@ MACHINE = [
     _part(
         "requests of one write have no gap",
         "what a writer asked in between is refused as done",
-        "machine.py",
-        "        if last and (asked[0] != last + 1 or request.writer != requests[0].writer):\n",
-        "        if False:\n",
+        "bodies.py",
+        "            if last and (asked[0] != last + 1 or request.writer != requests[0].writer):\n",
+        "            if False:\n",
     ),
     _part(
         "a quota counts what waits in the queue",

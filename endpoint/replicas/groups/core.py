@@ -521,6 +521,15 @@ class GroupCore:
         is_local = leader == self._roster.own
         if is_local and not self.is_leader:
             return
+        while self.outbox.has_unsent:
+            if is_local and (outcomes := self.outbox.perform(member.decide)):
+                self._resolve(outcomes)
+                self._carry_out(member.settle())
+            elif not self._propose(member, leader, is_local=is_local):
+                return
+
+    def _propose(self, member: Member, leader: MemberId, *, is_local: bool) -> bool:
+        """Send the leader what has room under way; tells whether there was anything."""
         asked: list[tuple[int, TableRequest]] = []
         self.outbox.pump(lambda *each: asked.append(each), is_local=is_local)
         for ticket, request in asked:
@@ -528,13 +537,15 @@ class GroupCore:
                 self._carry_out(member.propose((None, ticket), request))
             else:
                 self._send(leader, Ask(ticket, request))
+        return bool(asked)
 
     # -- effects ---------------------------------------------------------------------------------
 
     def _take(self) -> list[AnyEffect]:
         if not self._is_closed:
             self._notice()
-            self._effects += map(IdleReached, self._waits.take_over(self._is_idle))
+            if self._waits:
+                self._effects += map(IdleReached, self._waits.take_over(self._is_idle))
         effects, self._effects = self._effects, []
         return effects
 

@@ -24,6 +24,7 @@ from stores.actions import (
     WriterId,
     request_range,
 )
+from stores.group.machine import Answer, Done
 from stores.judgement import REQUESTS, Request
 from stores.limits import (
     RUN_COUNT_MAX,
@@ -56,6 +57,9 @@ PARCEL_SIZE: Final = RUN_SIZE_MAX
 
 REPEAT_TICKS: Final = 10
 """Ticks without an answer after which all is sent again: a second, as long as elections take."""
+
+Decide = Callable[[Write], Done | Answer | None]
+"""Gives the answer to a request at once, or ``None`` where it has to be proposed."""
 
 Send = Callable[[int, TableRequest], None]
 """Proposes a request under a ticket."""
@@ -102,9 +106,30 @@ class Outbox:
         return self._count < UNRESOLVED_COUNT_MAX and self._size < UNRESOLVED_SIZE_MAX
 
     @property
+    def has_unsent(self) -> bool:
+        """True if something waits to be proposed."""
+        return self._sent < len(self._parcels) or not self.requests.is_sealed
+
+    @property
     def silent_ticks(self) -> int:
         """Ticks since the last answer, while something waits for one."""
         return self._silent_ticks if self._parcels else 0
+
+    def perform(self, decide: Decide) -> list[Outcome]:
+        """Have all decided at once, where that can be; what it gives no outcome of is pumped."""
+        self.requests.seal()
+        outcomes: list[Outcome] = []
+        if self._waits or self._number is None or self._open:
+            return outcomes
+        while self._parcels:
+            parcel = self._parcels[0]
+            write = Write(self._number, tuple(parcel.requests), parcel.first - 1, is_vetted=True)
+            done = decide(write)
+            if done is None or not isinstance(done.value, tuple):
+                break
+            self._leave(parcel)
+            outcomes += done.value
+        return outcomes
 
     def pump(self, send: Send, *, is_local: bool) -> None:
         """Propose what has room under way; ``is_local`` if this endpoint has the leader."""
@@ -217,12 +242,15 @@ class Outbox:
     def _resolved(self) -> list[Outcome]:
         outcomes: list[Outcome] = []
         while self._parcels and (found := self._parcels[0].outcomes) is not None:
-            parcel = self._parcels.popleft()
-            self._count -= len(parcel.requests)
-            self._size -= parcel.size
+            self._leave(self._parcels[0])
             self._sent = max(0, self._sent - 1)
             outcomes += found
         return outcomes
+
+    def _leave(self, parcel: _Parcel) -> None:
+        self._parcels.popleft()
+        self._count -= len(parcel.requests)
+        self._size -= parcel.size
 
 
 def _size_of(request: Request) -> int:

@@ -25,6 +25,10 @@ class Waits:
         """Have none."""
         self._waits: dict[int, _Wait] = {}
 
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._waits)
+
     def begin(self, token: int, *, is_idle: bool) -> None:
         """Let a task wait, for a linear read or for idleness."""
         self._waits[token] = _Wait(is_idle)

@@ -355,7 +355,7 @@ def test_what_one_voter_performs_at_once_is_what_a_group_judges_and_applies(lab,
             assert found.value == expected
             return
         position += 1
-        assert found.answer == expected
+        assert found.value == expected
         assert encode_body(found.body) == encode_body(lab.entries[position - 1][1])
 
     perform(Register(handle.writer), Registration(handle.number, 0))

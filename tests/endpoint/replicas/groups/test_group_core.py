@@ -56,7 +56,8 @@ class Mesh:
     def _core(self, number: int, name: str, voters: str, durable: bool) -> GroupCore:
         machine = TableMachine("store s")
         own = MemberId(name, 1)
-        stored = Stored(new_promises(own), NEW_SLOTS, START, (), (), 0)
+        promises = new_promises(own)
+        stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=not durable)
         world = World(
             draw=lambda least, most: min(most, least + 2 * number),
             monotonic_ns=lambda: self.now_ns,
@@ -228,6 +229,61 @@ def test_a_replica_is_idle_once_what_was_asked_last_is_applied() -> None:
     mesh.tick()
     mesh.work()
     assert IdleReached(1) in mesh.told["a"]
+
+
+def test_a_voter_alone_in_memory_decides_at_once_and_keeps_nothing_for_who_is_not_there() -> None:
+    mesh = Mesh("ab", {"a": "a", "b": "a"}, durable=False)
+    mesh.cut = set("b")
+    mesh.start()
+    mesh.work()
+    alone, late = mesh.cores["a"], mesh.cores["b"]
+    while not alone.is_leader:
+        mesh.tick("a")
+    mesh.put("a")
+    for count in range(1, 4):
+        mesh.put("a")
+        assert len(mesh.outcomes("a")) == 1 + count, "it is applied before anything else is done"
+    assert alone.member is not None
+    journal = alone.member.journal
+    assert journal.floor == journal.end, "no member follows"
+    mesh.cut = set()
+    for _ in range(30):
+        mesh.tick()
+        mesh.work()
+    assert late.machine.digest() == alone.machine.digest()
+    end = journal.end
+    mesh.put("a")
+    mesh.work()
+    assert journal.floor < journal.end
+    assert journal.end.index == end.index + 1
+    assert late.machine.digest() == alone.machine.digest()
+    assert late.machine.revision == 5
+
+
+def test_a_leader_in_memory_with_other_voters_waits_for_one_of_them() -> None:
+    mesh = Mesh(durable=False)
+    leader = mesh.lead()
+    mesh.put(leader)
+    mesh.work()
+    mesh.put(leader)
+    assert len(mesh.outcomes(leader)) == 1
+    mesh.work()
+    assert len(mesh.outcomes(leader)) == 2
+
+
+def test_a_writer_that_the_group_forgot_is_told_by_a_voter_alone_too() -> None:
+    mesh = Mesh("a", {"a": "a"}, durable=False)
+    mesh.lead()
+    mesh.put("a")
+    core = mesh.cores["a"]
+    core.machine.install(TableMachine("store s").freeze())
+    mesh.put("a")
+    first, second = mesh.outcomes("a")
+    assert not isinstance(first, Refused)
+    assert isinstance(second, Refused)
+    assert "forgotten" in second.text
+    mesh.put("a")
+    assert not isinstance(mesh.outcomes("a")[-1], Refused)
 
 
 @pytest.mark.parametrize("at", ["leader", "follower"])
