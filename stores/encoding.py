@@ -153,6 +153,10 @@ def encode_action(action: Action) -> bytes:
     """Write an action."""
     if isinstance(action, actions.PutCommand):
         return encode_put(action.writer, action.request, action.expiry_ns, action.pairs)
+    if isinstance(action, actions.BatchResultCommand):
+        done = [[each.key, each.value, each.expiry_ns] for each in action.changes]
+        writer = bytes(action.writer)  # Of a class of its own, CBOR looks for it at length.
+        return cbor2.dumps([_BATCH_RESULT_KIND, writer, action.request, action.has_held, done])
     return cbor2.dumps([_KINDS[type(action)], *_packed(action)])
 
 
@@ -168,6 +172,7 @@ def _packed(value: Action | Content) -> list[object]:
     return [fields.pack(getattr(value, name)) for name in type(value).__match_args__]
 
 
+_BATCH_RESULT_KIND: Final = _KINDS[actions.BatchResultCommand]
 _PUT_KIND: Final = _KINDS[actions.PutCommand]
 _ACTIONS_KIND: Final = _KINDS[Actions]
 _PUT_START: Final = b"\x85\x01\x58\x20"

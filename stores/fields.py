@@ -333,6 +333,7 @@ _PACKERS: Final[dict[type, Callable[[Any], object]]] = {
     Step: _pack_step,
     WriterRow: lambda value: [value.writer, value.last_request, pack(value.outcomes)],
     tuple: lambda value: [pack(item) for item in value],
+    WriterId: bytes,
 }
 
 

@@ -238,6 +238,11 @@ class History:
 
 def _without_absent(action: BatchResultCommand, present: Collection[bytes]) -> BatchResultCommand:
     """Leave out the removals of what is not there."""
+    for change in action.changes:
+        if change.value is None:
+            break
+    else:
+        return action
     changes = tuple(
         change for change in action.changes if change.value is not None or change.key in present
     )

@@ -50,15 +50,13 @@ class Stage:
 
 def size_of(action: Action) -> int:
     """Give the bytes of an action that has not been encoded, roughly."""
-    match action:
-        case PutCommand(_, _, _, pairs):
-            return ACTION_SIZE + sum(map(len, pairs))
-        case BatchResultCommand(_, _, _, changes):
-            return ACTION_SIZE + sum(
-                len(change.key) + len(change.value or b"") for change in changes
-            )
-        case _:
-            return ACTION_SIZE
+    size = ACTION_SIZE
+    if isinstance(action, PutCommand):
+        size += sum(map(len, action.pairs))
+    elif isinstance(action, BatchResultCommand):
+        for change in action.changes:
+            size += len(change.key) + len(change.value or b"")
+    return size
 
 
 @dataclass(slots=True)

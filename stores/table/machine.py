@@ -291,11 +291,13 @@ class TableMachine(AppliedReads, Machine):
         overlay, requests = self._overlay, write.requests
         actions = list[Action]()
         for request in requests:
-            table = overlay.unfinished if self._is_blind(request) else overlay.latest()
+            is_blind = self._is_blind(request)
+            table = overlay.unfinished if is_blind else overlay.latest()
             judged = judge(request, table, now.elapsed_ns, self.meter)
             actions += judged
             if len(requests) > 1:  # Those after it are judged with it.
-                overlay.stage(judged)
+                stage = overlay.stage if is_blind else overlay.do
+                stage(judged)
         body = Performed(write.resolved, tuple(actions))
         self._judged = body if len(requests) > 1 else None
         return Append(body)

@@ -46,22 +46,20 @@ def keys_of(action: Change) -> Sequence[bytes]:
     """Give the keys that an action names, present or not. A clear names none."""
     if isinstance(action, PutCommand):
         return action.pairs[::2]
-    match action:
-        case EraseCommand(_, _, keys) | ExpireCommand(keys):
-            return keys
-        case BatchResultCommand(_, _, _, changes):
-            return [change.key for change in changes]
-        case _:
-            return ()
+    if isinstance(action, BatchResultCommand):
+        return [change.key for change in action.changes]
+    return action.keys if isinstance(action, (EraseCommand, ExpireCommand)) else ()
 
 
 def mutation_count(action: Change) -> int:
     """Give by how much an action raises the revision."""
+    if isinstance(action, PutCommand):
+        return len(action.pairs) // 2
     match action:
         case Skip(count):
             return count
-        case PutCommand() | EraseCommand() | ExpireCommand():
-            return len(keys_of(action))
+        case EraseCommand() | ExpireCommand():
+            return len(action.keys)
         case BatchResultCommand() | ClearCommand():
             return 1
         case _:
@@ -86,7 +84,8 @@ class Overlay:
         self.revision = table.revision
         """How many mutations made what readers see."""
         self._layers = deque([_Layer(table)])
-        self._done: deque[Change] = deque()
+        self._done: deque[tuple[Change, Sequence[bytes]]] = deque()
+        """With the keys that each changes."""
         self._done_count = 0
         self._queue: deque[tuple[Change, int, int]] = deque()
         """With the entries and bytes that each may add."""
@@ -117,25 +116,43 @@ class Overlay:
         layer = self._layers[0]
         return layer.past[key] if key in layer.past else layer.table.columns.entry(key)
 
-    def revisions(self, keys: Sequence[bytes]) -> Iterator[int | None]:
+    def revisions(self, keys: Sequence[bytes]) -> Iterable[int | None]:
         """Give which mutation set each key, or ``None`` where it is missing."""
         layer = self._layers[0]
-        known = layer.table.columns.revisions
-        if not layer.past:
+        past, known = layer.past, layer.table.columns.revisions
+        if not past:
             return map(known.get, keys)
-        entries = map(self.entry, keys)
-        return (None if entry is None else entry.revision for entry in entries)
+        found: list[int | None] = []
+        for key in keys:
+            if key in past:
+                entry = past[key]
+                found.append(None if entry is None else entry.revision)
+            else:
+                found.append(known.get(key))
+        return found
 
     def rows(self, keys: Iterable[bytes]) -> Rows:
         """Give the entries of those keys that are there."""
-        layer = self._layers[0]
-        columns = layer.table.columns
-        if not layer.past:
-            return Rows.of(columns, [key for key in keys if key in columns.values])
-        found = Columns()
+        layer, staged = self._layers[0], Columns()
+        columns, past, kept = layer.table.columns, layer.past, list[bytes]()
         for key in keys:
-            found.set(key, self.entry(key))
-        return Rows.of(found, list(found))
+            if key in past:
+                staged.set(key, past[key])
+            elif key in columns.values:
+                kept.append(key)
+        rows, others = Rows.of(columns, kept), Rows.of(staged, list(staged))
+        if not others.keys:
+            return rows
+        expiries: list[int | None] = []
+        if rows.expiries or others.expiries:
+            expiries += rows.expiries or [None] * len(kept)
+            expiries += others.expiries or [None] * len(others.keys)
+        return Rows(
+            [*rows.keys, *others.keys],
+            [*rows.values, *others.values],
+            [*rows.revisions, *others.revisions],
+            expiries,
+        )
 
     def __contains__(self, key: object) -> bool:
         """Tell whether a key is there."""
@@ -204,6 +221,11 @@ class Overlay:
         self._queued_entries = self._queued_size = 0
         return self._layers[-1].table
 
+    def do(self, actions: Iterable[Change]) -> None:
+        """Stage what was judged by ``latest``, and do it in the table."""
+        for action in actions:
+            self._do(action)
+
     def undo(self) -> list[bytes]:
         """Take back all that is staged; gives keys whose appointments may have been missed."""
         layer = self._layers[0]
@@ -222,9 +244,9 @@ class Overlay:
     def commit(self, action: Change) -> None:
         """Show readers the next action. If anything is staged, this is the first of it."""
         if self._done:
-            staged = self._done.popleft()
+            staged, keys = self._done.popleft()
             assert staged is action, (staged, action)
-            self._settle(action)
+            self._settle(action, keys)
             self.revision += mutation_count(action)
             return
         if self._queue:
@@ -247,22 +269,21 @@ class Overlay:
 
     def _do(self, action: Change) -> None:
         """Do a staged action in the table, and keep what readers see."""
-        self._done_count += 1
-        self._done.append(action)
-        layer = self._layers[-1]
+        self._done_count = number = self._done_count + 1
+        layer, keys = self._layers[-1], keys_of(action)
+        self._done.append((action, keys))
         table = layer.table
         if isinstance(action, ClearCommand):
             self._layers.append(_Layer(Table(revision=table.revision + 1)))
             return
-        keys, past, columns = keys_of(action), layer.past, table.columns
-        values = columns.values
+        past, latest, columns = layer.past, layer.latest, table.columns
         for key in keys:
+            latest[key] = number
             if key not in past:
-                past[key] = columns.entry(key) if key in values else None
-        layer.latest.update(dict.fromkeys(keys, self._done_count))
+                past[key] = columns.entry(key)
         _apply(action, table)
 
-    def _settle(self, action: Change) -> None:
+    def _settle(self, action: Change, keys: Sequence[bytes]) -> None:
         """Have readers see an action that is done in the table already."""
         layer = self._layers[0]
         if isinstance(action, ClearCommand):
@@ -272,16 +293,16 @@ class Overlay:
             layer.past.clear()
             layer.latest.clear()
             return
-        number = self._done_count - len(self._done)
+        number, past, latest = self._done_count - len(self._done), layer.past, layer.latest
         later: set[bytes] = set()
-        for key in dict.fromkeys(keys_of(action)):
-            if layer.latest[key] == number:
-                del layer.past[key], layer.latest[key]
-            else:
+        for key in keys:
+            if latest.get(key) == number:
+                del past[key], latest[key]
+            elif key in past:  # A key may be in it twice.
                 later.add(key)
         if later:
             made = entries_of(action, self.revision)
-            layer.past.update((key, entry) for key, entry in made if key in later)
+            past.update((key, entry) for key, entry in made if key in later)
 
     @staticmethod
     def _mixed(layer: _Layer) -> Iterator[bytes]:
@@ -299,13 +320,12 @@ def _apply(action: Change, table: Table) -> None:
 
 def _growth(action: Change) -> tuple[int, int]:
     """Give how many entries and bytes an action may add, at most."""
-    match action:
-        case PutCommand(_, _, _, pairs):
-            return len(pairs) // 2, sum(map(len, pairs))
-        case BatchResultCommand(_, _, _, changes):
-            return len(changes), sum(len(one.key) + len(one.value or b"") for one in changes)
-        case _:
-            return 0, 0
+    if isinstance(action, PutCommand):
+        return len(action.pairs) // 2, sum(map(len, action.pairs))
+    if isinstance(action, BatchResultCommand):
+        changes = action.changes
+        return len(changes), sum(len(one.key) + len(one.value or b"") for one in changes)
+    return 0, 0
 
 
 def entries_of(action: Change, revision: int) -> Iterator[tuple[bytes, Entry | None]]:

@@ -55,7 +55,7 @@ class AppliedReads:
         """Give the value with its revision and expiry, in ns of the group's elapsed time."""
         return self._overlay.entry(key)
 
-    def revisions(self, keys: Sequence[bytes]) -> Iterator[int | None]:
+    def revisions(self, keys: Sequence[bytes]) -> Iterable[int | None]:
         """Give which mutation set each key, or ``None`` where it is missing."""
         return self._overlay.revisions(keys)
 

@@ -37,7 +37,7 @@ MACHINE = [
         "an entry under a later staged one is what it was",
         "readers skip a committed value, and an undo brings back an older one",
         "overlay.py",
-        "            layer.past.update((key, entry) for key, entry in made if key in later)\n",
+        "            past.update((key, entry) for key, entry in made if key in later)\n",
         "            pass\n",
         _UNIT,
         _PROGRAMS,
@@ -53,7 +53,7 @@ MACHINE = [
         "increments are judged by what is staged",
         "two increments under way at a time count as one",
         "machine.py",
-        "            table = overlay.unfinished if self._is_blind(request) else overlay.latest()\n",
+        "            table = overlay.unfinished if is_blind else overlay.latest()\n",
         "            table = overlay.unfinished\n",
     ),
     _part(
