@@ -1,4 +1,4 @@
-"""Watches and events of a group's replicas: committed changes alone, under one leader after another."""
+"""Watches and events of a group's replicas: committed changes alone, under changing leaders."""
 
 from __future__ import annotations
 
