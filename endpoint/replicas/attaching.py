@@ -25,6 +25,9 @@ BUFFER_SECONDS: Final = 120.0
 LEADER_SECONDS: Final = 10.0
 """How long ``await_leader`` waits by default: for some elections."""
 
+ORDER_SECONDS: Final = 15.0
+"""How long a change of a group's members may take: a new voter has to catch up before."""
+
 PATIENCE_SECONDS: Final = 10.0
 """How long a log's handle waits for a keeper before what it was asked fails: as long as peers are
 waited for."""

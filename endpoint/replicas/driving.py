@@ -8,6 +8,7 @@ from enum import Enum
 from stores.disk.lazy_rows import Slice
 from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
 from stores.group.entries import Entry
+from stores.group.membership import MemberStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,12 @@ class Told:
     text: str
 
 
-GroupEffect = ToDisk | WriteMark | Told
+@dataclass(frozen=True, slots=True)
+class OrderDone:
+    """An order is done; this is what the leader knows of all members."""
+
+    token: int
+    members: tuple[MemberStatus, ...]
+
+
+GroupEffect = ToDisk | WriteMark | Told | OrderDone

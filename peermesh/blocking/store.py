@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import LEADER_SECONDS, Backend
+from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as Core
@@ -162,6 +162,22 @@ class ReplicaStore(ObservedStore):
     def members(self) -> list[GroupMember]:
         """Give all members; see ``peermesh.ReplicaStore.members``."""
         return self._passage.call(self._replica.members)
+
+    def add_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Give a replica a vote; see ``peermesh.ReplicaStore.add_voter``."""
+        self._passage.call(self._replica.add_voter, name, timeout)
+
+    def remove_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Take the vote of a replica; see ``peermesh.ReplicaStore.remove_voter``."""
+        self._passage.call(self._replica.remove_voter, name, timeout)
+
+    def transfer(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Have another voter lead; see ``peermesh.ReplicaStore.transfer``."""
+        self._passage.call(self._replica.transfer, name, timeout)
+
+    def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Have this replica lead; see ``peermesh.ReplicaStore.promote``."""
+        self._passage.call(partial(self._replica.promote, force=force, timeout=timeout))
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""

@@ -149,17 +149,18 @@ class SQLiteReplica:
         *,
         installed: Iterable[Changes] = (),
         machine: bytes = b"",
-        keeps_lost: bool = False,
+        forced_after: int = -1,
     ) -> None:
         """Make a change of the journal durable, in one transaction, with a slice of rows if given.
 
         A snapshot comes with ``installed``: all rows of its state, in slices, the last one with
-        writers, revision and census, and with what the machine keeps beside them. If
-        ``keeps_lost``, entries that are dropped are put into a file of their own before.
+        writers, revision and census, and with what the machine keeps beside them. Entries that are
+        dropped are put into a file of their own before, if none of them is of a term after
+        ``forced_after``: a lead that was taken by force may take back what was acknowledged.
         """
         journal = self._journal
         is_cut = write.snapshot is None and write.keep < journal.end.index
-        if is_cut and keeps_lost:
+        if is_cut and journal.end.term <= forced_after:
             self._keep_lost(write.keep)
         with self._committing() as connection:
             if write.snapshot is not None:

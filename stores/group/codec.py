@@ -21,6 +21,8 @@ from stores.encoding import load_array
 from stores.group.clock import Times
 from stores.group.effects import Setback
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.limits import FOLLOWERS_MAX
+from stores.group.membership import MemberStatus
 from stores.group.messages import (
     Admitted,
     Echo,
@@ -42,7 +44,18 @@ from stores.group.messages import (
     VoteGranted,
 )
 from stores.group.positions import MemberId, Position, Voters
-from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
+from stores.group.words import (
+    Answered,
+    Ask,
+    Barred,
+    Declined,
+    Greeting,
+    Letter,
+    Order,
+    Steer,
+    Steered,
+    Word,
+)
 from stores.limits import ERROR_TEXT_SIZE_MAX
 from wire.errors import DecodeError
 from wire.limits import MIB
@@ -177,6 +190,35 @@ def _right(value: object) -> Right:
     return _RIGHTS[number]
 
 
+_ORDERS: Final = tuple(Order)
+
+
+def _order(value: object) -> Order:
+    number = fields.count(value)
+    if number >= len(_ORDERS):
+        raise _refusal("order")
+    return _ORDERS[number]
+
+
+def _status(value: object) -> MemberStatus:
+    match value:
+        case [member, is_voter, is_whole, match, silent_ticks]:
+            return MemberStatus(
+                _member(member),
+                fields.flag(is_voter),
+                fields.flag(is_whole),
+                fields.count(match),
+                fields.count(silent_ticks),
+            )
+        case _:
+            raise _refusal("state of a member")
+
+
+_statuses: Final[Callable[[object], tuple[MemberStatus, ...]]] = fields.list_of(
+    _status, FOLLOWERS_MAX
+)
+
+
 def _nacked(value: object) -> tuple[int, ...]:
     found = fields.list_of(fields.count, NACK_COUNT_MAX)(value)
     if not found or any(one >= other for one, other in pairwise(found)):
@@ -230,6 +272,8 @@ _PLAIN: Final[dict[int, tuple[Callable[..., Message | Word], _Accepts]]] = {
     32: (Greeting, (_names, _flag)),
     33: (Declined, (_count, _setback)),
     34: (Barred, (_right, fields.optional_count, fields.text)),
+    35: (Steer, (_count, _order, _name)),
+    36: (Steered, (_count, _flag, fields.text, _statuses)),
 }
 """What needs no codec of a machine: what builds it, and what its fields accept, in order."""
 
@@ -243,6 +287,10 @@ def _pack_position(value: Position) -> list[int]:
 
 def _pack_voters(voters: Voters) -> list[list[object]]:
     return [list(voter) for voter in voters]
+
+
+def _pack_status(value: MemberStatus) -> list[object]:
+    return [list(value.member), value.is_voter, value.is_whole, value.match, value.silent_ticks]
 
 
 def _pack_head(head: SnapshotHead | None) -> list[object] | None:
@@ -274,6 +322,11 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     ReadFrom: lambda value: [13, value.term, value.ticket, value.index],
     Greeting: lambda value: [_GREETING, list(value.voters), value.is_question],
     Declined: lambda value: [33, value.ticket, _SETBACKS.index(value.setback)],
+    Steer: lambda value: [35, value.ticket, _ORDERS.index(value.order), value.name],
+    Steered: lambda value: [
+        *(36, value.ticket, value.is_done, value.text[:ERROR_TEXT_SIZE_MAX]),
+        [*map(_pack_status, value.members[:FOLLOWERS_MAX])],
+    ],
     Barred: lambda value: [
         *(_BARRED, _RIGHTS.index(value.right), value.ticket, value.text[:ERROR_TEXT_SIZE_MAX])
     ],

@@ -32,7 +32,17 @@ from stores.group.messages import (
     Vote,
     VoteGranted,
 )
-from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
+from stores.group.words import (
+    Answered,
+    Ask,
+    Barred,
+    Declined,
+    Greeting,
+    Letter,
+    Steer,
+    Steered,
+    Word,
+)
 
 RIGHTS: Final[Mapping[type[Message | Word], Right]] = {
     PreVote: Right.VOTE,
@@ -55,6 +65,8 @@ RIGHTS: Final[Mapping[type[Message | Word], Right]] = {
     SnapshotAck: Right.READ,
     ReadIndex: Right.READ,
     Greeting: Right.READ,
+    Steered: Right.VOTE,
+    Steer: Right.VOTE,
     Ask: Right.WRITE,
 }
 """What moves a term, speaks for a leader or answers takes ``vote``: it may be a leader's. What an

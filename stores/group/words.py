@@ -7,9 +7,11 @@ again after a time, and the machine knows what was done.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 
 from handshake.access import Right
 from stores.group.effects import Setback
+from stores.group.membership import MemberStatus
 from stores.group.messages import Message
 from stores.group.positions import MemberId
 
@@ -42,6 +44,37 @@ class Answered:
     """The machine's own."""
 
 
+class Order(Enum):
+    """What a person may have a group do with one of its members."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    LEAD = "lead"
+    TELL = "tell"
+    """Change nothing, and say who there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steer:
+    """Endpoint to the leader: have this done, or say why it is not. Asked again until it is."""
+
+    ticket: int
+    order: Order
+    name: str
+    """Of the member; of no meaning where nothing changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """Leader to endpoint: it is done, or this is what is in the way now."""
+
+    ticket: int
+    is_done: bool
+    text: str
+    members: tuple[MemberStatus, ...]
+    """What the leader knows of all members."""
+
+
 @dataclass(frozen=True, slots=True)
 class Declined:
     """Endpoint to endpoint: it has no answer here."""
@@ -61,7 +94,7 @@ class Barred:
     text: str
 
 
-Word = Greeting | Ask | Answered | Declined | Barred
+Word = Greeting | Ask | Answered | Declined | Barred | Steer | Steered
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,3 +27,8 @@ def test_three_replicas_for_threads() -> None:
         assert led.leader() == leader
         assert sorted(each.name for each in led.members() if each.is_voter) == ["a", "b", "c"]
         assert led.statistics().role == "leader"
+        other = next(store for store in stores if store is not led)
+        other.promote(timeout=limit())
+        assert other.is_leader()
+        led.transfer(leader, limit())
+        assert led.is_leader()

@@ -46,6 +46,14 @@ DRIVER = [
         "if wait.is_current and (not wait.is_idle or is_idle())",
         "if not wait.is_idle or is_idle()",
     ),
+    Safeguard(
+        "attached replica: an order is given again until it is done",
+        "a change of the voters whose first asking is lost, or that has to wait, is never made",
+        f"{_FOLDER}/steering.py",
+        "                due.append(Steer(token, each.order, each.name))\n",
+        "                pass\n",
+        ("tests/endpoint/replicas/groups/test_members.py",),
+    ),
     _driver(
         "an unknown outcome is told as unknown",
         "a writer repeats as new what the group has done already",

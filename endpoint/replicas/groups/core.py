@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from endpoint.replicas.driving import Begin, News, Told
+from endpoint.replicas.driving import Begin, News, OrderDone, Told
 from endpoint.replicas.groups.bar import Bar
 from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
 from endpoint.replicas.groups.outbox import Outbox
 from endpoint.replicas.groups.roster import SILENT_TICKS, Roster
+from endpoint.replicas.groups.steering import Steering, obey
 from endpoint.replicas.groups.waits import Waits
 from endpoint.replicas.groups.write_queue import Write, WriteQueue
 from endpoint.replicas.parts import AnyEffect
@@ -39,7 +40,18 @@ from stores.group.membership import MemberStatus, Wanted
 from stores.group.messages import Message
 from stores.group.positions import MemberId, Voters
 from stores.group.roles import DEFAULT_TIMING, Draw
-from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
+from stores.group.words import (
+    Answered,
+    Ask,
+    Barred,
+    Declined,
+    Greeting,
+    Letter,
+    Order,
+    Steer,
+    Steered,
+    Word,
+)
 from stores.outcomes import Outcome
 from stores.requests import Requests
 from stores.statistics import StoreStatistics
@@ -112,6 +124,7 @@ class GroupCore:
         self._queue = WriteQueue()
         self._is_carrying = False
         self._waits = Waits()
+        self._steering = Steering()
         self.bar = Bar()
         self._leader: MemberId | None = None
         self._ticks = self._leaderless_ticks = 0
@@ -120,6 +133,11 @@ class GroupCore:
         self._is_conflict_told = False
 
     # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> MemberId:
+        """The member that is here."""
+        return self._roster.own
 
     @property
     def requests(self) -> Requests:
@@ -301,6 +319,8 @@ class GroupCore:
         self._pump()
         for token in self._waits.tick():
             self._begin_read(token)
+        for steer in self._steering.tick():
+            self._steer(steer)
 
     def work(self, now_ns: int) -> list[AnyEffect]:
         """Have nothing to do."""
@@ -496,10 +516,51 @@ class GroupCore:
                 self._pump()
             case Declined(ticket):
                 self.outbox.declined(ticket)
+            case Steer():
+                self._obey(sender, content)
+            case Steered():
+                self._hear_order(content)
             case Greeting() | Barred():
                 pass
             case _:
                 self._carry_out(self.member.receive(member, content))
+
+    # -- orders ----------------------------------------------------------------------------------
+
+    def begin_order(self, token: int, order: Order, name: str) -> list[AnyEffect]:
+        """Have the leader do something with a member; ``OrderDone`` tells that it is done."""
+        self._steer(self._steering.begin(token, order, name))
+        return self._take()
+
+    def end_order(self, token: int) -> str:
+        """Give an order no more; says what was in the way last."""
+        return self._steering.end(token)
+
+    def force(self) -> list[AnyEffect]:
+        """Lead alone: a person says that the other voters are gone."""
+        if self.member is not None:
+            self._carry_out(self.member.force())
+        return self._take()
+
+    def _steer(self, steer: Steer) -> None:
+        leader = self.leader
+        if leader == self._roster.own:
+            self._obey(None, steer)
+        elif leader is not None:
+            self._send(leader, steer)
+
+    def _obey(self, where: EndpointId | None, steer: Steer) -> None:
+        assert self.member is not None
+        answer, effects = obey(self.member, steer)
+        self._carry_out(effects)
+        if where is None:
+            self._hear_order(answer)
+        else:
+            self._send_to(where, answer)
+
+    def _hear_order(self, answer: Steered) -> None:
+        if self._steering.hear(answer):
+            self._effects.append(OrderDone(answer.ticket, answer.members))
 
     def _send(self, to: MemberId, content: Message | Word) -> None:
         where = self._roster.endpoint_of(to)

@@ -15,6 +15,7 @@ from stores.disk.medium import PrivateMedium
 from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
 from stores.disk.rows import PLAIN, Codec
 from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
+from stores.group.election import FORCED_TERMS
 from stores.group.member import Stored
 from stores.table import Columns
 from stores.table.codec import TableCodec
@@ -54,6 +55,8 @@ class ReplicaFiles:
             codec = Vault(self.path, keys)
         check_options(options, "a replica in SQLite")
         self._rows = SQLiteReplica(self.path, TableCodec(), codec, name, **cast("Any", options))
+        self._term = 0
+        """That of the promises on the disk."""
         self._ballot = BallotFile(PrivateMedium(self.path + SUFFIX), keys)
 
     def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
@@ -79,6 +82,7 @@ class ReplicaFiles:
                 f"{self.path} is the replica of {ballot.promises.member.name}, and this endpoint is"
                 f" {own.name}: give each its own file"
             )
+        self._term = ballot.promises.term
         group = self._agree(loaded, ballot)
         meta = loaded.meta
         stored = Stored(
@@ -118,9 +122,10 @@ class ReplicaFiles:
                 slices, beside = installed(write.snapshot)
                 self._rows.persist(write, installed=slices, machine=beside)
             case Persist() as write:
-                self._rows.persist(write, job.rows)
+                self._rows.persist(write, job.rows, forced_after=self._term - FORCED_TERMS)
             case SavePromises(promises=promises):
                 self._ballot.save(promises)
+                self._term = promises.term
             case SyncMarks():
                 self._ballot.sync_marks()
             case None:

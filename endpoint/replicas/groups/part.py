@@ -9,18 +9,21 @@ from typing import Final
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.driving import News, ToDisk, Told
+from endpoint.replicas.driving import News, OrderDone, ToDisk, Told
 from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.observers import Observer, Observers
 from net.wakeup import Wakeup
 from stores.effects import Changed, Deposed
 from stores.group.effects import WriteMark
+from stores.group.membership import MemberStatus
+from stores.group.words import Order
 from stores.watches import Bookmark, Selection, Watcher
 from stores.work import SLICE_COUNT
-from wire.errors import BackendFailure, NoQuorum, NotAllowed
+from wire.errors import BackendFailure, NoQuorum, NotAllowed, PromotionRefused, RequestTimeout
 from wire.topics import group_topic
 
 _CODES: Final = {
@@ -49,6 +52,7 @@ class GroupPart:
         self.moved = Wakeup()
         """Woken when anything that readers wait for may be otherwise."""
         self._observers = Observers()
+        self._orders: Questions[tuple[MemberStatus, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
 
@@ -72,6 +76,8 @@ class GroupPart:
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
+            case OrderDone(token, members):
+                self._orders.answer(token, members)
             case Changed():
                 self._observers.push(effect)
             case Told(news, text):
@@ -92,6 +98,7 @@ class GroupPart:
         """Wake all that wait: nothing comes any more."""
         self.moved.wake()
         self._observers.end()
+        self._orders.end()
 
     # -- for handles -----------------------------------------------------------------------------
 
@@ -157,6 +164,33 @@ class GroupPart:
             raise self.runner.error
         if not self.core.is_served:
             raise self.no_quorum(seconds)
+
+    async def order(self, order: Order, name: str, seconds: float) -> tuple[MemberStatus, ...]:
+        """Have the leader do something with a member, and give what it knows of all then.
+
+        Raises ``NoQuorum``, ``NotAllowed``, and ``RequestTimeout`` with what is in the way.
+        """
+        with self._orders.ask() as question:
+            with trio.move_on_after(seconds):
+                self.runner.carry_out(self.core.begin_order(question.number, order, name))
+                await question.wait()
+            text = self.core.end_order(question.number)
+        if question.answer is not None:
+            return question.answer
+        if self.runner.error is not None:
+            raise self.runner.error
+        if not self.core.is_served:
+            raise self.no_quorum(seconds)
+        raise RequestTimeout(f"store {self.runner.name}: not within {seconds:g} s: {text}")
+
+    async def force(self, seconds: float) -> None:
+        """Lead without a majority; raises ``PromotionRefused`` while another one leads."""
+        if self.core.is_served and not self.core.is_leader:
+            raise PromotionRefused(
+                f"store {self.runner.name} has a leader: promote() without force asks it to go"
+            )
+        self.runner.carry_out(self.core.force())
+        await self.await_leader(seconds)
 
     @property
     def _is_over(self) -> bool:

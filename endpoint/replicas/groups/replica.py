@@ -11,11 +11,12 @@ import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import LEADER_SECONDS
+from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
 from endpoint.replicas.stores.store_handle import StoreHandle
+from stores.group.words import Order
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
 from wire.encoding import encode
@@ -107,24 +108,20 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
         assert leader is not None, "it was waited for"
         return leader.name
 
+    # The members.
+
     async def members(self) -> list[GroupMember]:
-        """Give all members, as the leader knows them; elsewhere the voters, by name alone."""
+        """Give all members, as the leader knows them; without one the voters, by name alone."""
         await trio.lowlevel.checkpoint()
         core = self.part.core
-        leader, known = core.leader, core.members()
-        if not known:
+        if not core.is_served:
             return [
-                GroupMember(
-                    each.name,
-                    is_voter=True,
-                    is_leader=each == leader,
-                    is_whole=each == leader,
-                    lag=0,
-                    silent_seconds=0.0,
-                )
+                GroupMember(each.name, True, False, False, 0, 0.0)  # noqa: FBT003 - they have names
                 for each in core.voters
             ]
+        known = await self.part.order(Order.TELL, self._own_name, READ_SECONDS)
         end = max(each.match for each in known)
+        leader = core.leader
         return [
             GroupMember(
                 each.member.name,
@@ -137,6 +134,52 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
             for each in known
         ]
 
+    async def add_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Give the replica at the endpoint called ``name`` a vote, once it is level.
+
+        Raises ``NoQuorum``, ``NotAllowed`` and ``RequestTimeout``, which says what is in the way
+        after ``timeout`` seconds; then it may be done later still.
+        """
+        await self._order(Order.ADD, name, timeout)
+
+    async def remove_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Take the vote of the replica at the endpoint called ``name``.
+
+        Refused while the voters that stay have no healthy majority, and of three voters for one
+        that is in touch: two voters survive no loss. One that is declared (``voters=``) and comes
+        back is given its vote again. Raises as ``add_voter`` does.
+        """
+        await self._order(Order.REMOVE, name, timeout)
+
+    async def transfer(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Have the voter at the endpoint called ``name`` lead; raises as ``add_voter`` does."""
+        await self._order(Order.LEAD, name, timeout)
+
+    async def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
+        """Have this replica lead: by a transfer, or with ``force`` without a majority.
+
+        ``force`` is for a person who knows that the other voters are gone for good. What a majority
+        of them had and this replica lacks is lost, though it was acknowledged; a voter that comes
+        back with it keeps it in a file of its own, ``PATH.lost-TERM``. Raises as ``add_voter``
+        does, and with ``force`` ``PromotionRefused`` while another replica leads.
+        """
+        if force:
+            await self.part.force(_seconds(timeout))
+        else:
+            await self._order(Order.LEAD, self._own_name, timeout)
+
+    async def _order(self, order: Order, name: str, timeout: Seconds) -> None:
+        name = arguments.text("name", name)
+        await self.part.order(order, name, _seconds(timeout))
+
+    @property
+    def _own_name(self) -> str:
+        return self.part.core.own.name
+
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""
         return self.part.core.statistics()
+
+
+def _seconds(timeout: Seconds) -> float:
+    return arguments.seconds("timeout", timeout)

@@ -153,9 +153,9 @@ def test_a_tail_that_was_cut_is_kept_when_that_is_asked_for(kind: ReplicaKind, p
     with closing(opened(kind, path)) as replica:
         append(replica, 0, entries)
         append(replica, 2, [put(9, 7)])
-        append(replica, 2, [put(8, 8)], keeps_lost=True)
-        append(replica, 2, [put(7, 9)], keeps_lost=True)
-        append(replica, 2, [put(6, 9)], keeps_lost=True)
+        append(replica, 2, [put(8, 8)], forced_after=1 << 40)
+        append(replica, 2, [put(7, 9)], forced_after=1 << 40)
+        append(replica, 2, [put(6, 9)], forced_after=1 << 40)
     names = sorted(each.name for each in path.parent.iterdir() if "lost" in each.name)
     assert names == ["store.db.lost-7", "store.db.lost-8", "store.db.lost-9"]
     lost = loaded(kind, path.with_name("store.db.lost-8"))
@@ -168,8 +168,8 @@ def test_a_tail_that_was_cut_is_kept_when_that_is_asked_for(kind: ReplicaKind, p
 def test_a_second_tail_of_a_term_takes_nothing_of_the_first(kind: ReplicaKind, path: Path) -> None:
     with closing(opened(kind, path)) as replica:
         append(replica, 0, [put(1), put(2)])
-        append(replica, 1, [put(3)], keeps_lost=True)
-        append(replica, 1, [put(4, 2)], keeps_lost=True)
+        append(replica, 1, [put(3)], forced_after=1 << 40)
+        append(replica, 1, [put(4, 2)], forced_after=1 << 40)
     first, second = (path.with_name(f"store.db.lost-1{end}") for end in ("", ".2"))
     assert loaded(kind, first).entries == [put(2)]
     assert loaded(kind, second).entries == [put(3)]

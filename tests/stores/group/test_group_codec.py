@@ -17,8 +17,20 @@ from stores.group.clock import Times
 from stores.group.codec import NAME_SIZE_MAX, RUN_ENTRIES_MAX, TERMS_MAX, VOTERS_MAX, GroupCodec
 from stores.group.effects import Setback
 from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.membership import MemberStatus
 from stores.group.positions import MemberId, Position
-from stores.group.words import Answered, Ask, Barred, Declined, Greeting, Letter, Word
+from stores.group.words import (
+    Answered,
+    Ask,
+    Barred,
+    Declined,
+    Greeting,
+    Letter,
+    Order,
+    Steer,
+    Steered,
+    Word,
+)
 from stores.table import bodies, parts
 from stores.table.codec import TableCodec
 from tests.stores.table.lab import writer_id
@@ -64,6 +76,9 @@ CONTENTS = [
     Ask(4, bodies.Write(8, (PUT,), 2)),
     Answered(4, bodies.Registration(4, 0)),
     *(Declined(4, setback) for setback in Setback),
+    *(Steer(4, order, "a") for order in Order),
+    Steered(4, True, "", ()),
+    Steered(4, False, "not yet", (MemberStatus(A, True, False, 7, 8),)),
     Barred(Right.READ, None, "it may not"),
     Barred(Right.WRITE, 4, ""),
     Barred(Right.VOTE, None, "x" * 200),

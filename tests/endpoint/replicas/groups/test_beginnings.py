@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,10 @@ from endpoint.replicas.driving import Begin, ToDisk
 from endpoint.replicas.groups.files import Opened, ReplicaFiles
 from stores.disk.ballot import BallotFile
 from stores.disk.replica import Founding, SQLiteReplica
-from stores.group.entries import Entry, VotersEntry
+from stores.group.clock import Times
+from stores.group.effects import Persist, SavePromises
+from stores.group.election import FORCED_TERMS
+from stores.group.entries import Entry, TimeEntry, VotersEntry
 from stores.group.positions import MemberId
 from wire.errors import BackendFailure
 
@@ -91,6 +95,22 @@ def test_an_upgrade_that_ended_before_its_ballot_goes_on(
     assert opened.columns.values
     again, _ = load(path, 3)
     assert again.beginning.stored.promises.member == founding(1).member
+
+
+@pytest.mark.parametrize("term", [2, 1 + FORCED_TERMS], ids=["elected", "by force"])
+def test_what_a_lead_by_force_takes_back_is_kept_aside(tmp_path: Path, term: int) -> None:
+    path = tmp_path / "s.db"
+    files = ReplicaFiles("s", {"path": str(path)})
+    opened = files.load(founding(1))
+    files.write(BEGIN)
+    tail = tuple(TimeEntry(1, Times(each, each)) for each in (1, 2))
+    files.write(ToDisk(2, Persist(2, None, 1, tail)))
+    promises = replace(opened.beginning.stored.promises, term=term)
+    files.write(ToDisk(3, SavePromises(3, promises)))
+    files.write(ToDisk(4, Persist(4, None, 1, (TimeEntry(term, Times(3, 3)),))))
+    files.close()
+    kept = [each.name for each in tmp_path.iterdir() if ".lost-" in each.name]
+    assert kept == ([] if term == 2 else ["s.db.lost-1"])
 
 
 def test_a_journal_whose_ballot_is_gone_is_refused_once_it_has_entries(tmp_path: Path) -> None:

@@ -1,0 +1,104 @@
+"""Who votes and who leads is changed by hand, from any replica."""
+
+from __future__ import annotations
+
+import pytest
+
+from endpoint import Endpoint
+from peermesh.testing.time_limits import limit
+from wire.errors import NoQuorum, PromotionRefused, RequestTimeout
+
+
+async def voters(store) -> list[str]:
+    return sorted(each.name for each in await store.members() if each.is_voter)
+
+
+async def test_a_learner_is_given_a_vote_and_loses_it_again(groups) -> None:
+    async with groups.open(names=("a", "b", "c", "d")) as group:
+        leader = await group.await_leader()
+        follower = next(name for name in "abc" if name != leader)
+        await (await group["d"].put("k", 1)).applied()
+        assert await voters(group["d"]) == ["a", "b", "c"]
+        await group[follower].add_voter("d", limit())
+        await group["d"].add_voter("d", limit())  # It has one.
+        for name in "abcd":
+            assert await voters(group[name]) == ["a", "b", "c", "d"]
+        # Four voters need three: with d alone beside two of them it counts.
+        await group.stop(follower)
+        await (await group["d"].put("k", 2)).applied()
+        await group.start(follower)
+        await group["d"].remove_voter("d", limit())
+        assert "d" not in await voters(group["d"])
+
+
+async def test_members_are_the_same_wherever_they_are_asked_for(groups) -> None:
+    async with groups.open(names=("a", "b", "c", "d")) as group:
+        leader = await group.await_leader()
+        await (await group["d"].put("k", 1)).applied()
+        for name in "abcd":
+            assert await group[name].await_idle(timeout=limit())
+        for name in "abcd":
+            members = {each.name: each for each in await group[name].members()}
+            assert set(members) == {"a", "b", "c", "d"}
+            assert [each.name for each in members.values() if each.is_leader] == [leader]
+            assert all(each.is_whole and not each.lag for each in members.values())
+            assert not members["d"].is_voter
+
+
+async def test_the_lead_is_handed_over_from_anywhere(groups) -> None:
+    async with groups.open(names=("a", "b", "c", "d")) as group:
+        leader = await group.await_leader()
+        second, third = (name for name in "abc" if name != leader)
+        await group["d"].transfer(second, limit())
+        assert await group.await_leader() == second
+        await group[third].promote(timeout=limit())
+        assert group[third].is_leader()
+        await (await group["d"].put("k", 1)).applied()
+        with pytest.raises(RequestTimeout, match="d is no voter: add it first"):
+            await group["d"].promote(timeout=0.5)
+        with pytest.raises(PromotionRefused, match="has a leader"):
+            await group["d"].promote(force=True, timeout=limit())
+
+
+async def test_what_is_in_the_way_is_said(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        follower = next(name for name in "abc" if name != leader)
+        with pytest.raises(RequestTimeout, match="no replica at an endpoint called nobody"):
+            await group[follower].add_voter("nobody", 0.5)
+        with pytest.raises(RequestTimeout, match="of three voters one is removed only if"):
+            await group[follower].remove_voter(leader, 0.5)
+        for name in [name for name in "abc" if name != leader]:
+            await group.stop(name)
+        store = group[leader]
+        with pytest.raises(NoQuorum, match="2 of 3 voters"):
+            await (await store.put("k", 1)).applied()
+        with pytest.raises(NoQuorum, match="2 of 3 voters"):
+            await store.promote(timeout=0.5)
+        assert await voters(store) == ["a", "b", "c"]
+
+
+async def test_the_last_replica_leads_by_force_and_goes_on(groups) -> None:
+    async with groups.open() as group:
+        leader = await group.await_leader()
+        last, other = (name for name in "abc" if name != leader)
+        await (await group[last].put("k", 1)).applied()
+        assert await group[last].await_idle(timeout=limit())
+        await group.stop(other)
+        await group.stop(leader)
+        store = group[last]
+        await groups.until(lambda: store.leader() is None)
+        await store.promote(force=True, timeout=limit())
+        assert store.is_leader()
+        await (await store.put("k", 2)).applied()
+        assert await store.read("linear").get("k") == 2
+        assert await voters(store) == [last]
+
+
+async def test_a_group_of_one_hears_no_order_of_an_endpoint_without_a_vote(groups) -> None:
+    async with Endpoint(name="a") as endpoint:
+        store = await endpoint.attach_replica("s", voters=("a",))
+        await store.promote(timeout=limit())
+        assert store.is_leader()
+        with pytest.raises(RequestTimeout, match="a group has at least one voter"):
+            await store.remove_voter("a", 0.5)
