@@ -51,6 +51,8 @@ class Requests:
         self.writer = writer
         self.last_request = 0
         """The number given last; zero before the first."""
+        self.size = 0
+        """Bytes of the keys and values in the action that was handed over last."""
         self._perform = perform
         self._form = _PUT
         self._items: list[bytes] = []
@@ -94,9 +96,9 @@ class Requests:
 
     def put_unique(self, key: bytes, value: bytes, expiry_ns: int | None = None) -> int:
         """Set a key if it is absent; the outcome says whether it was."""
-        _check_sizes(key, value)
+        size = _check_sizes(key, value)
         _check_expiry(expiry_ns)
-        return self._ask(PutUniqueCommand(self.writer, self._next(), expiry_ns, key, value))
+        return self._ask(PutUniqueCommand(self.writer, self._next(), expiry_ns, key, value), size)
 
     def clear(self) -> int:
         """Remove everything."""
@@ -125,13 +127,14 @@ class Requests:
             raise InvalidData(f"a batch of {size} bytes: at most {BATCH_SIZE_MAX} travel at once")
         kept = None if otherwise is None else others
         number = self._next()
-        return self._ask(BatchCommand(self.writer, number, tuple(guards), tuple(steps), kept))
+        return self._ask(BatchCommand(self.writer, number, tuple(guards), tuple(steps), kept), size)
 
     def seal(self) -> None:
         """Hand over what was gathered."""
         if not self._items:
             return
-        items, self._items, self._size = self._items, [], 0
+        items, self._items = self._items, []
+        self.size, self._size = self._size, 0
         kind, initial, expiry_ns = self._form
         count = len(items) if kind is EraseCommand else len(items) // 2
         first = self.last_request + 1 - count
@@ -170,7 +173,8 @@ class Requests:
         self.last_request += 1
         return self.last_request
 
-    def _ask(self, action: Action) -> int:
+    def _ask(self, action: Action, size: int = 0) -> int:
+        self.size = size
         self._perform(action)
         return self.last_request
 

@@ -42,16 +42,18 @@ class Write:
     resolved: int = 0
     """The writer knows what became of all its requests up to this one."""
     is_vetted: bool = False
-    """Keys and values are known to be encodings, as they come from a handle of this endpoint."""
+    """Numbers have no gap, and keys and values are encodings: as a handle of this endpoint asks."""
 
     @property
     def asked(self) -> tuple[int, int]:
         """The first and the last number; raises ``DecodeError`` where there is a gap."""
         requests = self.requests
-        if len(requests) == 1 and isinstance(requests[0], REQUESTS):  # as for most that wait
-            asked = request_range(requests[0])
-            if asked is not None and asked[0]:
-                return asked
+        if self.is_vetted:
+            begin = request_range(requests[0])
+            end = begin if len(requests) == 1 else request_range(requests[-1])
+            assert begin is not None, self
+            assert end is not None, self
+            return begin[0], end[1]
         first = last = 0
         for request in requests:
             asked = request_range(request)

@@ -367,12 +367,13 @@ class TableMachine(AppliedReads, Machine):
 
     def _appoint(self, action: Action) -> None:
         """Note when what was put expires."""
-        expiries = self._overlay.committed.columns.expiries
         if isinstance(action, PutCommand):
             if (expires_at_ns := action.expiry_ns) is not None:
+                expiries = self._overlay.committed.columns.expiries
                 for key in action.pairs[::2]:
                     self._expiries.add(key, expires_at_ns, expiries)
         elif isinstance(action, BatchResultCommand):
+            expiries = self._overlay.committed.columns.expiries
             for change in action.changes:
                 if change.value is not None and change.expiry_ns is not None:
                     self._expiries.add(change.key, change.expiry_ns, expiries)

@@ -261,8 +261,10 @@ class Overlay:
         elif isinstance(action, ClearCommand):
             # The old table stays as it is, for those that read an earlier revision.
             layer.table = table = Table(revision=self.revision + 1)
+        elif isinstance(action, Skip):
+            table.revision += action.count
         else:
-            _apply(action, table)
+            table.apply(action)
         self.revision = table.revision
 
     # -- steps -----------------------------------------------------------------------------------

@@ -168,7 +168,7 @@ class Writers:
     ) -> None:
         """Note what became of a writer's next requests; it has heard of those up to ``resolved``.
 
-        ``last_request`` is the last of them.
+        ``last_request`` is the last of them. Outcomes that follow each other are joined already.
         """
         if (staged := self._staged.get(writer)) is not None:
             staged.popleft()
@@ -181,12 +181,11 @@ class Writers:
         count = len(known)
         while known and known[0].last_request <= resolved:
             known.popleft()
-        for outcome in outcomes:
-            joined = known[-1].joined(outcome) if known else None
-            if joined is not None:
-                known[-1] = joined
-            else:
-                known.append(outcome)
+        joined = known[-1].joined(outcomes[0]) if known and outcomes else None
+        if joined is not None:
+            known[-1] = joined
+            outcomes = outcomes[1:]
+        known.extend(outcomes)
         while len(known) > OUTCOMES_MAX:
             known.popleft()
         self._outcome_count += len(known) - count

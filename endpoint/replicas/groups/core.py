@@ -585,7 +585,8 @@ class GroupCore:
         while self.outbox.has_unsent:
             if is_local and (outcomes := self.outbox.perform(member.decide)):
                 self._resolve(outcomes)
-                self._carry_out(member.settle())
+                if effects := member.settle():
+                    self._carry_out(effects)
             elif not self._propose(member, leader, is_local=is_local):
                 return
 

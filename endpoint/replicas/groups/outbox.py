@@ -11,21 +11,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 from stores.actions import (
     Action,
-    AddCommand,
-    BatchCommand,
-    EraseCommand,
-    PutCommand,
-    PutUniqueCommand,
-    SubtractCommand,
     WriterId,
     request_range,
 )
 from stores.group.machine import Answer, Done
-from stores.judgement import REQUESTS, Request
+from stores.judgement import Request
 from stores.limits import (
     RUN_COUNT_MAX,
     RUN_SIZE_MAX,
@@ -219,20 +213,19 @@ class Outbox:
 
     def _add(self, action: Action) -> None:
         asked = request_range(action)
-        assert isinstance(action, REQUESTS), action
         assert asked is not None, action
-        size = _size_of(action)
+        size = self.requests.size + ACTION_SIZE
         self._count += 1
         self._size += size
         if self._parcels:
             last = self._parcels[-1]
             is_full = asked[1] - last.first >= PARCEL_COUNT or last.size + size > PARCEL_SIZE
             if not last.was_sent and not is_full:
-                last.requests.append(action)
+                last.requests.append(cast("Request", action))
                 last.last = asked[1]
                 last.size += size
                 return
-        self._parcels.append(_Parcel([action], *asked, size))
+        self._parcels.append(_Parcel([cast("Request", action)], *asked, size))
 
     def _issue(self, parcel: _Parcel | None) -> int:
         self._ticket += 1
@@ -251,23 +244,3 @@ class Outbox:
         self._parcels.popleft()
         self._count -= len(parcel.requests)
         self._size -= parcel.size
-
-
-def _size_of(request: Request) -> int:
-    """Give the bytes of a request, roughly."""
-    if isinstance(request, (PutCommand, AddCommand, SubtractCommand)):
-        return ACTION_SIZE + sum(map(len, request.pairs))
-    if isinstance(request, BatchCommand):
-        size = ACTION_SIZE
-        for guard in request.guards:
-            size += len(guard.key) + len(guard.value or b"")
-        for step in request.steps:
-            size += len(step.key) + len(step.operand or b"")
-        for step in request.otherwise or ():
-            size += len(step.key) + len(step.operand or b"")
-        return size
-    if isinstance(request, EraseCommand):
-        return ACTION_SIZE + sum(map(len, request.keys))
-    if isinstance(request, PutUniqueCommand):
-        return ACTION_SIZE + len(request.key) + len(request.value)
-    return ACTION_SIZE
