@@ -61,6 +61,9 @@ class QuotaLimits(TypedDict, total=False):
 
 UNLIMITED: Final = Quota()
 
+STORE_QUOTA: Final = Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)
+"""That of a store for which none is given."""
+
 
 class QuotaLevel(IntEnum):
     """How close to its quota a store or log is."""

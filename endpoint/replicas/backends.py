@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from endpoint.replicas.attaching import Backend, first_use
 from endpoint.replicas.storage_keys import take_codec
@@ -12,10 +12,8 @@ from endpoint.surroundings import BackendOpener
 from stores.disk.memory import MemoryBackend
 from stores.limits import CLONES_MAX
 from stores.persistence import StoreBackend
-from stores.quota import BYTES_DEFAULT, ENTRIES_DEFAULT, Quota
+from stores.quota import Quota
 from wire.errors import BackendFailure, InvalidData
-
-STORE_QUOTA: Final = Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)
 
 
 def make_backend(

@@ -56,4 +56,13 @@ class OrderDone:
     members: tuple[MemberStatus, ...]
 
 
-GroupEffect = ToDisk | WriteMark | Told | OrderDone
+@dataclass(frozen=True, slots=True)
+class AskDone:
+    """The group has done what was asked in no writer's name, or refuses it."""
+
+    token: int
+    refusal: str = ""
+    """Why it is not permitted; empty if it is done."""
+
+
+GroupEffect = ToDisk | WriteMark | Told | OrderDone | AskDone

@@ -175,6 +175,10 @@ class ReplicaStore(ObservedStore):
         """Have another voter lead; see ``peermesh.ReplicaStore.transfer``."""
         self._passage.call(self._replica.transfer, name, timeout)
 
+    def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
+        """Change the group's quota; see ``peermesh.ReplicaStore.set_quota``."""
+        self._passage.call(partial(self._replica.set_quota, timeout, **limits))
+
     def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
         """Have this replica lead; see ``peermesh.ReplicaStore.promote``."""
         self._passage.call(partial(self._replica.promote, force=force, timeout=timeout))

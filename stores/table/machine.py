@@ -57,9 +57,9 @@ from wire.limits import PAYLOAD_SIZE_MAX
 class TableMachine(AppliedReads, Machine):
     """A store as a replica group's machine: see ``stores.group.machine``."""
 
-    def __init__(self, name: str = "the store") -> None:
-        """Start empty, without a quota. The ``name`` stands in errors."""
-        self.meter = Meter(name, UNLIMITED)
+    def __init__(self, name: str = "the store", quota: Quota = UNLIMITED) -> None:
+        """Start empty. The ``name`` stands in errors; all members start with one ``quota``."""
+        self.meter = Meter(name, quota)
         """The quota that requests are judged by, with changes of it that are staged."""
         self.observer: Callable[[Changed], None] | None = None
         """Called with each change before it is applied, for a store's events."""
@@ -67,7 +67,7 @@ class TableMachine(AppliedReads, Machine):
         """Called with each action before it is applied, for a file whose rows follow."""
         self.history = History(0)
         self._comparison: tuple[int, DigestWalk] | None = None
-        self._begin(Table(), Lineage(), Writers(), UNLIMITED)
+        self._begin(Table(), Lineage(), Writers(), quota)
 
     def _begin(self, table: Table, lineage: Lineage, writers: Writers, quota: Quota) -> None:
         """Take a state in which all is applied, and nothing is staged."""

@@ -75,7 +75,7 @@ QUOTAS = [
     Safeguard(
         "quota: there is one without other word",
         "a store that was made without thought of it has no limit",
-        "endpoint/replicas/backends.py",
+        "stores/quota.py",
         "STORE_QUOTA: Final = Quota(ENTRIES_DEFAULT, BYTES_DEFAULT)\n",
         "STORE_QUOTA: Final = Quota()\n",
         ("tests/endpoint/replicas/test_quotas.py::test_a_store_that_says_nothing_has_a_quota",),

@@ -31,6 +31,7 @@ from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GROUP_ID_SIZE, NAME_SIZE_MAX, VOTERS_MAX, GroupCodec
 from stores.group.member import Stored
 from stores.group.positions import START, MemberId
+from stores.quota import STORE_QUOTA
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from stores.table.rights import right_of
@@ -61,7 +62,7 @@ class GroupAttachments:
         self._attachment.guarding(name).check("vote" if own_name in voters else "read")
         self._check_free(name)
         member = MemberId(own_name, self._draw(1, LIFE_END))
-        machine = TableMachine(f"store {name}")
+        machine = TableMachine(f"store {name}", STORE_QUOTA)
         if backend is Backend.Memory:
             if options:
                 raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")

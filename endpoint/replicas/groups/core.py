@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from endpoint.replicas.driving import Begin, News, OrderDone, Told
+from endpoint.replicas.driving import AskDone, Begin, News, OrderDone, Told
+from endpoint.replicas.groups.asking import FIRST_TICKET, Asking
 from endpoint.replicas.groups.bar import Bar
 from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
 from endpoint.replicas.groups.outbox import Outbox
@@ -27,6 +28,7 @@ from stores.effects import (
     MasterFound,
     MasterLost,
     Multicast,
+    QuotaCrossed,
     Resolve,
     Unicast,
 )
@@ -125,6 +127,7 @@ class GroupCore:
         self._is_carrying = False
         self._waits = Waits()
         self._steering = Steering()
+        self._asking = Asking()
         self.bar = Bar()
         self._leader: MemberId | None = None
         self._ticks = self._leaderless_ticks = 0
@@ -291,6 +294,7 @@ class GroupCore:
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self.machine.tick()
+            self._look_at_quota()
             self._tend_journal(self.member)
         is_lacking = self.group is None or self._roster.lacks(self.voters)
         if self._ticks % GREETING_TICKS == 0 and is_lacking:
@@ -298,6 +302,13 @@ class GroupCore:
         self._leaderless_ticks = 0 if self.is_served else self._leaderless_ticks + 1
         self._wait_a_tick()
         return self._take()
+
+    def _look_at_quota(self) -> None:
+        """Tell at the leader when the store comes close to its quota, or is well below it again."""
+        level = self.machine.look_at_quota() if self.is_leader else None
+        if level is not None:
+            text = self.machine.meter.describe(len(self.machine), self.size)
+            self._effects.append(QuotaCrossed(level, text))
 
     def _tend_journal(self, member: Member) -> None:
         """Have rows follow the journal, and forget what of it is needed no more."""
@@ -321,6 +332,8 @@ class GroupCore:
             self._begin_read(token)
         for steer in self._steering.tick():
             self._steer(steer)
+        for asked in self._asking.tick():
+            self._ask(*asked)
 
     def work(self, now_ns: int) -> list[AnyEffect]:
         """Have nothing to do."""
@@ -477,7 +490,9 @@ class GroupCore:
         A voter stays, as it may be given its right again; it is not heard until then.
         """
         if barred.ticket is not None:
-            if self.outbox.awaits(barred.ticket):
+            if barred.ticket > FIRST_TICKET:
+                self._hear_ask(barred.ticket, barred.text)
+            elif self.outbox.awaits(barred.ticket):
                 self._resolve(self.outbox.give_up(ErrorCode.NOT_AUTHORIZED, barred.text))
         elif barred.right is Right.VOTE:
             if self.bar.set(barred.text):
@@ -511,6 +526,8 @@ class GroupCore:
         match content:
             case Ask(ticket, request):
                 self._carry_out(self.member.propose((sender, ticket), request))
+            case Answered(ticket) if ticket > FIRST_TICKET:
+                self._hear_ask(ticket)
             case Answered(ticket, answer):
                 self._resolve(self.outbox.answered(ticket, answer))
                 self._pump()
@@ -535,6 +552,29 @@ class GroupCore:
     def end_order(self, token: int) -> str:
         """Give an order no more; says what was in the way last."""
         return self._steering.end(token)
+
+    def begin_ask(self, token: int, request: TableRequest) -> list[AnyEffect]:
+        """Ask the group for something in no writer's name; ``AskDone`` tells that it is done."""
+        self._ask(*self._asking.begin(token, request))
+        return self._take()
+
+    def end_ask(self, token: int) -> None:
+        """Ask no more."""
+        self._asking.end(token)
+
+    def _ask(self, ticket: int, request: TableRequest) -> None:
+        leader = self.leader
+        if leader is None or self.member is None:
+            return
+        if leader == self._roster.own:
+            self._carry_out(self.member.propose((None, ticket), request))
+        else:
+            self._send(leader, Ask(ticket, request))
+
+    def _hear_ask(self, ticket: int, refusal: str = "") -> None:
+        token = self._asking.answered(ticket)
+        if token is not None:
+            self._effects.append(AskDone(token, refusal))
 
     def force(self) -> list[AnyEffect]:
         """Lead alone: a person says that the other voters are gone."""
@@ -667,6 +707,8 @@ class GroupCore:
 
     def _tell(self, effect: grouped.Effect) -> None:
         match effect:
+            case grouped.Replied(caller=(None, int() as ticket)) if ticket > FIRST_TICKET:
+                self._hear_ask(ticket)
             case grouped.Replied(caller=(None, int() as ticket), answer=answer):
                 self._resolve(self.outbox.answered(ticket, answer))
             case grouped.Replied(caller=(EndpointId() as where, int() as ticket), answer=answer):

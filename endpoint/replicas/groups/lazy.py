@@ -18,6 +18,7 @@ from stores.group.effects import Snapshot
 from stores.group.member import Member
 from stores.outcomes import WriterRow
 from stores.persistence import Census, Changes, Rows
+from stores.quota import STORE_QUOTA
 from stores.table import Columns
 from stores.table.codec import decode_part, encode_part
 from stores.table.machine import TableMachine
@@ -131,7 +132,8 @@ def restored(
             for row in writers
             if row.number
         )
-        return [HeadPart(revision, meta.applied, len(columns)), entries, WritersPart(rows)]
+        new = HeadPart(revision, meta.applied, len(columns), STORE_QUOTA)
+        return [new, entries, WritersPart(rows)]
     head, *rest = [decode_part(data) for data in cbor2.loads(meta.machine)]
     # Some rows may be of a later state: there may be more of them, or fewer.
     return [replace(cast("HeadPart", head), entry_count=len(columns)), entries, *rest]

@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.driving import News, OrderDone, ToDisk, Told
+from endpoint.replicas.driving import AskDone, News, OrderDone, ToDisk, Told
 from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.parts import AnyEffect, Topics
@@ -21,6 +21,7 @@ from stores.effects import Changed, Deposed
 from stores.group.effects import WriteMark
 from stores.group.membership import MemberStatus
 from stores.group.words import Order
+from stores.table.bodies import TableRequest
 from stores.watches import Bookmark, Selection, Watcher
 from stores.work import SLICE_COUNT
 from wire.errors import BackendFailure, NoQuorum, NotAllowed, PromotionRefused, RequestTimeout
@@ -52,6 +53,7 @@ class GroupPart:
         self.moved = Wakeup()
         """Woken when anything that readers wait for may be otherwise."""
         self._observers = Observers()
+        self._asks: Questions[str] = Questions()
         self._orders: Questions[tuple[MemberStatus, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
@@ -76,6 +78,8 @@ class GroupPart:
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
+            case AskDone(token, refusal):
+                self._asks.answer(token, refusal)
             case OrderDone(token, members):
                 self._orders.answer(token, members)
             case Changed():
@@ -99,6 +103,7 @@ class GroupPart:
         self.moved.wake()
         self._observers.end()
         self._orders.end()
+        self._asks.end()
 
     # -- for handles -----------------------------------------------------------------------------
 
@@ -182,6 +187,18 @@ class GroupPart:
         if not self.core.is_served:
             raise self.no_quorum(seconds)
         raise RequestTimeout(f"store {self.runner.name}: not within {seconds:g} s: {text}")
+
+    async def ask(self, request: TableRequest, seconds: float) -> None:
+        """Have the group do what no writer asks for; raises ``NoQuorum`` and ``NotAllowed``."""
+        with self._asks.ask() as question:
+            with trio.move_on_after(seconds):
+                self.runner.carry_out(self.core.begin_ask(question.number, request))
+                await question.wait()
+            self.core.end_ask(question.number)
+        if question.answer is None:
+            raise self.runner.error or self.no_quorum(seconds)
+        if question.answer:
+            raise NotAllowed(question.answer)
 
     async def force(self, seconds: float) -> None:
         """Lead without a majority; raises ``PromotionRefused`` while another one leads."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Final, Unpack
 
 import trio
 
@@ -17,7 +17,9 @@ from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores.group.words import Order
+from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
+from stores.table.bodies import ChangeQuota
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData
@@ -175,6 +177,19 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
     @property
     def _own_name(self) -> str:
         return self.part.core.own.name
+
+    # The quota.
+
+    async def set_quota(
+        self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]
+    ) -> None:
+        """Change ``max_entries``, ``max_bytes`` or both for the group; ``None`` sets no limit.
+
+        It is of the group: every leader judges by it, now and after restarts. What is there stays,
+        even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
+        """
+        quota = replace(self.part.table.meter.quota, **limits)
+        await self.part.ask(ChangeQuota(quota), _seconds(timeout))
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""

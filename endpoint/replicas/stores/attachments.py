@@ -9,7 +9,7 @@ from functools import partial
 
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
-from endpoint.replicas.backends import STORE_QUOTA, check_replicas, make_backend, take_quota
+from endpoint.replicas.backends import check_replicas, make_backend, take_quota
 from endpoint.replicas.disk import reading
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.patience import Patience
@@ -22,7 +22,7 @@ from stores.asking import KnownReplica
 from stores.epochs import started_at
 from stores.master import Master
 from stores.proxy import Proxy
-from stores.quota import Meter
+from stores.quota import STORE_QUOTA, Meter
 from wire.errors import MasterExists, NoSuchMaster, StoreError
 from wire.topics import proxy_topic, store_topics
 

@@ -9,7 +9,7 @@ from typing import Final, Unpack
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, backend_of
-from endpoint.replicas.backends import STORE_QUOTA, check_replicas, make_backend, take_quota
+from endpoint.replicas.backends import check_replicas, make_backend, take_quota
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.promoting import Promotion, promote
@@ -24,7 +24,7 @@ from endpoint.replicas.stores.reading import (
 from endpoint.replicas.stores.store_handle import StoreHandle
 from endpoint.replicas.stores.store_part import StorePart
 from endpoint.replicas.stores.verifying import Verification
-from stores.quota import QuotaLimits
+from stores.quota import STORE_QUOTA, QuotaLimits
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
 from wire.encoding import encode

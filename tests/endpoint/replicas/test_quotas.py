@@ -11,8 +11,8 @@ from endpoint import Endpoint, StatusCode
 from endpoint.mesh.status import StatusEvent
 from endpoint.pubsub.stream import StatusSubscriber
 from endpoint.replicas.attaching import Backend
-from endpoint.replicas.backends import STORE_QUOTA
 from peermesh.testing.time_limits import limit
+from stores.quota import STORE_QUOTA
 from tests.endpoint.rows import line
 from wire.errors import InvalidData, NoSuchMaster, QuotaExceeded, StoreClosed
 

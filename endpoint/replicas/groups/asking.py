@@ -1,0 +1,60 @@
+"""What a replica asks its group for in no writer's name, such as another quota. Pure.
+
+No ledger knows these requests, so that they may be done twice, which makes no difference to them.
+So they are asked again until there is an answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from stores.table.bodies import TableRequest
+
+FIRST_TICKET: Final = 1 << 62
+"""Tickets of these requests are above it, those of writers below."""
+
+ASK_TICKS: Final = 10
+"""Ticks after which a request that has no answer is asked again: as long as elections take."""
+
+
+@dataclass(slots=True)
+class _Open:
+    token: int
+    request: TableRequest
+    ticks: int = ASK_TICKS
+
+
+class Asking:
+    """The requests without an answer."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self._open: dict[int, _Open] = {}
+        self._ticket = FIRST_TICKET
+
+    def begin(self, token: int, request: TableRequest) -> tuple[int, TableRequest]:
+        """Take on a request; gives what to ask, under which ticket."""
+        self._ticket += 1
+        self._open[self._ticket] = _Open(token, request)
+        return self._ticket, request
+
+    def end(self, token: int) -> None:
+        """Ask no more."""
+        for ticket in [ticket for ticket, each in self._open.items() if each.token == token]:
+            del self._open[ticket]
+
+    def tick(self) -> list[tuple[int, TableRequest]]:
+        """Let a tick pass; gives what to ask again."""
+        due: list[tuple[int, TableRequest]] = []
+        for ticket, each in self._open.items():
+            each.ticks -= 1
+            if each.ticks <= 0:
+                each.ticks = ASK_TICKS
+                due.append((ticket, each.request))
+        return due
+
+    def answered(self, ticket: int) -> int | None:
+        """Take in an answer; gives the token, if it was waited for."""
+        found = self._open.pop(ticket, None)
+        return None if found is None else found.token
