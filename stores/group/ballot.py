@@ -16,6 +16,7 @@ from stores.group.effects import (
     Broadcast,
     Effect,
     Failed,
+    Persist,
     Promises,
     Readable,
     Replied,
@@ -193,11 +194,15 @@ class Ballot:
         return self._marks.write(durable)
 
     def lower_mark(self, position: Position) -> list[Effect]:
-        """Note that the journal is about to be cut after a position."""
+        """Note that the journal is about to be cut after a position.
+
+        Synced before it is: a power cut that left the higher mark beside the shorter journal would
+        have the member count as regressed, though it lacks nothing.
+        """
         mark = self._marks.mark or START
         if not self.is_whole or mark <= position:
             return []
-        return self._marks.write(position)
+        return self._await_mark(position)
 
     def make_whole(self, durable: Position) -> list[Effect]:
         """Count again: all that this member may ever have acknowledged is durable now."""
@@ -232,7 +237,9 @@ class Ballot:
             done.append(SavePromises(self._token, self._promises))
         is_awaited = self._marks.synced_number < self._awaited_number
         if is_awaited:
-            done += self._marks.sync()
+            kinds = [type(effect) for effect in done]
+            at = kinds.index(Persist) if Persist in kinds else len(done)
+            done[at:at] = self._marks.sync()
         if not is_awaited and not self._is_dirty and self._saving is None:
             done += self._words
             self._words.clear()

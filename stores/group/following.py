@@ -98,7 +98,8 @@ class Following:
         effects: list[Effect] = [Send(sender, Echo(message.term, message.round))]
         if self._consumer is None:
             if self._receiving is None and self._join_ticks <= 0:
-                effects.append(self._join())
+                # Ahead of the echo: what an earlier session had promised counts no more then.
+                effects.insert(0, self._join())
             return effects
         self._consumer.receive(Heartbeat(message.term, message.end))
         if self._consumer is not None:

@@ -47,8 +47,21 @@ from stores.group.roles import Timing
 HEALTHY_TICKS: Final = 5
 """A member that echoed within so many ticks is there, for a change that counts on it."""
 
+CHANGE_TICKS: Final = 10
+"""Ticks for which the round of a change counts: then its caller has to ask anew."""
+
 JOURNALLED_CLOCK_TICKS: Final = 100
 """So often the group's clock is journalled: a restart of all loses 10 s of it at most."""
+
+
+@dataclass(slots=True)
+class _Change:
+    """A change of the voters that was asked for, and waits for a round of its own."""
+
+    voters: Voters
+    round: int
+    """The first round that began after it was asked for."""
+    tick: int
 
 
 @dataclass(slots=True)
@@ -76,6 +89,7 @@ class Leading:
         self._waiting: dict[int, list[object]] = {}
         self._first_own = self._journal.end.index + 1
         self._transfer: _Transfer | None = None
+        self._change: _Change | None = None
         self._write_ticks = 0
         self._clock_ticks = 0
         self._has_news = False
@@ -187,24 +201,46 @@ class Leading:
         return self._rounds.add(Readable(caller), caller, self._state.commit)
 
     def change(self, voters: Voters) -> ChangeRefusal | None:
-        """Put other voters in force, one of them added or removed; ``None`` if that is done."""
+        """Put other voters in force, one of them added or removed; ``None`` if that is done.
+
+        A majority of the new ones has to echo a round that began after this was asked for: ask
+        again while it is ``UNCONFIRMED``.
+        """
         if not self.is_ready:
             return ChangeRefusal.NOT_READY
         if not self._state.is_voters_committed:
             return ChangeRefusal.UNDER_WAY
-        own = self._ballot.member
-        refusal = refusal_of(
+        refusal = self._refusal_of(voters, 0)
+        if refusal is None and self._refusal_of(voters, self._round_for(voters)) is not None:
+            refusal = ChangeRefusal.UNCONFIRMED
+        if refusal is None:
+            self._change = None
+            self._append(VotersEntry(self._ballot.term, voters))
+        return refusal
+
+    def _round_for(self, voters: Voters) -> int:
+        """Give the round that a change waits for; it begins now, if this is the first asking."""
+        asked, tick = self._change, self._followers.tick
+        if asked is None or asked.voters != voters or tick - asked.tick > CHANGE_TICKS:
+            asked = self._change = _Change(voters, self._rounds.round + 1, tick)
+            self._is_round_due = True
+        return asked.round
+
+    def _refusal_of(self, voters: Voters, least_round: int) -> ChangeRefusal | None:
+        """Judge a change, where those are healthy that echoed a round, or a later one."""
+        own, followers = self._ballot.member, self._followers
+
+        def is_healthy(member: MemberId) -> bool:
+            is_current = followers.echoed(member) >= least_round
+            return member == own or (is_current and followers.is_healthy(member, HEALTHY_TICKS))
+
+        return refusal_of(
             self._journal.voters.current,
             voters,
-            is_healthy=lambda member: (
-                member == own or self._followers.is_healthy(member, HEALTHY_TICKS)
-            ),
+            is_healthy=is_healthy,
             is_level=lambda member: self.matched(member) >= self._state.commit,
             is_there=self._is_there,
         )
-        if refusal is None:
-            self._append(VotersEntry(self._ballot.term, voters))
-        return refusal
 
     def rule_alone(self) -> None:
         """Put this member alone in force, whatever the others are."""

@@ -84,6 +84,7 @@ class ChangeRefusal(Enum):
     NOBODY = "a group has at least one voter"
     LAST_OF_THREE = "of three voters one is removed only if it is out of touch"
     TOO_FEW_HEALTHY = "no majority of the new voters is whole and in touch"
+    UNCONFIRMED = "the new voters are asked whether they are there"
     NOT_LEVEL = "the new voter has not caught up"
 
 

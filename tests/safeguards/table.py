@@ -9,7 +9,7 @@ from tests.safeguards.table_doors import DOORS
 from tests.safeguards.table_driver import DRIVER
 from tests.safeguards.table_flow import FLOW
 from tests.safeguards.table_foreign import FOREIGN
-from tests.safeguards.table_group import GROUP
+from tests.safeguards.table_group import GROUP, GROUP_CORE
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_link import LINK
@@ -763,6 +763,7 @@ SAFEGUARDS = [
     *LINK,
     *FLOW,
     *GROUP,
+    *GROUP_CORE,
     *REPLICAS,
     *DRIVER,
     *MACHINE,

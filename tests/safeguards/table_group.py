@@ -184,3 +184,23 @@ GROUP = [
         "        if False:\n",
     ),
 ]
+
+GROUP_CORE = [
+    Safeguard(
+        "group core: a lowered mark is synced before the journal is cut",
+        "after a power cut members that lack nothing count for nothing, and a group stands still",
+        "stores/group/ballot.py",
+        "        return self._await_mark(position)\n",
+        "        return self._marks.write(position)\n",
+        ("tests/stores/group/test_ballot.py",),
+    ),
+    Safeguard(
+        "group core: a change of the voters waits for a round of its own",
+        "a voter is removed while others are lost without a word yet, and the rest elects none",
+        "stores/group/leading.py",
+        "self._refusal_of(voters, self._round_for(voters)) is not None:",
+        "False:",
+        ("tests/stores/group/test_member.py",),
+    ),
+]
+"""What no schedule of the model shows, and tests of the core do."""

@@ -22,8 +22,9 @@ from stores.group.effects import (
 )
 from stores.group.member import Member
 from stores.group.membership import NO_VOTERS_WANTED
-from stores.group.messages import HigherTerm, TimeoutNow, Vote, VoteGranted
+from stores.group.messages import Echo, HigherTerm, Keepalive, TimeoutNow, Vote, VoteGranted
 from stores.group.positions import MemberId
+from stores.group.quorum import ChangeRefusal
 from stores.group.roles import Role
 from tests.stores.group.checks import Violation, Witness
 from tests.stores.group.disk import Disk, empty_file
@@ -156,6 +157,14 @@ class Stage:
             self.mail = [letter for letter in self.mail if letter not in ready]
             for sender, to, message in ready:
                 self.deliver(sender, to, message)
+
+    def change(self, name, voters, *links):
+        """Ask for other voters, and once more when those in reach echoed the change's round."""
+        refusal = self.do(name, "change", voters)
+        if refusal is ChangeRefusal.UNCONFIRMED:
+            self.pass_on(*(links or ["".join(self.names)]), kinds=(Keepalive, Echo))
+            refusal = self.do(name, "change", voters)
+        return refusal
 
     def deliver(self, sender, to, message):
         if to.name in self.members and self.members[to.name].id == to:

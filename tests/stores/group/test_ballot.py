@@ -170,6 +170,11 @@ def test_a_mark_is_lowered_before_a_cut():
     (write,) = ballot.lower_mark(Position(3, 5))
     assert (write.mark, ballot.mark) == (Position(3, 5), Position(3, 5))
     assert ballot.lower_mark(Position(3, 6)) == []
+    cut = Persist(1, None, 5, ())
+    effects = ballot.settle([write, cut, WORD])
+    assert [type(each) for each in effects] == [WriteMark, SyncMarks, Persist]
+    ballot.marks_synced(effects[1].number)
+    assert ballot.settle([]) == [WORD]
 
 
 def test_after_any_power_cut_a_mark_as_late_as_the_last_sync_can_be_read():

@@ -639,17 +639,40 @@ def four():
     return stage
 
 
+def test_a_change_waits_for_a_round_of_its_own(four):
+    """Two voters are lost, and their last echoes are a moment old."""
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    four.crash("b", "c")
+    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
+    four.tick("ad", times=leading.HEALTHY_TICKS, links=["ad"], sync="ad")
+    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
+    four.tick("ad", links=["ad"], sync="ad")
+    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.TOO_FEW_HEALTHY
+    assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED
+    assert four.members["a"].journal.voters.current == (a, b, c, d)
+
+
+def test_the_round_of_a_change_counts_for_a_while(four, monkeypatch):
+    a, b, c, d = (four.ids[name] for name in "abcd")
+    assert four.do("a", "change", (a, b, c)) is ChangeRefusal.UNCONFIRMED
+    assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED
+    four.tick("abcd", times=leading.CHANGE_TICKS + 1, links=["abcd"], sync="abcd")
+    assert four.do("a", "change", (a, b, d)) is ChangeRefusal.UNCONFIRMED, "it is of long ago"
+    four.tick("abcd", links=["abcd"], sync="abcd")
+    assert four.do("a", "change", (a, b, d)) is None
+
+
 def test_a_change_waits_for_the_one_before(four):
     a, b, c, d = (four.ids[name] for name in "abcd")
-    assert four.do("a", "change", (a, b, c)) is None
-    assert four.do("a", "change", (a, b, c, d)) is ChangeRefusal.UNDER_WAY
+    assert four.change("a", (a, b, c)) is None
+    assert four.change("a", (a, b, c, d)) is ChangeRefusal.UNDER_WAY
     four.pass_on("abcd", sync="abcd")
-    assert four.do("a", "change", (a, b, c, d)) is None
-    assert four.do("b", "change", (a, b, c)) is ChangeRefusal.NOT_READY
+    assert four.change("a", (a, b, c, d)) is None
+    assert four.change("b", (a, b, c)) is ChangeRefusal.NOT_READY
 
 
 def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(four):
-    assert four.do("a", "change", tuple(four.ids[name] for name in "bcd")) is None
+    assert four.change("a", tuple(four.ids[name] for name in "bcd")) is None
     assert four.members["a"].role is Role.LEADER
     four.tick("abcd", times=6, links=["abcd"], sync="abcd")
     assert four.leader() in ("b", "c", "d")
@@ -657,17 +680,17 @@ def test_a_leader_that_removed_itself_hands_over_once_that_is_committed(four):
 
 
 def test_the_own_disk_of_a_removed_leader_counts_for_nothing(four):
-    assert four.do("a", "change", tuple(four.ids[name] for name in "bcd")) is None
+    assert four.change("a", tuple(four.ids[name] for name in "bcd")) is None
     four.pass_on("ab", sync="ab")
     assert four.members["a"].state.commit == 1
 
 
 def test_of_three_voters_one_that_is_lost_may_be_removed(stage):
     a, b = stage.ids["a"], stage.ids["b"]
-    assert stage.do("a", "change", (a, b)) is ChangeRefusal.LAST_OF_THREE
+    assert stage.change("a", (a, b)) is ChangeRefusal.LAST_OF_THREE
     stage.crash("c")
     stage.tick("ab", times=30, links=["ab"], sync="ab")
-    assert stage.do("a", "change", (a, b)) is None
+    assert stage.change("a", (a, b)) is None
 
 
 def test_another_life_of_a_voter_replaces_the_lost_one_by_itself():

@@ -32,6 +32,7 @@ from stores.group.entries import VotersEntry
 from stores.group.member import Member
 from stores.group.membership import Wanted
 from stores.group.positions import MemberId
+from stores.group.quorum import ChangeRefusal
 from stores.group.roles import Role
 from tests.stores.group.checks import Violation, Witness, check_healed, check_history
 from tests.stores.group.client import Client
@@ -68,6 +69,8 @@ class World:
         self.members, self.writes = {}, {}
         self.paused, self.full = {}, set()
         self.cuts, self.is_bad, self.is_healed = set(), False, False
+        self.asked = {}
+        """By leader, the voters that it is asked for until it says yes or no."""
         self.diverged = None
         self.witness, self.operations, self.figures = Witness(self.voters), [], Counter()
         for name in self.names:
@@ -462,9 +465,11 @@ class World:
         for member in list(self.members.values()):
             is_awake = self.paused.get(member.id.name, 0) <= self.now
             if member.role is Role.LEADER and is_awake and self.is_alive(member):
-                voters = self._wanted(member.journal.voters.current)
-                if voters is not None and self._survives(voters):
+                voters = self.asked.get(member.id) or self._wanted(member.journal.voters.current)
+                if voters is not None:
                     refusal, effects = member.change(voters)
+                    is_asked_again = refusal is ChangeRefusal.UNCONFIRMED
+                    self.asked[member.id] = voters if is_asked_again else None
                     self.figures["changes"] += refusal is None
                     self.carry(member, effects)
 
