@@ -7,7 +7,7 @@ is said in the name of a voter takes the right to vote.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,7 @@ from stores.group.messages import (
     Vote,
     VoteGranted,
 )
+from stores.group.positions import MemberId
 from stores.group.words import (
     Answered,
     Ask,
@@ -75,6 +76,9 @@ RIGHTS: Final[Mapping[type[Message | Word], Right]] = {
 RightOf = Callable[[object], Right]
 """Gives the right that one of the machine's requests takes."""
 
+IsVoter = Callable[[MemberId], bool]
+"""Tells whether a member is a voter in force, or may be one by its declared name."""
+
 
 @dataclass(frozen=True, slots=True)
 class GroupGuard:
@@ -85,12 +89,9 @@ class GroupGuard:
     """The sender, with its name and role, for the text of a refusal."""
     rights: Rights
 
-    def examine(self, letter: Letter, voters: Container[str], right_of: RightOf) -> Barred | None:
-        """Say what a letter lacks; ``None`` if it is taken.
-
-        ``voters`` are the names in force, and the declared ones.
-        """
-        wanted = right_to(letter, voters, right_of)
+    def examine(self, letter: Letter, is_voter: IsVoter, right_of: RightOf) -> Barred | None:
+        """Say what a letter lacks; ``None`` if it is taken."""
+        wanted = right_to(letter, is_voter, right_of)
         if getattr(self.rights, wanted):
             return None
         ticket = letter.content.ticket if isinstance(letter.content, Ask) else None
@@ -105,12 +106,12 @@ class GroupGuard:
         return Barred(wanted, ticket, f"{self.who} may not {wanted} {self.store}")
 
 
-def right_to(letter: Letter, voters: Container[str], right_of: RightOf) -> Right:
+def right_to(letter: Letter, is_voter: IsVoter, right_of: RightOf) -> Right:
     """Give the right that a letter takes."""
     content = letter.content
     if isinstance(content, Ask):
         return right_of(content.request)
     wanted = RIGHTS[type(content)]
-    if wanted is Right.READ and letter.sender.name in voters:
+    if wanted is Right.READ and is_voter(letter.sender):
         return Right.VOTE
     return wanted

@@ -9,7 +9,7 @@ _RIGHTS = ("tests/endpoint/replicas/groups/test_replica_rights.py",)
 _LEARNERS = ("tests/endpoint/replicas/groups/test_learners.py",)
 _FILES = ("tests/endpoint/replicas/groups/test_replica_files.py",)
 _FOLDER = "endpoint/replicas/groups"
-_IN_MEMORY = "        if self.keeper is None:\n            self._instant.append(write)\n"
+_IN_MEMORY = "        if keeper is None:\n            self._instant.append(write)\n"
 _QUEUE = f"{_FOLDER}/write_queue.py"
 
 
@@ -42,14 +42,14 @@ DRIVER = [
     _driver(
         "a linear read waits for its round",
         "a reader at a deposed leader misses what was acknowledged before it asked",
-        f"{_FOLDER}/waits.py",
-        "if wait.is_current and (not wait.is_idle or is_idle())",
-        "if not wait.is_idle or is_idle()",
+        f"{_FOLDER}/asked/waits.py",
+        "return wait.is_current and (not wait.is_idle or self._is_idle())",
+        "return not wait.is_idle or self._is_idle()",
     ),
     Safeguard(
         "attached replica: an order is given again until it is done",
         "a change of the voters whose first asking is lost, or that has to wait, is never made",
-        f"{_FOLDER}/steering.py",
+        f"{_FOLDER}/asked/steering.py",
         "                due.append(Steer(token, each.order, each.name))\n",
         "                pass\n",
         ("tests/endpoint/replicas/groups/test_members.py",),
@@ -57,14 +57,14 @@ DRIVER = [
     _driver(
         "an unknown outcome is told as unknown",
         "a writer repeats as new what the group has done already",
-        f"{_FOLDER}/outbox.py",
+        f"{_FOLDER}/asked/outbox.py",
         "            parcel.was_sent = True\n",
         "",
     ),
     _driver(
         "what is still gathered has no outcome",
         "a store is idle before what was asked last is applied",
-        f"{_FOLDER}/outbox.py",
+        f"{_FOLDER}/asked/outbox.py",
         "        return self._count + (not self.requests.is_sealed)\n",
         "        return self._count\n",
     ),
@@ -151,7 +151,7 @@ DRIVER = [
         "attached replica: a voter's name takes the right to vote",
         "a reader that calls itself as a voter acknowledges what no disk of a voter has",
         "stores/group/rights.py",
-        "    if wanted is Right.READ and letter.sender.name in voters:\n",
+        "    if wanted is Right.READ and is_voter(letter.sender):\n",
         "    if False:\n",
         ("tests/stores/group/test_group_rights.py",),
     ),

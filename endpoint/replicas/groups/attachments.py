@@ -16,7 +16,8 @@ from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
-from endpoint.replicas.groups.core import Beginning, GroupCore, World
+from endpoint.replicas.groups.beginning import Beginning, World
+from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.groups.guarding import GroupGuarding
 from endpoint.replicas.groups.lazy import RowKeeper

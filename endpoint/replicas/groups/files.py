@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from endpoint.replicas.backends import check_options, take_path
 from endpoint.replicas.driving import Begin, ToDisk
-from endpoint.replicas.groups.core import Beginning
+from endpoint.replicas.groups.beginning import Beginning
 from endpoint.replicas.groups.lazy import installed, restored
 from endpoint.replicas.storage_keys import take_keys
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot

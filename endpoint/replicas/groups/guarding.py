@@ -15,6 +15,7 @@ from endpoint.replicas.guarding import Gate, Guarding
 from handshake.roles import Rights
 from stores.effects import Effect, Unicast
 from stores.gatekeeping import Post, Refusal
+from stores.group.positions import MemberId
 from stores.group.rights import GroupGuard, RightOf
 from stores.group.words import Barred, Letter
 from wire.identifiers import EndpointId
@@ -23,9 +24,8 @@ from wire.identifiers import EndpointId
 class Guarded(Protocol):
     """The replica, as far as its guard has to know it."""
 
-    @property
-    def voter_names(self) -> frozenset[str]:
-        """The names of the voters in force, and the declared ones."""
+    def is_voter(self, member: MemberId) -> bool:
+        """Tell whether a member is a voter in force, or may be one by its declared name."""
 
     def read(self, payload: bytes) -> Letter:
         """Read a letter; raises ``DecodeError``."""
@@ -46,7 +46,7 @@ class LetterGate:
     def examine(self, post: Post, payload: bytes) -> Refusal | None:
         """Say why a letter is not taken; ``None`` if it is. Raises ``DecodeError``."""
         letter = self.replica.read(payload)
-        barred = self.guard.examine(letter, self.replica.voter_names, self.right_of)
+        barred = self.guard.examine(letter, self.replica.is_voter, self.right_of)
         if barred is None:
             return None
         # Two replicas that both refuse each other would otherwise say so for ever.

@@ -179,7 +179,7 @@ class GroupPart:
             with trio.move_on_after(seconds):
                 self.runner.carry_out(self.core.begin_order(question.number, order, name))
                 await question.wait()
-            text = self.core.end_order(question.number)
+            text = self.core.errands.end_order(question.number)
         if question.answer is not None:
             return question.answer
         if self.runner.error is not None:
@@ -194,7 +194,7 @@ class GroupPart:
             with trio.move_on_after(seconds):
                 self.runner.carry_out(self.core.begin_ask(question.number, request))
                 await question.wait()
-            self.core.end_ask(question.number)
+            self.core.errands.end_ask(question.number)
         if question.answer is None:
             raise self.runner.error or self.no_quorum(seconds)
         if question.answer:

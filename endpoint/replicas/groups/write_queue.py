@@ -9,6 +9,7 @@ from collections import deque
 
 from endpoint.replicas.driving import Begin, ToDisk
 from endpoint.replicas.groups.lazy import RowKeeper
+from stores.disk.lazy_rows import Slice
 from stores.group.effects import Persist, SavePromises, SyncMarks
 
 Write = Persist | SavePromises | SyncMarks | Begin
@@ -18,27 +19,30 @@ class WriteQueue:
     """The writes of one replica."""
 
     def __init__(self) -> None:
-        """Have nothing to write, and no disk."""
-        self.keeper: RowKeeper | None = None
-        """What follows the machine's changes for the file, if there is one."""
+        """Have nothing to write."""
         self._under_way: deque[ToDisk] = deque()
         """The first one is at the disk, the others wait for it."""
         self._instant: deque[Write] = deque()
         self._token = 0
 
-    def put(self, write: Write) -> ToDisk | None:
-        """Queue a write; gives what goes to the disk now."""
-        if self.keeper is None:
+    @property
+    def is_writing(self) -> bool:
+        """True while the disk has something to do."""
+        return bool(self._under_way)
+
+    def put(self, write: Write, keeper: RowKeeper | None) -> ToDisk | None:
+        """Queue a write, with rows of the ``keeper``; gives what goes to the disk now."""
+        if keeper is None:
             self._instant.append(write)
             return None
         takes_rows = isinstance(write, Persist) and write.snapshot is None
-        return self._queue(write, takes_rows=takes_rows)
+        return self._queue(write, keeper.take() if takes_rows else None)
 
-    def put_rows(self) -> ToDisk | None:
+    def put_rows(self, keeper: RowKeeper) -> ToDisk | None:
         """Write rows alone, if some wait and the disk has nothing else to do."""
-        if self.keeper is None or self._under_way or not self.keeper.has_slices:
+        if self._under_way or not keeper.has_slices:
             return None
-        return self._queue(None, takes_rows=True)
+        return self._queue(None, keeper.take())
 
     def take_instant(self) -> Write | None:
         """Give the next write of a replica in memory: it is done."""
@@ -55,9 +59,7 @@ class WriteQueue:
         self._under_way.popleft()
         return self._under_way[0] if self._under_way else None
 
-    def _queue(self, write: Write | None, *, takes_rows: bool) -> ToDisk | None:
-        assert self.keeper is not None, write
+    def _queue(self, write: Write | None, rows: Slice | None) -> ToDisk | None:
         self._token += 1
-        rows = self.keeper.take() if takes_rows else None
         self._under_way.append(ToDisk(self._token, write, rows))
         return self._under_way[0] if len(self._under_way) == 1 else None

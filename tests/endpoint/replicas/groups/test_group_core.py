@@ -7,7 +7,8 @@ from collections import deque
 import pytest
 
 from endpoint.replicas.driving import News, ToDisk, Told
-from endpoint.replicas.groups.core import LATE_NS, Beginning, GroupCore, World
+from endpoint.replicas.groups.beginning import Beginning, World
+from endpoint.replicas.groups.core import LATE_NS, GroupCore
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.roster import Roster
 from stores.effects import Closed, IdleReached, Multicast, Resolve, Unicast

@@ -216,13 +216,14 @@ async def test_a_learner_that_loses_the_right_to_read_ends_and_says_why(groups) 
 class Told:
     """A replica that writes each word as the bytes of its name."""
 
-    voter_names = frozenset({"a"})
-
     def __init__(self, content: object) -> None:
         self.letter = Letter(MemberId("d", 1), None, content)
 
     def read(self, payload: bytes) -> Letter:
         return self.letter
+
+    def is_voter(self, member: MemberId) -> bool:
+        return member.name == "a"
 
     def write(self, word: Barred) -> list[bytes]:
         return [word.right.encode()]

@@ -1,0 +1,75 @@
+"""How a replica comes to its group: greetings, and the founding of one that is not there. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from endpoint.replicas.driving import Begin, News
+from endpoint.replicas.groups.standing import Standing
+from stores.group.entries import Entry, VotersEntry
+from stores.group.words import Greeting, Letter
+from wire.identifiers import EndpointId
+
+GREETING_TICKS: Final = 5
+"""Ticks between two questions to all who else there is, while a voter's endpoint is unknown."""
+
+
+class Arrival:
+    """The greetings of one replica."""
+
+    def __init__(self, standing: Standing, new_group: Callable[[], bytes]) -> None:
+        """Greet for the replica of this ``standing``; ``new_group`` draws the id of a new group."""
+        self._standing = standing
+        self._new_group = new_group
+        self._ticks = 0
+        self._is_beginning = self._is_conflict_told = False
+
+    def greet(self) -> None:
+        """Ask all who else there is."""
+        self._standing.send_all(self._greeting(is_question=True))
+
+    def ask(self, endpoint: EndpointId) -> None:
+        """Ask an endpoint what it knows."""
+        self._standing.send_to(endpoint, self._greeting(is_question=True))
+
+    def tick(self) -> None:
+        """Let a tick pass: what is lacking is asked for again."""
+        self._ticks += 1
+        standing = self._standing
+        is_lacking = standing.group is None or standing.roster.lacks(standing.voters)
+        if self._ticks % GREETING_TICKS == 0 and is_lacking:
+            self.greet()
+
+    def hear(self, sender: EndpointId, letter: Letter, greeting: Greeting) -> Begin | None:
+        """Take in a greeting, and answer it; gives how to begin, if that is certain now."""
+        standing = self._standing
+        if greeting.is_question:
+            standing.send_to(sender, self._greeting(is_question=False))
+        if standing.group is None:
+            standing.roster.hear(sender, letter, greeting)
+            return self.begin()
+        if letter.group == standing.group:
+            standing.roster.meet(sender, letter.sender)
+        elif letter.group is not None and not self._is_conflict_told:
+            self._is_conflict_told = True
+            text = f"{letter.sender.name} has a replica of another group of this name"
+            standing.tell_news(News.CONFLICT, text)
+        return None
+
+    def begin(self) -> Begin | None:
+        """Join the group that is there, or found it, once that is certain; only once."""
+        if self._is_beginning:
+            return None
+        entries: tuple[Entry, ...] = ()
+        roster = self._standing.roster
+        group = roster.group
+        if group is None and (founders := roster.founders) is not None:
+            group, entries = self._new_group(), (VotersEntry(1, founders),)
+        if group is None:
+            return None
+        self._is_beginning = True
+        return Begin(group, entries)
+
+    def _greeting(self, *, is_question: bool) -> Greeting:
+        return Greeting(self._standing.roster.declared, is_question=is_question)

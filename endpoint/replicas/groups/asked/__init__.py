@@ -1,0 +1,1 @@
+"""What was asked at one replica and waits for its group: writes, reads, orders, other requests."""

@@ -1,0 +1,84 @@
+"""Takes what a handle has asked for to the leader, and gives up what no majority answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from endpoint.replicas.groups.asked.errands import CarryOut
+from endpoint.replicas.groups.asked.outbox import Outbox
+from endpoint.replicas.groups.roster import SILENT_TICKS
+from endpoint.replicas.groups.standing import Standing
+from stores.effects import Resolve
+from stores.group.member import Member
+from stores.group.positions import MemberId
+from stores.group.words import Ask
+from stores.outcomes import Outcome
+from stores.table.bodies import TableRequest
+from wire.errors import ErrorCode
+
+PATIENCE_TICKS: Final = 50
+"""Ticks for which what was asked waits for an answer of the group, before it fails: 5 s."""
+
+
+class Desk:
+    """The way of one handle's requests."""
+
+    def __init__(self, standing: Standing, outbox: Outbox, carry_out: CarryOut) -> None:
+        """Take what is in the ``outbox``."""
+        self._standing = standing
+        self._outbox = outbox
+        self._carry_out = carry_out
+        self._leaderless_ticks = 0
+
+    def tick(self) -> None:
+        """Let a tick pass: what waits too long fails, and says what is in the way."""
+        standing, outbox = self._standing, self._outbox
+        self._leaderless_ticks = 0 if standing.is_served else self._leaderless_ticks + 1
+        outbox.tick()
+        if len(outbox) and standing.bar.text is not None and not standing.is_served:
+            self.give_up(ErrorCode.NOT_AUTHORIZED, standing.bar.text)
+        is_hopeless = self._leaderless_ticks >= SILENT_TICKS
+        if len(outbox) and (is_hopeless or outbox.silent_ticks >= PATIENCE_TICKS):
+            text = f"no majority answers: {standing.explain()}"[:150]
+            self.give_up(ErrorCode.NO_QUORUM, text)
+        self.pump()
+
+    def answered(self, ticket: int, answer: object) -> None:
+        """Take in an answer to what went out under a ticket."""
+        self._resolve(self._outbox.answered(ticket, answer))
+
+    def give_up(self, code: ErrorCode, text: str) -> None:
+        """Refuse all that has no answer."""
+        self._resolve(self._outbox.give_up(code, text))
+
+    def pump(self) -> None:
+        """Propose what was asked here, to the leader."""
+        member, leader = self._standing.member, self._standing.leader
+        if member is None or leader is None:
+            self._outbox.requests.seal()
+            return
+        is_local = leader == self._standing.own
+        if is_local and not self._standing.is_leader:
+            return
+        while self._outbox.has_unsent:
+            if is_local and (outcomes := self._outbox.perform(member.decide)):
+                self._resolve(outcomes)
+                if effects := member.settle():
+                    self._carry_out(effects)
+            elif not self._propose(member, leader, is_local=is_local):
+                return
+
+    def _propose(self, member: Member, leader: MemberId, *, is_local: bool) -> bool:
+        """Send the leader what has room under way; tells whether there was anything."""
+        asked: list[tuple[int, TableRequest]] = []
+        self._outbox.pump(lambda *each: asked.append(each), is_local=is_local)
+        for ticket, request in asked:
+            if is_local:
+                self._carry_out(member.propose((None, ticket), request))
+            else:
+                self._standing.send(leader, Ask(ticket, request))
+        return bool(asked)
+
+    def _resolve(self, outcomes: Iterable[Outcome]) -> None:
+        self._standing.tell(*map(Resolve, outcomes))

@@ -1,0 +1,126 @@
+"""Does what a replica's member asks: letters leave, writes reach the disk in their order. Pure.
+
+Effects of one step leave before the writes of a replica in memory count as done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from endpoint.replicas.driving import Begin
+from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
+from endpoint.replicas.groups.standing import Standing
+from endpoint.replicas.groups.write_queue import Write, WriteQueue
+from endpoint.replicas.parts import AnyEffect
+from stores.group import effects as grouped
+from stores.group.member import Member
+
+COMPACT_TICKS: Final = 10
+"""Ticks between two looks at what the journal of a replica in memory may forget."""
+
+
+class Carrier:
+    """The hands of one replica."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        hear: Callable[[grouped.Effect], None],
+        begun: Callable[[Begin], None],
+        floor: int,
+    ) -> None:
+        """Let ``hear`` know what is for no other one, and call ``begun`` once that is stored.
+
+        ``floor`` is where the stored journal begins.
+        """
+        self.keeper: RowKeeper | None = None
+        """What follows the machine's changes for the file, if there is one."""
+        self._standing = standing
+        self._hear = hear
+        self._begun = begun
+        self._floor = floor
+        self._queue = WriteQueue()
+        self._is_carrying = False
+        self._ticks = 0
+
+    def carry_out(self, effects: Iterable[grouped.Effect]) -> None:
+        """Do what the member asks, and what follows from that at once."""
+        was_carrying, self._is_carrying = self._is_carrying, True
+        self._do(effects)
+        self._is_carrying = was_carrying
+        while not was_carrying and (write := self._queue.take_instant()) is not None:
+            self._wrote(write)
+
+    def begin(self, begin: Begin) -> None:
+        """Have noted of which group the replica is."""
+        self._to_disk(begin)
+        if not self._is_carrying:
+            self.carry_out(())
+
+    @property
+    def is_writing(self) -> bool:
+        """True while the disk has something to do."""
+        return self._queue.is_writing
+
+    def persisted(self, token: int) -> AnyEffect | None:
+        """Take note that the write under way is on the disk; gives the next one."""
+        self._wrote(self._queue.written(token))
+        return self._queue.next()
+
+    def tend_journal(self, member: Member) -> None:
+        """Let a tick pass: rows follow the journal, and what of it is needed no more is dropped."""
+        self._ticks += 1
+        if self.keeper is not None:
+            self.keeper.tick(member)
+            if (rows := self._queue.put_rows(self.keeper)) is not None:
+                self._standing.tell(rows)
+        elif self._ticks % COMPACT_TICKS == 0:
+            member.compact(member.state.commit - KEPT_ENTRIES)
+
+    def _to_disk(self, write: Write) -> None:
+        first = self._queue.put(write, self.keeper)
+        if first is not None:
+            self._standing.tell(first)
+
+    def _wrote(self, write: Write | None) -> None:
+        if isinstance(write, Begin):
+            self._begun(write)
+            return
+        member = self._standing.member
+        assert member is not None, write
+        match write:
+            case grouped.Persist(token=token):
+                self.carry_out(member.persisted(token))
+            case grouped.SavePromises(token=token):
+                self.carry_out(member.promises_saved(token))
+            case grouped.SyncMarks(number=number):
+                self.carry_out(member.marks_synced(number))
+            case None:
+                pass
+
+    def _do(self, effects: Iterable[grouped.Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case grouped.Send(to=to, message=message):
+                    self._standing.send(to, message)
+                case grouped.Broadcast(message=message):
+                    self._standing.send_all(message)
+                case grouped.Persist() | grouped.SavePromises() | grouped.SyncMarks():
+                    self._to_disk(effect)
+                case grouped.WriteMark():
+                    if self.keeper is not None:
+                        self._standing.tell(effect)
+                case grouped.Committed(last=last):
+                    self._look_at_floor(last)
+                case _:
+                    self._hear(effect)
+
+    def _look_at_floor(self, last: int) -> None:
+        """Notice that the commit was a snapshot: then the journal begins behind it."""
+        member = self._standing.member
+        if self.keeper is not None and member is not None:
+            floor = member.journal.floor.index
+            if floor == last > self._floor:
+                self.keeper.restart(last)
+            self._floor = floor

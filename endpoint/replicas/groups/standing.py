@@ -1,0 +1,127 @@
+"""Where a replica stands in its group: who it is, who leads, how it speaks to others. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from endpoint.replicas.driving import News, Told
+from endpoint.replicas.groups.bar import Bar
+from endpoint.replicas.groups.roster import Roster
+from endpoint.replicas.parts import AnyEffect
+from stores.effects import Multicast, Unicast
+from stores.group.clock import NO_TIMES
+from stores.group.codec import GroupCodec
+from stores.group.member import Member
+from stores.group.membership import MemberStatus
+from stores.group.messages import Message
+from stores.group.positions import MemberId, Voters
+from stores.group.words import Letter, Word
+from wire.identifiers import EndpointId, EntityId
+
+
+class Standing:
+    """A replica, as the parts of its core share it. What they tell leaves in their order."""
+
+    def __init__(
+        self, entity: EntityId, roster: Roster, codec: GroupCodec, group: bytes | None
+    ) -> None:
+        """Start as no member yet; ``group`` is ``None`` before one is founded or joined."""
+        self.entity = entity
+        self.roster = roster
+        self.group = group
+        self.member: Member | None = None
+        self.bar = Bar()
+        self._codec = codec
+        self._effects: list[AnyEffect] = []
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> MemberId:
+        """The member that is here."""
+        return self.roster.own
+
+    @property
+    def leader(self) -> MemberId | None:
+        """The leader, if one is known."""
+        return None if self.member is None else self.member.leader
+
+    @property
+    def is_leader(self) -> bool:
+        """True if this replica leads, and serves."""
+        member = self.member
+        return member is not None and member.leading is not None and member.leading.is_ready
+
+    @property
+    def is_served(self) -> bool:
+        """True if this replica knows a leader that has committed something."""
+        member = self.member
+        if member is None or member.leader is None:
+            return False
+        return self.is_leader if member.leading is not None else member.state.commit > 0
+
+    @property
+    def voters(self) -> Voters:
+        """The voters in force, as far as this replica knows."""
+        return () if self.member is None else self.member.journal.voters.current
+
+    def is_voter(self, member: MemberId) -> bool:
+        """Tell whether a member is a voter in force, or may be one by its declared name."""
+        return member.name in self.roster.declared or member in self.voters
+
+    @property
+    def epoch_ns(self) -> int:
+        """When the group's elapsed time was nought, as a time of Unix."""
+        times = NO_TIMES if self.member is None else self.member.state.clock.times
+        return times.stamp_ns - times.elapsed_ns
+
+    def members(self) -> list[MemberStatus]:
+        """Give what a leader knows of all members; nothing elsewhere."""
+        return [] if self.member is None else self.member.members()
+
+    def explain(self) -> str:
+        """Say in a sentence why no leader serves this replica."""
+        if self.bar.text is not None:
+            return self.bar.text
+        if self.group is None:
+            return self.roster.explain_founding()
+        return self.roster.explain_silence(self.voters)
+
+    # -- what it says ----------------------------------------------------------------------------
+
+    def read(self, payload: bytes) -> Letter:
+        """Read a letter; raises ``DecodeError``."""
+        return self._codec.decode(payload)
+
+    def write(self, content: Message | Word) -> Iterable[bytes]:
+        """Write a letter of this replica's."""
+        return self._codec.encode(self.own, self.group, content)
+
+    def send(self, to: MemberId, content: Message | Word) -> None:
+        """Send a letter to a member; it is dropped where the member's endpoint is unknown."""
+        where = self.roster.endpoint_of(to)
+        if where is not None:
+            self.send_to(where, content)
+
+    def send_to(self, where: EndpointId, content: Message | Word) -> None:
+        """Send a letter to an endpoint."""
+        for payload in self.write(content):
+            self._effects.append(Unicast(where, payload))
+
+    def send_all(self, content: Message | Word) -> None:
+        """Send a letter to all that hear the group's topic."""
+        for payload in self.write(content):
+            self._effects.append(Multicast(payload))
+
+    def tell(self, *effects: AnyEffect) -> None:
+        """Have the driver do this."""
+        self._effects += effects
+
+    def tell_news(self, news: News, text: str) -> None:
+        """Have a person know of this."""
+        self._effects.append(Told(news, text))
+
+    def take(self) -> list[AnyEffect]:
+        """Give what was told, once."""
+        effects, self._effects = self._effects, []
+        return effects
