@@ -53,7 +53,7 @@ class Waits:
                 self._read(token)
 
     def rewind(self) -> None:
-        """Begin the reads anew that have no answer: the leader is another one."""
+        """Begin each read without an answer anew, after a change of the leader."""
         for token, wait in list(self._waits.items()):
             if not wait.is_current:
                 self._read(token)
