@@ -53,7 +53,7 @@ class Waits:
                 self._read(token)
 
     def rewind(self) -> None:
-        """Begin each read without an answer anew, after a change of the leader."""
+        """Repeat each read that has no answer, after a change of the leader."""
         for token, wait in list(self._waits.items()):
             if not wait.is_current:
                 self._read(token)
