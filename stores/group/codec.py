@@ -49,6 +49,7 @@ from stores.group.words import (
     Ask,
     Barred,
     Declined,
+    Farewell,
     Greeting,
     Letter,
     Order,
@@ -274,6 +275,7 @@ _PLAIN: Final[dict[int, tuple[Callable[..., Message | Word], _Accepts]]] = {
     34: (Barred, (_right, fields.optional_count, fields.text)),
     35: (Steer, (_count, _order, _name)),
     36: (Steered, (_count, _flag, fields.text, _statuses)),
+    37: (Farewell, ()),
 }
 """What needs no codec of a machine: what builds it, and what its fields accept, in order."""
 
@@ -327,6 +329,7 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
         *(36, value.ticket, value.is_done, value.text[:ERROR_TEXT_SIZE_MAX]),
         [*map(_pack_status, value.members[:FOLLOWERS_MAX])],
     ],
+    Farewell: lambda _: [37],
     Barred: lambda value: [
         *(_BARRED, _RIGHTS.index(value.right), value.ticket, value.text[:ERROR_TEXT_SIZE_MAX])
     ],

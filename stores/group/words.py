@@ -94,7 +94,12 @@ class Barred:
     text: str
 
 
-Word = Greeting | Ask | Answered | Declined | Barred | Steer | Steered
+@dataclass(frozen=True, slots=True)
+class Farewell:
+    """Endpoint to all: the replica here closes. A hint, as a connection that was reset is one."""
+
+
+Word = Greeting | Ask | Answered | Declined | Barred | Steer | Steered | Farewell
 
 
 @dataclass(frozen=True, slots=True)

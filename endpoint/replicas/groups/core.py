@@ -36,6 +36,7 @@ from stores.group.words import (
     Ask,
     Barred,
     Declined,
+    Farewell,
     Greeting,
     Order,
     Steer,
@@ -296,6 +297,8 @@ class GroupCore(Standing):
             for effect in self.member.leading.pass_on():
                 if isinstance(effect, grouped.Send):
                     self.send(effect.to, effect.message)
+        if self.group is not None:
+            self.send_all(Farewell())
         self._desk.give_up(code, text)
         self._is_closed = True
         self.tell(Closed(code, text))
@@ -349,6 +352,8 @@ class GroupCore(Standing):
                 self.errands.obey(sender, content)
             case Steered():
                 self.errands.hear_order(content)
+            case Farewell():
+                self._carry_out(member.unreachable(other))
             case Greeting() | Barred():
                 pass
             case _:

@@ -11,7 +11,7 @@ from handshake.roles import ALL_RIGHTS, VOTERS_RIGHTS, Rights
 from stores.group.messages import ElectionMessage, FollowerMessage, LeaderMessage, Message
 from stores.group.positions import MemberId
 from stores.group.rights import RIGHTS, GroupGuard, right_to
-from stores.group.words import Ask, Barred, Greeting, Letter, Word
+from stores.group.words import Ask, Barred, Farewell, Greeting, Letter, Word
 from stores.table.bodies import ChangeQuota, Compare, Register, TableRequest, Write
 from stores.table.rights import REQUESTS, right_of
 from tests.stores.group.test_group_codec import CONTENTS, GROUP, PUT
@@ -53,7 +53,7 @@ def test_a_voter_may_say_all_and_a_stranger_nothing(content: object) -> None:
 @pytest.mark.parametrize("content", CONTENTS, ids=repr)
 def test_a_reader_says_what_followers_say_and_asks_for_no_change(content: object) -> None:
     barred = guard(READING).examine(letter(content), is_voter, right_of)
-    if isinstance(content, (*get_args(FollowerMessage), Greeting)):
+    if isinstance(content, (*get_args(FollowerMessage), Greeting, Farewell)):
         assert barred is None
     elif isinstance(content, Ask):
         assert barred == Barred(Right.WRITE, content.ticket, "'d' (role some) may not write s")

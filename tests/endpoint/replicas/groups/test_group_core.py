@@ -11,7 +11,7 @@ from endpoint.replicas.groups.beginning import Beginning, World
 from endpoint.replicas.groups.core import LATE_NS, GroupCore
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.roster import Roster
-from stores.effects import Closed, IdleReached, Multicast, Resolve, Unicast
+from stores.effects import Closed, IdleReached, MasterLost, Multicast, Resolve, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.member import Stored
@@ -386,3 +386,12 @@ def test_after_a_pause_what_came_meanwhile_is_heard_before_a_timer_fires() -> No
     mesh.tick(follower)
     assert not mesh.said(follower, PreVote)
     assert mesh.cores[follower].is_served
+
+
+def test_members_know_at_once_that_their_leader_closed() -> None:
+    mesh = Mesh("ad", {"a": "a", "d": ""}, durable=False)
+    assert mesh.lead() == "a"
+    mesh.take("a", mesh.cores["a"].close())
+    mesh.work()
+    assert not mesh.cores["d"].is_served
+    assert isinstance(mesh.told["d"][-1], MasterLost)
