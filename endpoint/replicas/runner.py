@@ -90,10 +90,9 @@ class Runner:
         """What it is, in sentences."""
         self.error: StoreError | ForkedEndpoint | None = None
         """Why the store or log is closed, if it is."""
-        self.is_master = part.leader is not None
         self.is_changing_role = False
         """True while it is being promoted or deposed."""
-        self.is_synced = self.is_master
+        self.is_synced = part.leader is not None
         """Whether there is a state to read: a leader always has one, a reader after its first."""
         self.is_in_touch = False
         """Whether this is a reader that has a state and hears its leader: so it can be read."""
@@ -121,6 +120,11 @@ class Runner:
         self._is_committing = self._is_letting_go = self._is_urged = self._has_failed = False
         self._work = trio.lowlevel.ParkingLot()
         self._shrinkage = Shrinkage()
+
+    @property
+    def is_master(self) -> bool:
+        """Whether what leads the store or log is here."""
+        return self.error is None and self._part.leader is not None
 
     @property
     def core(self) -> Core:
@@ -425,7 +429,9 @@ class Runner:
 
     def _on_master(self, effect: MasterFound | MasterLost | SecondMaster) -> None:
         where = effect.master
-        if isinstance(effect, MasterFound):
+        if isinstance(effect, MasterFound) and where == self.core.entity:
+            self.is_synced = True
+        elif isinstance(effect, MasterFound):
             self.is_synced = self.is_in_touch = True
             self.tell_status(
                 StatusCode.STORE_MASTER_FOUND, where, f"in touch with its master {where}"
@@ -466,16 +472,27 @@ class Runner:
     def swapped(self) -> None:
         """Go on with the core that the part has now, which is of the other role."""
         before, self._topics = self._topics, self._part.topics(self.name)
-        self.is_master = self.is_synced = self._part.leader is not None
+        self.is_synced = self.is_master
         self.is_in_touch = False
         if before.also_hears is not None:
             self._host.drop_store(before.also_hears)
-        self._host.move_store(self, before.hears)
+        if before.hears != self.hears:
+            self._host.move_store(self, before.hears)
         self._hear_more()
         for rebind in self.on_swap:
             rebind()
         for token in self._idle:
             self.carry_out(self.core.begin_idle(token))
+        self.changed.unpark_all()
+
+    def rename(self) -> None:
+        """Take the topics of the role that it has now, and go on with the same core."""
+        before, self._topics = self._topics, self._part.topics(self.name)
+        if before.also_hears is not None:
+            self._host.drop_store(before.also_hears)
+        self._hear_more()
+        for rebind in self.on_swap:
+            rebind()
         self.changed.unpark_all()
 
     def use_backend(self, backend: Closes | None) -> None:
@@ -505,7 +522,7 @@ class Runner:
         if self.error is not None:
             return
         self.error = error
-        self.is_in_touch = self.is_master = False
+        self.is_in_touch = False
         self._host.note(self.kind, f"{self.name}: closed: {error}")
         if not isinstance(error, (StoreClosed, MasterExists)):
             self._tell_failed(error)

@@ -46,7 +46,7 @@ class Store(ObservedStore):
 
     def _use_core(self) -> None:
         """Read from the core that the store has now."""
-        self._table = self._core.part.core
+        self._table = self._core.part.table
 
     # Reads.
 

@@ -58,8 +58,8 @@ def dump(name: str, file: str, mesh: Mesh, output: Output) -> None:
 async def _dump(mesh: Mesh, name: str, path: str) -> int:
     async with open_clone(mesh, name) as clone:
         await clone.at_master().exists(None)  # from now on it has all that the master had
-        core = clone.part.core
-        revision, columns = core.revision, core.snapshot()
+        part = clone.part
+        revision, columns = part.core.revision, part.table.snapshot()
         entries = ((key, entry) for key in columns if (entry := columns.entry(key)) is not None)
         with _opened(path) as file:
             for number, record in enumerate(dumped(Header(name, revision), entries)):

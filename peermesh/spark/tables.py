@@ -69,7 +69,7 @@ def _entries_of_copy(store: Store) -> list[Entry]:
         found: list[Entry] = []
         span = EVERYTHING
         while True:
-            page = core.part.core.scan(span, PAGE_COUNT_MAX)
+            page = core.part.table.scan(span, PAGE_COUNT_MAX)
             found += decode_page(page)
             if page.continuation is None:
                 return found

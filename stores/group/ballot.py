@@ -127,6 +127,11 @@ class Ballot:
     # -- what is promised ------------------------------------------------------------------------
 
     @property
+    def promises(self) -> Promises:
+        """What may never be forgotten."""
+        return self._promises
+
+    @property
     def member(self) -> MemberId:
         """The member whose ballot it is."""
         return self._promises.member

@@ -62,6 +62,8 @@ class Following:
         self._ballot = ballot
         self._state = state
         self._leader: MemberId | None = None
+        self.heard_end = 0
+        """The end of the journal of the leader that was heard last."""
         self._session = ballot.starts << 32
         self._consumer: Consumer[Entry] | None = None
         self._receiving: SnapshotReceiving | None = None
@@ -94,6 +96,7 @@ class Following:
     def on_keepalive(self, sender: MemberId, message: Keepalive) -> list[Effect]:
         """Answer a round, join if there is no session, and apply what is committed."""
         self._leader = sender
+        self.heard_end = message.end
         self._state.clock.hear(message.times)
         effects: list[Effect] = [Send(sender, Echo(message.term, message.round))]
         if self._consumer is None:

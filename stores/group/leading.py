@@ -256,6 +256,10 @@ class Leading:
 
     # -- from followers --------------------------------------------------------------------------
 
+    def welcome(self, member: MemberId) -> list[Effect]:
+        """Let a member that has just come know who leads, ahead of the next tick."""
+        return [Send(member, self._keepalive())]
+
     def on_echo(self, sender: MemberId, message: Echo) -> list[Effect]:
         """Count an echo for its round and all before it."""
         self._followers.echo(sender, min(message.round, self._rounds.round))

@@ -136,6 +136,11 @@ class Member:
         return self.leading.members() if self.leading is not None else []
 
     @property
+    def missing_count(self) -> int:
+        """How many entries a leader is known to have that are not in the journal here."""
+        return max(0, self._following.heard_end - self.journal.end.index)
+
+    @property
     def journal(self) -> Journal:
         """Its journal."""
         return self.state.journal
@@ -145,7 +150,10 @@ class Member:
     def start(self, moment: Moment) -> list[Effect]:
         """Start: the ballot is saved before the first word leaves."""
         self._moment = moment
-        return self._settle(self.ballot.start(self.journal.end))
+        effects = self.ballot.start(self.journal.end)
+        if self.journal.voters.current == (self.id,) and self.ballot.is_whole:
+            effects += self._trigger(Trigger.TIMEOUT)  # There is no other voter to wait for.
+        return self._settle(effects)
 
     def tick(self, moment: Moment) -> list[Effect]:
         """Let one tick pass. After a pause all that came meanwhile has to be taken in first."""
@@ -177,6 +185,10 @@ class Member:
             case Echo() | Join() | FromFollower() | SnapshotAck() | ReadIndex():
                 effects = self._from_follower(sender, message)
         return self._settle(effects)
+
+    def welcome(self, member: MemberId) -> list[Effect]:
+        """Let a member that has just come know who leads, if this one does."""
+        return self._settle([] if self.leading is None else self.leading.welcome(member))
 
     def persisted(self, token: int) -> list[Effect]:
         """Learn that a ``Persist`` is on the disk."""

@@ -167,7 +167,7 @@ DRIVER = [
         "attached replica: each letter is judged by the rights of its sender",
         "a reader deposes the leader of a group with one word",
         f"{_FOLDER}/attachments.py",
-        "        part.runner.guarding = GroupGuarding(self._host.core, name, part.core, right_of)\n",
+        "        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)\n",
         "        part.runner.guarding = None\n",
         _RIGHTS,
     ),

@@ -96,8 +96,8 @@ LIFE = [
         "a closed clone is not read",
         "reads of a closed clone return old values as if they were current",
         "endpoint/replicas/runner.py",
-        "        self.is_in_touch = self.is_master = False\n",
-        "        self.is_master = False\n",
+        "        self.is_in_touch = False\n        self._host.note(self.kind",
+        "        self._host.note(self.kind",
         ("tests/endpoint/replicas/stores/test_store_reading.py::test_a_closed_clone_is_not_read",),
     ),
     Safeguard(
@@ -232,8 +232,8 @@ LIFE = [
         "a closed store is no master",
         "the loser of two masters says that it is one",
         "endpoint/replicas/runner.py",
-        "        self.is_in_touch = self.is_master = False\n",
-        "        self.is_in_touch = False\n",
+        "        return self.error is None and self._part.leader is not None\n",
+        "        return self._part.leader is not None\n",
         ("tests/endpoint/replicas/test_failing_alone.py",),
     ),
     Safeguard(

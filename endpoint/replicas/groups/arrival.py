@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from endpoint.replicas.driving import Begin, News
+from endpoint.replicas.groups.asked.errands import CarryOut
 from endpoint.replicas.groups.standing import Standing
 from stores.group.entries import Entry, VotersEntry
 from stores.group.words import Greeting, Letter
@@ -18,9 +19,12 @@ GREETING_TICKS: Final = 5
 class Arrival:
     """The greetings of one replica."""
 
-    def __init__(self, standing: Standing, new_group: Callable[[], bytes]) -> None:
+    def __init__(
+        self, standing: Standing, carry_out: CarryOut, new_group: Callable[[], bytes]
+    ) -> None:
         """Greet for the replica of this ``standing``; ``new_group`` draws the id of a new group."""
         self._standing = standing
+        self._carry_out = carry_out
         self._new_group = new_group
         self._ticks = 0
         self._is_beginning = self._is_conflict_told = False
@@ -51,6 +55,8 @@ class Arrival:
             return self.begin()
         if letter.group == standing.group:
             standing.roster.meet(sender, letter.sender)
+            if standing.member is not None and greeting.is_question:
+                self._carry_out(standing.member.welcome(letter.sender))
         elif letter.group is not None and not self._is_conflict_told:
             self._is_conflict_told = True
             text = f"{letter.sender.name} has a replica of another group of this name"

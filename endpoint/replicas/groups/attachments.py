@@ -5,7 +5,8 @@ Imported when the first one is attached.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -16,9 +17,9 @@ from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
-from endpoint.replicas.groups.beginning import Beginning, World
+from endpoint.replicas.groups.beginning import ELECTED, Beginning, Manner, World
 from endpoint.replicas.groups.core import GroupCore
-from endpoint.replicas.groups.files import ReplicaFiles
+from endpoint.replicas.groups.files import Opened, ReplicaFiles
 from endpoint.replicas.groups.guarding import GroupGuarding
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.part import GroupPart
@@ -52,7 +53,7 @@ class GroupAttachments:
         """Start without one. ``own_name`` is the endpoint's, empty if it was given none."""
         self._host = host
         self._around = around
-        self._own_name = own_name
+        self.own_name = own_name
         self._attachment = Attachment(host, around, 1 << 32)
 
     async def attach(
@@ -62,29 +63,64 @@ class GroupAttachments:
         own_name = self._check_names(name, voters)
         self._attachment.guarding(name).check("vote" if own_name in voters else "read")
         self._check_free(name)
-        member = MemberId(own_name, self._draw(1, LIFE_END))
-        machine = TableMachine(f"store {name}", STORE_QUOTA)
         if backend is Backend.Memory:
-            if options:
-                raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
-            stored = Stored(new_promises(member), NEW_SLOTS, START, (), (), 0, is_volatile=True)
-            core = self._core(voters, machine, Beginning(stored, None))
-            return await self._run(name, GroupPart(core, None))
+            core = self.in_memory(name, own_name, voters, options)
+            part = GroupPart(core, None)
+            return ReplicaStore(part, self.run(name, part))
         files = ReplicaFiles(name, options)
-        founding = Founding(self._new_group(), member, self._around.now_ns())
+        founding = self.founding(own_name)
         load_files = partial(files.load, founding, is_learner=own_name not in voters)
         async with reading(load_files, files.close) as load:
             opened = await load()
-            machine.install(opened.parts)
-            core = self._core(voters, machine, opened.beginning)
-            core.keeper = RowKeeper(machine, opened.columns, opened.beginning.stored.applied)
+            core = self.on_disk(name, voters, opened)
             self._check_free(name)
-            store = await self._run(name, GroupPart(core, files))
+            part = GroupPart(core, files)
+            store = ReplicaStore(part, self.run(name, part))
             store.runner.tell_exposed(opened.exposed)
             if opened.aside is not None:
                 text = f"a file of an earlier release is kept as {opened.aside}"
                 store.runner.tell_status(StatusCode.STORE_CONFLICT, core.entity, text)
             return store
+
+    def in_memory(
+        self,
+        name: str,
+        own_name: str,
+        voters: Sequence[str],
+        options: dict[str, object],
+        manner: Manner = ELECTED,
+    ) -> GroupCore:
+        """Make a replica without files; raises ``BackendFailure`` for an option."""
+        if options:
+            raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
+        promises = new_promises(self._new_member(own_name))
+        stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=True)
+        machine = TableMachine(f"store {name}", STORE_QUOTA)
+        return self._core(voters, machine, Beginning(stored, None, manner=manner))
+
+    def on_disk(
+        self, name: str, voters: Sequence[str], opened: Opened, manner: Manner = ELECTED
+    ) -> GroupCore:
+        """Make the replica that the files have."""
+        machine = TableMachine(f"store {name}", STORE_QUOTA)
+        machine.install(opened.parts)
+        core = self._core(voters, machine, replace(opened.beginning, manner=manner))
+        core.carrier.keeper = RowKeeper(machine, opened.columns, opened.beginning.stored.applied)
+        return core
+
+    def founding(self, own_name: str) -> Founding:
+        """Give what a new file, or one of an earlier release, becomes a group with."""
+        return Founding(self._new_group(), self._new_member(own_name), self._around.now_ns())
+
+    def run(self, name: str, part: GroupPart) -> Callable[[], Awaitable[None]]:
+        """Have a replica work; gives what closes it."""
+        close = self._attachment.run(name, part)
+        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)
+        part.runner.carry_out(part.core.start())
+        return close
+
+    def _new_member(self, own_name: str) -> MemberId:
+        return MemberId(own_name, self._draw(1, LIFE_END))
 
     def _core(
         self, voters: Sequence[str], machine: TableMachine, beginning: Beginning
@@ -94,21 +130,14 @@ class GroupAttachments:
         codec = GroupCodec(TableCodec())
         return GroupCore(entity, roster, machine, codec, beginning, self._world())
 
-    async def _run(self, name: str, part: GroupPart) -> ReplicaStore:
-        close = self._attachment.run(name, part)
-        part.runner.guarding = GroupGuarding(self._host.core, name, part.core, right_of)
-        store = ReplicaStore(part, close)
-        part.runner.carry_out(part.core.start())
-        return store
-
     def _new_group(self) -> bytes:
         return self._around.new_seed()[:GROUP_ID_SIZE]
 
     def _check_names(self, name: str, voters: Sequence[str]) -> str:
         store_topics(name)
         if not voters:
-            return self._own_name or ANONYMOUS
-        if not self._own_name:
+            return self.own_name or ANONYMOUS
+        if not self.own_name:
             raise InvalidData(
                 f"store {name}: voters are known by the names of their endpoints, and this one has"
                 " none of its own: give Endpoint(name=...)"
@@ -117,12 +146,12 @@ class GroupAttachments:
             raise InvalidData(
                 f"voters={tuple(voters)!r}: give up to {VOTERS_MAX} different names of endpoints"
             )
-        for each in (self._own_name, *voters):
+        for each in (self.own_name, *voters):
             if not 0 < len(each) <= NAME_SIZE_MAX:
                 raise InvalidData(
                     f"a voter's name has 1 to {NAME_SIZE_MAX} characters: {each!r:.60}"
                 )
-        return self._own_name
+        return self.own_name
 
     def _check_free(self, name: str) -> None:
         masters, clones = store_topics(name)

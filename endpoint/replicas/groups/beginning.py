@@ -4,10 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from stores.group.member import Stored
 from stores.group.roles import Draw
 from wire.identifiers import EndpointId
+
+PATIENCE_TICKS: Final = 50
+"""Ticks for which what was asked waits for an answer of a group with several voters: 5 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a replica bears that no leader serves it."""
+
+    patience_ticks: int = PATIENCE_TICKS
+    """What was asked waits so long for an answer of the group, before it fails."""
+    is_single: bool = False
+    """True for a master, and its clones: nothing is elected, and what was asked waits on. False if
+    it fails as soon as two elections came to nothing."""
+    stale_ns: int | None = None
+    """After so long without a leader reads are refused; ``None`` is never."""
+
+
+ELECTED: Final = Manner()
+"""That of a group with several voters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +40,7 @@ class Beginning:
     """``None`` until it founds or joins one."""
     reached: int = 0
     """The machine's rows may have changes up to this entry: all up to it are committed."""
+    manner: Manner = ELECTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,10 @@ class Carrier:
         if not self._is_carrying:
             self.carry_out(())
 
+    def use(self, keeper: RowKeeper, floor: int) -> None:
+        """Write to a file from now on, whose journal begins at ``floor``."""
+        self.keeper, self._floor = keeper, floor
+
     @property
     def is_writing(self) -> bool:
         """True while the disk has something to do."""

@@ -18,15 +18,17 @@ from endpoint.replicas.groups.asked.outbox import Outbox
 from endpoint.replicas.groups.asked.waits import Waits
 from endpoint.replicas.groups.beginning import Beginning, World
 from endpoint.replicas.groups.carrying import Carrier
+from endpoint.replicas.groups.facts import Facts
 from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.roster import Roster
-from endpoint.replicas.groups.standing import Standing
 from endpoint.replicas.parts import AnyEffect
 from handshake.access import Right
 from stores.effects import Closed, MasterFound, MasterLost, QuotaCrossed
 from stores.group import effects as grouped
+from stores.group.ballot import NEW_SLOTS
 from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
+from stores.group.effects import Snapshot
 from stores.group.member import Member, Stored
 from stores.group.membership import Wanted
 from stores.group.messages import Message
@@ -43,9 +45,8 @@ from stores.group.words import (
     Steered,
     Word,
 )
-from stores.requests import Requests
-from stores.statistics import StoreStatistics
-from stores.table.bodies import TableRequest
+from stores.quota import Quota
+from stores.table.bodies import ChangeQuota, TableRequest
 from stores.table.machine import TableMachine
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -55,7 +56,7 @@ LATE_NS: Final = 500_000_000
 before the next tick. Half of what an election takes."""
 
 
-class GroupCore(Standing):
+class GroupCore(Facts):
     """A replica of a group at one endpoint."""
 
     def __init__(
@@ -68,72 +69,19 @@ class GroupCore(Standing):
         world: World,
     ) -> None:
         """Start with what is stored, and with the declared names that the ``roster`` has."""
-        super().__init__(entity, roster, codec, beginning.group)
-        self.machine = machine
-        self.outbox = Outbox(entity, world.now_ns())
+        super().__init__(entity, roster, codec, machine, beginning, world.now_ns())
         floor = beginning.stored.floor.index
-        self._carrier = Carrier(self, self._hear, self._begun, floor)
-        self._carry_out = self._carrier.carry_out
+        self.carrier = Carrier(self, self._hear, self._begun, floor)
+        self._carry_out = self.carrier.carry_out
         self.errands = Errands(self, self._carry_out)
         self._beginning = beginning
         self._world = world
-        self._arrival = Arrival(self, world.new_group)
-        self._desk = Desk(self, self.outbox, self._carry_out)
-        self._waits = Waits(self, self.outbox, self._carry_out)
+        self._arrival = Arrival(self, self._carry_out, world.new_group)
+        self._desk = Desk(self, self._carry_out, beginning.manner)
+        self._waits = Waits(self, self._carry_out)
         self._leader: MemberId | None = None
-        self._ticks = 0
         self._ticked_ns = world.monotonic_ns()
-        self._was_late = self._is_closed = False
-
-    # -- what is so ------------------------------------------------------------------------------
-
-    @property
-    def requests(self) -> Requests:
-        """What the handle asked for."""
-        return self.outbox.requests
-
-    @property
-    def size(self) -> int:
-        """Bytes of the keys and values."""
-        return self.machine.size
-
-    @property
-    def has_work(self) -> bool:
-        """False: nothing here takes long."""
-        return False
-
-    @property
-    def revision(self) -> int:
-        """How many mutations made what readers see."""
-        return self.machine.revision
-
-    def observe(self, *, is_observed: bool) -> None:
-        """Give each change as an effect, or do so no more."""
-        self.machine.observer = self.tell if is_observed else None
-
-    def has_room(self) -> bool:
-        """Tell whether more may be asked."""
-        return self.outbox.has_room
-
-    def is_stale(self, now_ns: int) -> bool:
-        """Tell that a local read is never too old: it promises no time."""
-        return False
-
-    def statistics(self) -> StoreStatistics:
-        """Give a snapshot of counts."""
-        quota = self.machine.meter.quota
-        return StoreStatistics(
-            role="leader" if self.is_leader else "replica",
-            epoch=0 if self.member is None else self.member.ballot.term,
-            entries=len(self.machine),
-            revision=self.machine.revision,
-            is_in_touch=self.is_served,
-            sequence=0 if self.member is None else self.member.journal.end.index,
-            unanswered=len(self.outbox),
-            bytes=self.size,
-            max_entries=quota.max_entries,
-            max_bytes=quota.max_bytes,
-        )
+        self._was_late = self._is_closed = self._is_paused = False
 
     # -- what comes in ---------------------------------------------------------------------------
 
@@ -150,6 +98,8 @@ class GroupCore(Standing):
         """Take in a command; raises ``DecodeError``."""
         letter = self.read(payload)
         if self._is_closed or not self._world.vouches(sender, letter.sender.name):
+            return []
+        if self._is_paused:
             return []
         content = letter.content
         if isinstance(content, Greeting):
@@ -176,14 +126,17 @@ class GroupCore(Standing):
             self._was_late = is_late
             return []
         self._was_late = False
-        self._ticks += 1
+        if self._is_paused:
+            return []
+        if self.is_served:
+            self._touched_ns = now_ns
         self.roster.tick()
         self.bar.tick()
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self.machine.tick()
             self._look_at_quota()
-            self._carrier.tend_journal(self.member)
+            self.carrier.tend_journal(self.member)
         self._arrival.tick()
         self._desk.tick()
         self._waits.tick()
@@ -215,23 +168,9 @@ class GroupCore(Standing):
 
     # -- the disk --------------------------------------------------------------------------------
 
-    @property
-    def keeper(self) -> RowKeeper | None:
-        """What follows the machine's changes for its file, if there is one."""
-        return self._carrier.keeper
-
-    @keeper.setter
-    def keeper(self, keeper: RowKeeper) -> None:
-        self._carrier.keeper = keeper
-
-    @property
-    def is_writing(self) -> bool:
-        """True while the disk has something to do."""
-        return self._carrier.is_writing
-
     def persisted(self, token: int) -> list[AnyEffect]:
         """Take note that the write under way is on the disk."""
-        following = self._carrier.persisted(token)
+        following = self.carrier.persisted(token)
         if following is not None and not self._is_closed:
             self.tell(following)
         return self._take()
@@ -273,6 +212,12 @@ class GroupCore(Standing):
         self.errands.begin_ask(token, request)
         return self._take()
 
+    def set_quota(self, quota: Quota) -> list[AnyEffect]:
+        """Have the group go by another quota; only at its leader."""
+        if self.member is not None:
+            self._carry_out(self.member.propose((None, 0), ChangeQuota(quota)))
+        return self._take()
+
     def force(self) -> list[AnyEffect]:
         """Lead alone: a person says that the other voters are gone."""
         if self.member is not None:
@@ -280,8 +225,46 @@ class GroupCore(Standing):
         return self._take()
 
     def _pump(self) -> None:
-        if not self._is_closed:
+        if not self._is_closed and not self._is_paused:
             self._desk.pump()
+
+    # -- the role --------------------------------------------------------------------------------
+
+    def pause(self) -> Snapshot:
+        """Stand still, and give what is applied; until ``settle_in``, or ``go_on``."""
+        assert self.member is not None, "it has a state"
+        self._is_paused = True
+        return self.member.state.freeze()
+
+    def go_on(self) -> list[AnyEffect]:
+        """Stand still no more."""
+        self._is_paused = False
+        return self._take()
+
+    def settle_in(self, snapshot: Snapshot, keeper: RowKeeper) -> list[AnyEffect]:
+        """Go on with a file, which has this state, and the promises of this member."""
+        assert self.member is not None, "it has a state"
+        promises = self.member.ballot.promises
+        position = snapshot.position
+        stored = Stored(
+            promises, NEW_SLOTS, position, snapshot.voters, (), position.index, snapshot.times
+        )
+        self._beginning = replace(self._beginning, stored=stored, reached=0)
+        self.carrier.use(keeper, position.index)
+        self._is_paused = False
+        self._start_member(stored)
+        return self._take()
+
+    def bequeath(self, text: str) -> list[AnyEffect]:
+        """End without a word to others: what has no outcome is refused, as it may be lost."""
+        self._desk.give_up(ErrorCode.FENCED, text)
+        self._is_closed = True
+        return self.take()
+
+    def inherit(self, outbox: Outbox) -> None:
+        """Take on what a handle has asked for so far."""
+        self.outbox = outbox
+        outbox.rewind()
 
     # -- the end ---------------------------------------------------------------------------------
 
@@ -307,7 +290,7 @@ class GroupCore(Standing):
 
     def _begin(self, begin: Begin | None) -> None:
         if begin is not None:
-            self._carrier.begin(begin)
+            self.carrier.begin(begin)
 
     def _begun(self, begin: Begin) -> None:
         if not self._is_closed:
@@ -389,6 +372,8 @@ class GroupCore(Standing):
         self._waits.rewind()
 
     def _entity_of(self, member: MemberId) -> EntityId:
+        if self._manner.is_single and member == self.own:
+            return self.entity
         return EntityId(self.roster.endpoint_of(member) or self.entity.endpoint, 0)
 
     def _hear(self, effect: grouped.Effect) -> None:

@@ -14,7 +14,7 @@ from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.medium import PrivateMedium
 from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
 from stores.disk.rows import PLAIN, Codec
-from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
+from stores.group.effects import Persist, Promises, SavePromises, Snapshot, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
 from stores.group.member import Stored
 from stores.table import Columns
@@ -44,8 +44,12 @@ class ReplicaFiles:
     more use.
     """
 
-    def __init__(self, name: str, options: dict[str, object]) -> None:
-        """Take the options of ``Backend.SQLite``; nothing is opened yet."""
+    def __init__(self, name: str, options: dict[str, object], *, is_renamed: bool = False) -> None:
+        """Take the options of ``Backend.SQLite``; nothing is opened yet.
+
+        One that ``is_renamed`` keeps the name that it had, whatever its endpoint is called now.
+        """
+        self._is_renamed = is_renamed
         options = dict(options)
         self.path = take_path(options, "a replica in SQLite")
         keys, codec = take_keys(options), cast("Codec", PLAIN)
@@ -77,7 +81,7 @@ class ReplicaFiles:
                 )
             (member,) = loaded.meta.voters or (own,)
             ballot = self._ballot.create(member, loaded.meta.group)
-        if ballot.promises.member.name != own.name:
+        if not self._is_renamed and ballot.promises.member.name != own.name:
             raise BackendFailure(
                 f"{self.path} is the replica of {ballot.promises.member.name}, and this endpoint is"
                 f" {own.name}: give each its own file"
@@ -97,6 +101,21 @@ class ReplicaFiles:
         beginning = Beginning(stored, group, meta.reached)
         parts = restored(meta, loaded.revision, loaded.columns, loaded.writers)
         return Opened(beginning, parts, loaded.columns, loaded.exposed, aside)
+
+    def fill(self, founding: Founding, snapshot: Snapshot, promises: Promises) -> tuple[str, ...]:
+        """Create both files for a member of the group that ``founding`` names, with its state.
+
+        Gives what others could read of them until now.
+        """
+        opened = self.load(founding)
+        if opened.beginning.group is not None or opened.columns:
+            raise BackendFailure(
+                "there is a store in that file already: give the promoted store a file of its own"
+            )
+        self.write(ToDisk(0, Begin(founding.group, ())))
+        self.write(ToDisk(0, Persist(0, snapshot, snapshot.position.index, ())))
+        self.write(ToDisk(0, SavePromises(0, promises)))
+        return opened.exposed
 
     def _agree(self, loaded: LoadedReplica, ballot: LoadedBallot) -> bytes | None:
         """Have both files be of one group, as a crash in between leaves one of them behind."""

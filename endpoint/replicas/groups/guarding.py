@@ -34,6 +34,14 @@ class Guarded(Protocol):
         """Write a letter of this replica's."""
 
 
+class GuardedPart(Protocol):
+    """What has the replica that is here now."""
+
+    @property
+    def core(self) -> Guarded:
+        """The replica; another one after a change of the role."""
+
+
 @dataclass(frozen=True, slots=True)
 class LetterGate:
     """Access control of one sender before one replica."""
@@ -61,10 +69,12 @@ class LetterGate:
 class GroupGuarding(Guarding):
     """The roles of the mesh, applied to one replica of this endpoint."""
 
-    def __init__(self, core: EndpointCore, store: str, replica: Guarded, right_of: RightOf) -> None:
+    def __init__(
+        self, core: EndpointCore, store: str, part: GuardedPart, right_of: RightOf
+    ) -> None:
         """Guard a replica of the store of this name; ``right_of`` judges its machine's requests."""
         super().__init__(core, store)
-        self._replica = replica
+        self._part = part
         self._right_of = right_of
 
     def guard(self, sender: EndpointId) -> Gate | None:
@@ -86,4 +96,4 @@ class GroupGuarding(Guarding):
 
     def _gate(self, sender: EndpointId, rights: Rights) -> LetterGate:
         guard = GroupGuard(self._store, self._core.permissions.who(sender), rights)
-        return LetterGate(sender, guard, self._replica, self._right_of)
+        return LetterGate(sender, guard, self._part.core, self._right_of)

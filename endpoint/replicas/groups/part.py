@@ -40,8 +40,6 @@ class GroupPart:
     """The replica of a group that is here."""
 
     kind: Final = "store"
-    leader = None
-    """None that is promoted or deposed by the runner: the group elects."""
     runner: Runner
 
     def __init__(self, core: GroupCore, files: ReplicaFiles | None) -> None:
@@ -57,6 +55,11 @@ class GroupPart:
         self._orders: Questions[tuple[MemberStatus, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
+
+    @property
+    def leader(self) -> GroupCore | None:
+        """Give ``None``: the runner promotes and deposes none, as the group elects."""
+        return None
 
     def topics(self, name: str) -> Topics:
         """Hear, and speak, on the group's one topic."""
@@ -151,7 +154,7 @@ class GroupPart:
         if not self.runner.is_synced:
             raise self.no_quorum(seconds)
 
-    async def await_current(self, seconds: float) -> None:
+    async def await_linear(self, seconds: float) -> None:
         """Wait until a read here sees all that was committed before; raises ``NoQuorum``."""
         with trio.move_on_after(seconds) as scope:
             await self.runner.reach(self.core.begin_read)

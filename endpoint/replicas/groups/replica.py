@@ -88,7 +88,7 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
         if consistency not in CONSISTENCIES:
             known = " and ".join(map(repr, CONSISTENCIES))
             raise InvalidData(f"consistency={consistency!r}: there are {known}")
-        wait = self.part.await_state if consistency == "local" else self.part.await_current
+        wait = self.part.await_state if consistency == "local" else self.part.await_linear
         return Reader(CopySource(self.part, partial(wait, READ_SECONDS)))
 
     def leader(self) -> str | None:

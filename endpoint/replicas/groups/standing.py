@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from endpoint.replicas.driving import News, Told
-from endpoint.replicas.groups.bar import Bar
+from endpoint.replicas.groups.asked.outbox import Outbox
 from endpoint.replicas.groups.roster import Roster
 from endpoint.replicas.parts import AnyEffect
 from stores.effects import Multicast, Unicast
@@ -18,15 +19,48 @@ from stores.group.positions import MemberId, Voters
 from stores.group.words import Letter, Word
 from wire.identifiers import EndpointId, EntityId
 
+BAR_TICKS: Final = 20
+"""Ticks after which a refusal that was not repeated is over. A voter that is not heard asks to join
+every 4 ticks, and greets every 5."""
+
+
+class Bar:
+    """The last refusal of this replica's vote, while it holds."""
+
+    def __init__(self) -> None:
+        """Have none."""
+        self.text: str | None = None
+        """Why it is not heard; ``None`` while nothing is known to be in the way."""
+        self._ticks = 0
+
+    def set(self, text: str) -> bool:
+        """Take a refusal in; says whether it is news."""
+        is_news = self.text is None
+        self.text, self._ticks = text, 0
+        return is_news
+
+    def tick(self) -> None:
+        """Let a tick pass."""
+        self._ticks += 1
+        if self._ticks >= BAR_TICKS:
+            self.text = None
+
 
 class Standing:
     """A replica, as the parts of its core share it. What they tell leaves in their order."""
 
     def __init__(
-        self, entity: EntityId, roster: Roster, codec: GroupCodec, group: bytes | None
+        self,
+        entity: EntityId,
+        roster: Roster,
+        codec: GroupCodec,
+        group: bytes | None,
+        outbox: Outbox,
     ) -> None:
         """Start as no member yet; ``group`` is ``None`` before one is founded or joined."""
         self.entity = entity
+        self.outbox = outbox
+        """What the handle asked for."""
         self.roster = roster
         self.group = group
         self.member: Member | None = None

@@ -13,8 +13,9 @@ from endpoint.replicas.backends import check_replicas, make_backend, take_quota
 from endpoint.replicas.disk import reading
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.patience import Patience
+from endpoint.replicas.stores.promoting import Promotion, promote
 from endpoint.replicas.stores.proxy_part import ProxyPart
-from endpoint.replicas.stores.store import Store
+from endpoint.replicas.stores.store import Store, Wanted
 from endpoint.replicas.stores.store_part import StorePart, make_clone
 from endpoint.replicas.stores.store_proxy import StoreProxy
 from endpoint.surroundings import Surroundings
@@ -55,10 +56,18 @@ class Attachments:
             entity = self._attachment.entity()
             core = Master(entity, loaded, is_durable=durable, replicas=replicas, now_ns=now_ns)
             core.meter = Meter(f"store {name}", quota)
-            part = StorePart(core, opened, self._around.open_file)
-            store = Store(part, self._attachment.run(name, part))
+            part = StorePart(core, opened)
+            store = self._run(name, part)
             store.runner.tell_exposed(loaded.exposed)
             return store
+
+    def _run(self, name: str, part: StorePart) -> Store:
+        async def promote_it(wanted: Wanted) -> Promotion:
+            backend, options, replicas, quota, is_forced = wanted
+            make = partial(make_backend, backend, name, options, self._around.open_file)
+            return await promote(part, make, replicas, quota, force=is_forced)
+
+        return Store(part, self._attachment.run(name, part), promote_it)
 
     def _check(self, name: str, hears: str, speaks: str) -> None:
         where = self._host.core.reach.find_store(hears)
@@ -84,8 +93,8 @@ class Attachments:
         if hears in self._host.stores:
             raise StoreError(f"store {name} has a clone at this endpoint: use its handle")
         core = make_clone(self._attachment.entity(), self._around.now_ns(), patience)
-        part = StorePart(core, None, self._around.open_file)
-        store = Store(part, self._attachment.run(name, part))
+        part = StorePart(core, None)
+        store = self._run(name, part)
         store.runner.carry_out(core.start())
         return store
 

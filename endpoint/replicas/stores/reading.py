@@ -12,10 +12,12 @@ import trio
 from endpoint import arguments
 from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store_part import StorePart
+from endpoint.replicas.runner import Runner
 from stores import scanning
 from stores.operations import look_up
+from stores.requests import Requests
 from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
+from stores.statistics import StoreStatistics
 from stores.table import Columns, Entry as Stored
 from stores.work import SLICE_COUNT
 from wire.decoding import decode
@@ -111,6 +113,9 @@ class Source(Protocol):
 class CopyTable(Protocol):
     """What is read of a copy; keys and values are encoded."""
 
+    def get(self, key: bytes) -> bytes | None:
+        """Give the value."""
+
     def entry(self, key: bytes) -> Stored | None:
         """Give the value with its revision and expiry."""
 
@@ -147,6 +152,40 @@ class Copy(Protocol):
 
     async def prepare_scan(self) -> None:
         """Have the keys put in order."""
+
+
+class CopyCore(Protocol):
+    """What decides at a copy, as far as handles ask it."""
+
+    @property
+    def requests(self) -> Requests:
+        """What the handle asked for."""
+
+    @property
+    def revision(self) -> int:
+        """How many mutations made what readers see."""
+
+    def explain_idle(self) -> str:
+        """Say what is missing for idleness."""
+
+    def statistics(self) -> StoreStatistics:
+        """Give a snapshot of counts."""
+
+
+class StoreCopy(Copy, Protocol):
+    """The copy at a master or a clone, as its handle has it."""
+
+    runner: Runner
+
+    @property
+    def core(self) -> CopyCore:
+        """What decides."""
+
+    async def await_revision(self, revision: int) -> None:
+        """Wait until readers see this revision, or the store is closed."""
+
+    async def await_current(self) -> None:
+        """Wait until a clone has all that its master had after the call."""
 
 
 class CopySource:
@@ -294,7 +333,7 @@ class Reader(Bound):
 # What reads of a copy wait for.
 
 
-async def readable(part: StorePart) -> None:
+async def readable(part: StoreCopy) -> None:
     """Wait for what a read needs: a first snapshot, and at a master one's own writes."""
     runner = part.runner
     if not runner.is_synced and runner.error is None:
@@ -311,7 +350,7 @@ async def readable(part: StorePart) -> None:
             await runner.changed.park()
 
 
-async def reached(part: StorePart, since: Receipt | int) -> None:
+async def reached(part: StoreCopy, since: Receipt | int) -> None:
     """Wait for a revision; or for the one of a receipt, whose error is raised."""
     await readable(part)
     runner = part.runner
@@ -328,7 +367,7 @@ async def reached(part: StorePart, since: Receipt | int) -> None:
     )
 
 
-async def current(part: StorePart) -> None:
+async def current(part: StoreCopy) -> None:
     """Wait until everything is here that the master had after this was called."""
     await readable(part)
     runner = part.runner

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Unpack
+from typing import Final, NamedTuple, Protocol, Unpack
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, backend_of
-from endpoint.replicas.backends import check_replicas, make_backend, take_quota
+from endpoint.replicas.backends import check_replicas, take_quota
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.observing import ObservedStore
-from endpoint.replicas.stores.promoting import Promotion, promote
+from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import (
     CopySource,
+    CopyTable,
     Reader,
+    StoreCopy,
     check_revision,
     current,
     reached,
     readable,
 )
 from endpoint.replicas.stores.store_handle import StoreHandle
-from endpoint.replicas.stores.store_part import StorePart
 from endpoint.replicas.stores.verifying import Verification
-from stores.quota import STORE_QUOTA, QuotaLimits
+from endpoint.replicas.stores.watching import WatchedPart
+from stores.quota import STORE_QUOTA, Quota, QuotaLimits
 from stores.statistics import StoreStatistics
+from stores.watches import Source
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.public import public
@@ -33,6 +36,35 @@ from wire.values import Value
 
 VERIFY_SECONDS: Final = 10.0
 """How long a comparison of all replicas may take: clones are waited for for five seconds."""
+
+
+class SharedTable(CopyTable, Source, Protocol):
+    """What is read, and watched, of a copy."""
+
+
+class MasterOrClone(StoreCopy, WatchedPart, Protocol):
+    """The part of a master or a clone."""
+
+    @property
+    def table(self) -> SharedTable:
+        """What is read, and watched."""
+
+    async def verify(self, timeout: float) -> Verification:
+        """Compare all replicas."""
+
+
+class Wanted(NamedTuple):
+    """What a master is to be like that a clone is promoted to."""
+
+    backend: Backend
+    options: dict[str, object]
+    replicas: int
+    quota: Quota
+    is_forced: bool
+
+
+Promote = Callable[[Wanted], Awaitable[Promotion]]
+"""Has a clone lead."""
 
 
 @public
@@ -44,9 +76,12 @@ class Store(StoreHandle, Reader, ObservedStore):
     made of them.
     """
 
-    def __init__(self, part: StorePart, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self, part: MasterOrClone, close: Callable[[], Awaitable[None]], promote: Promote
+    ) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         self.part = part
+        self._promote = promote
         ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(readable, part)))
         StoreHandle.__init__(self, part.runner, part.core.requests, close)
@@ -67,7 +102,7 @@ class Store(StoreHandle, Reader, ObservedStore):
         """
         if not self.runner.is_in_touch:
             await readable(self.part)
-        encoded = self.part.core.get(encode(key))
+        encoded = self.part.table.get(encode(key))
         return default if encoded is None else decode(encoded)
 
     def not_before(self, since: Receipt | int) -> Reader:
@@ -112,8 +147,7 @@ class Store(StoreHandle, Reader, ObservedStore):
         backend = backend_of(backend)
         check_replicas(arguments.count("replicas", replicas, least=0))
         quota = take_quota(options, STORE_QUOTA)
-        make = partial(make_backend, backend, self.runner.name, options, self.part.open_file)
-        return await promote(self.part, make, replicas, quota, force=force)
+        return await self._promote(Wanted(backend, options, replicas, quota, force))
 
     # The quota.
 

@@ -16,7 +16,6 @@ from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.observers import Observer, Observers
 from endpoint.replicas.stores.verifying import Verification
-from endpoint.surroundings import BackendOpener
 from net.wakeup import Wakeup
 from stores.clone import Clone
 from stores.digests import ReplicaDigest
@@ -52,14 +51,10 @@ class StorePart:
     """Expiries are wall times of the master."""
     runner: Runner
 
-    def __init__(
-        self, core: Master | Clone, backend: StoreBackend | None, open_file: BackendOpener | None
-    ) -> None:
-        """Start with a core, and with a master's backend. ``open_file`` is for a promotion."""
+    def __init__(self, core: Master | Clone, backend: StoreBackend | None) -> None:
+        """Start with a core, and with a master's backend."""
         self.core = core
         self.backend = backend
-        self.open_file = open_file
-        """Makes backends that keep a store in a file; ``None`` is SQLite."""
         self.moved = Wakeup()
         """Woken when the revision that readers see may be another one."""
         self._observers = Observers()

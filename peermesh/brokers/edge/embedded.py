@@ -178,7 +178,7 @@ class EmbeddedTree(Opened):
 
 
 async def _count(store: Store) -> int:
-    return len(store.part.core.keys())
+    return len(store.part.table.keys())
 
 
 async def _make(path: str, store: Store) -> bool:

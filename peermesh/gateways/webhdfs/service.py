@@ -82,19 +82,19 @@ class StoreView:
 
     def get(self, key: Value) -> Value:
         """Give the value of a key; ``None`` if it is missing."""
-        found = self._part.core.get(encode(key))
+        found = self._part.table.get(encode(key))
         return None if found is None else decode(found)
 
     def node(self, directory: int, name: str) -> Node | None:
         """Give a directory's entry of that name; ``None`` if there is none."""
-        found = self._part.core.get(encoded_entry_key(directory, name))
+        found = self._part.table.get(encoded_entry_key(directory, name))
         return None if found is None else decoded_node(found)
 
     def scan(self, prefix: Value, limit: int) -> list[tuple[Value, Value]]:
         """Give the first keys that begin with a prefix, in order, with their values."""
         span, found = make_span(prefix=encode(prefix)), list[tuple[Value, Value]]()
         while True:
-            page = self._part.core.scan(span, min(limit - len(found), PAGE_COUNT_MAX))
+            page = self._part.table.scan(span, min(limit - len(found), PAGE_COUNT_MAX))
             found += [(decode(key), decode(entry.value)) for key, entry in page.entries]
             if page.continuation is None or len(found) >= limit:
                 return found

@@ -29,7 +29,7 @@ class Contest:
 
     async def attempt(self, store: Store, author: Author, number: int) -> None:
         """Take the prize if nobody has it, as far as one knows here; else take it from him."""
-        held = store.part.core.get(encode(PRIZE))
+        held = store.part.table.get(encode(PRIZE))
         if held is None:
             await self._seize(store, author, number)
         else:

@@ -207,10 +207,10 @@ class Node:
                 if self._records.heir is not None:  # Its time is over.
                     return await endpoint.attach_clone(STORE)
                 await trio.sleep(MASTER_PAUSE_SECONDS)
-        core = store.part.core
-        entries = [(key, core.entry(key)) for key in core.keys()]  # noqa: SIM118 - it is no dict
-        table = {key: (entry.value, entry.revision) for key, entry in entries if entry}
-        self._records.start_master(table, core.revision)
+        table, revision = store.part.table, store.part.core.revision
+        entries = [(key, table.entry(key)) for key in table.keys()]  # noqa: SIM118 - it is no dict
+        found = {key: (entry.value, entry.revision) for key, entry in entries if entry}
+        self._records.start_master(found, revision)
         store.part.observe(self)
         return store
 
@@ -276,11 +276,10 @@ class Node:
         store = self.store
         if store is None or store.runner.error is not None or not store.runner.is_synced:
             return None
-        core = store.part.core
-        keys = core.keys()
-        found = {key: core.get(key) for key in keys}
-        table = {key: value for key, value in found.items() if value is not None}
-        return core.revision, table
+        table = store.part.table
+        found = {key: table.get(key) for key in table.keys()}  # noqa: SIM118 - it is no dict
+        entries = {key: value for key, value in found.items() if value is not None}
+        return store.part.core.revision, entries
 
     def overdue_key(self, seconds: float) -> Value:
         """Give a key that has to be gone after so many seconds at the latest; ``None`` if none is.
@@ -291,9 +290,10 @@ class Node:
         store = self.store
         if store is None or store.runner.error is not None:
             return None
-        core, deadline = store.part.core, store.runner.now_ns() + seconds * 1e9
-        for key in filter(is_brief, map(decode, core.keys())):
-            entry = core.entry(encode(key))
+        table, deadline = store.part.table, store.runner.now_ns() + seconds * 1e9
+        deadline -= store.part.epoch_ns
+        for key in filter(is_brief, map(decode, table.keys())):
+            entry = table.entry(encode(key))
             if entry is not None and (entry.expires_at_ns or 0) <= deadline:
                 return key
         return None

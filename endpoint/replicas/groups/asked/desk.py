@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from endpoint.replicas.groups.asked.errands import CarryOut
-from endpoint.replicas.groups.asked.outbox import Outbox
+from endpoint.replicas.groups.beginning import Manner
 from endpoint.replicas.groups.roster import SILENT_TICKS
 from endpoint.replicas.groups.standing import Standing
 from stores.effects import Resolve
@@ -17,52 +16,59 @@ from stores.outcomes import Outcome
 from stores.table.bodies import TableRequest
 from wire.errors import ErrorCode
 
-PATIENCE_TICKS: Final = 50
-"""Ticks for which what was asked waits for an answer of the group, before it fails: 5 s."""
-
 
 class Desk:
     """The way of one handle's requests."""
 
-    def __init__(self, standing: Standing, outbox: Outbox, carry_out: CarryOut) -> None:
-        """Take what is in the ``outbox``."""
+    def __init__(self, standing: Standing, carry_out: CarryOut, manner: Manner) -> None:
+        """Take what is in the outbox."""
+        self._manner = manner
         self._standing = standing
-        self._outbox = outbox
         self._carry_out = carry_out
         self._leaderless_ticks = 0
 
     def tick(self) -> None:
         """Let a tick pass: what waits too long fails, and says what is in the way."""
-        standing, outbox = self._standing, self._outbox
+        standing = self._standing
+        outbox = standing.outbox
         self._leaderless_ticks = 0 if standing.is_served else self._leaderless_ticks + 1
         outbox.tick()
         if len(outbox) and standing.bar.text is not None and not standing.is_served:
             self.give_up(ErrorCode.NOT_AUTHORIZED, standing.bar.text)
-        is_hopeless = self._leaderless_ticks >= SILENT_TICKS
-        if len(outbox) and (is_hopeless or outbox.silent_ticks >= PATIENCE_TICKS):
-            text = f"no majority answers: {standing.explain()}"[:150]
-            self.give_up(ErrorCode.NO_QUORUM, text)
+        is_hopeless = not self._manner.is_single and self._leaderless_ticks >= SILENT_TICKS
+        is_overdue = outbox.silent_ticks >= self._manner.patience_ticks
+        if len(outbox) and (is_hopeless or is_overdue):
+            self._give_up_waiting()
         self.pump()
+
+    def _give_up_waiting(self) -> None:
+        why = self._standing.explain()
+        if self._manner.is_single:
+            seconds = self._manner.patience_ticks / 10
+            text = f"no master answered for {seconds:g} s ({why}), ask again"
+            self.give_up(ErrorCode.NO_SUCH_MASTER, text[:150])
+        else:
+            self.give_up(ErrorCode.NO_QUORUM, f"no majority answers: {why}"[:150])
 
     def answered(self, ticket: int, answer: object) -> None:
         """Take in an answer to what went out under a ticket."""
-        self._resolve(self._outbox.answered(ticket, answer))
+        self._resolve(self._standing.outbox.answered(ticket, answer))
 
     def give_up(self, code: ErrorCode, text: str) -> None:
         """Refuse all that has no answer."""
-        self._resolve(self._outbox.give_up(code, text))
+        self._resolve(self._standing.outbox.give_up(code, text))
 
     def pump(self) -> None:
         """Propose what was asked here, to the leader."""
         member, leader = self._standing.member, self._standing.leader
         if member is None or leader is None:
-            self._outbox.requests.seal()
+            self._standing.outbox.requests.seal()
             return
         is_local = leader == self._standing.own
         if is_local and not self._standing.is_leader:
             return
-        while self._outbox.has_unsent:
-            if is_local and (outcomes := self._outbox.perform(member.decide)):
+        while self._standing.outbox.has_unsent:
+            if is_local and (outcomes := self._standing.outbox.perform(member.decide)):
                 self._resolve(outcomes)
                 if effects := member.settle():
                     self._carry_out(effects)
@@ -72,7 +78,7 @@ class Desk:
     def _propose(self, member: Member, leader: MemberId, *, is_local: bool) -> bool:
         """Send the leader what has room under way; tells whether there was anything."""
         asked: list[tuple[int, TableRequest]] = []
-        self._outbox.pump(lambda *each: asked.append(each), is_local=is_local)
+        self._standing.outbox.pump(lambda *each: asked.append(each), is_local=is_local)
         for ticket, request in asked:
             if is_local:
                 self._carry_out(member.propose((None, ticket), request))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from endpoint.replicas.groups.asked.errands import CarryOut
-from endpoint.replicas.groups.asked.outbox import Outbox
 from endpoint.replicas.groups.standing import Standing
 from stores.effects import IdleReached
 from stores.group.membership import MemberStatus
@@ -27,10 +26,9 @@ class _Wait:
 class Waits:
     """The tasks that wait at one replica, by their tokens."""
 
-    def __init__(self, standing: Standing, outbox: Outbox, carry_out: CarryOut) -> None:
-        """Have none. Idleness is that nothing in the ``outbox`` waits, and all are level."""
+    def __init__(self, standing: Standing, carry_out: CarryOut) -> None:
+        """Have none. Idleness is that nothing in the outbox waits, and all are level."""
         self._standing = standing
-        self._outbox = outbox
         self._carry_out = carry_out
         self._waits: dict[int, _Wait] = {}
 
@@ -77,8 +75,8 @@ class Waits:
         standing = self._standing
         if not standing.is_served:
             return standing.explain()
-        if len(self._outbox):
-            return f"{len(self._outbox)} requests have no answer of the group"
+        if count := len(standing.outbox):
+            return f"{count} requests have no answer of the group"
         lagging = [str(each.member.name) for each in standing.members() if not self._is_level(each)]
         return f"not level: {', '.join(lagging)}" if lagging else ""
 
@@ -90,7 +88,7 @@ class Waits:
         return wait.is_current and (not wait.is_idle or self._is_idle())
 
     def _is_idle(self) -> bool:
-        return not len(self._outbox) and all(map(self._is_level, self._standing.members()))
+        return not len(self._standing.outbox) and all(map(self._is_level, self._standing.members()))
 
     def _is_level(self, status: MemberStatus) -> bool:
         assert self._standing.member is not None

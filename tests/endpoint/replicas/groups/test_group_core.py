@@ -70,7 +70,7 @@ class Mesh:
         roster = Roster(own, self.where[name], voters)
         core = GroupCore(entity, roster, machine, CODEC, Beginning(stored, None), world)
         if durable:
-            core.keeper = RowKeeper(machine, Columns(), 0)
+            core.carrier.keeper = RowKeeper(machine, Columns(), 0)
         return core
 
     def start(self) -> None:

@@ -239,7 +239,7 @@ async def fill_up(store: ReplicaStore) -> StoreError:
 async def settled(store: ReplicaStore) -> None:
     """Wait until a replica has nothing for its disk."""
     with trio.fail_after(limit()):
-        while store.part.core.is_writing:
+        while store.part.core.carrier.is_writing:
             await trio.lowlevel.checkpoint()
 
 

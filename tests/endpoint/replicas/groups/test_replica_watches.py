@@ -19,6 +19,8 @@ async def commits(watch, count: int) -> list[tuple[int, object, object]]:
     found = []
     while len(found) < count:
         item = await watch.get(timeout=limit())
+        if isinstance(item, Bookmark):
+            continue  # It is level for a moment.
         assert isinstance(item, Commit), item
         (change,) = item.changes
         found.append((item.revision, change.key, change.entry and change.entry.value))

@@ -207,7 +207,7 @@ async def test_rows_follow_the_journal_and_a_restart_finds_both(groups, tmp_path
         for number in range(0, 3_000, 2):
             receipt = await group["b"].erase(number)
         await receipt.applied()
-        keepers = [group[name].part.core.keeper for name in "abc"]
+        keepers = [group[name].part.core.carrier.keeper for name in "abc"]
         files = [group[name].part.backend for name in "abc"]
         ends = [group[name].part.core.member.state for name in "abc"]
         await groups.until(

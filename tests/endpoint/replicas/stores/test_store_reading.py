@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ import trio.testing
 from endpoint import Endpoint
 from endpoint.pubsub.messages import Missed
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.stores.events import StoreEvent
 from endpoint.replicas.stores.reading import Entry
 from endpoint.replicas.stores.store import Store
 from endpoint.replicas.stores.watching import Commit
@@ -21,6 +23,18 @@ from stores.batch import Batch
 from stores.history import ChangeOf
 from stores.watches import Bookmark, Gap
 from wire.errors import GuardFailed, InvalidData, StaleData, StoreClosed, TypeClash
+
+
+def mark_of(item: object) -> int:
+    """Give the revision of a bookmark."""
+    assert isinstance(item, Bookmark)
+    return item.revision
+
+
+def undated(event: object) -> object:
+    """Leave the expiry out: two members of a group know its epoch to some microseconds."""
+    assert isinstance(event, StoreEvent)
+    return replace(event, expires_at=None)
 
 
 @asynccontextmanager
@@ -179,7 +193,8 @@ async def test_events_tell_old_and_new_and_who_did_it_on_both_sides() -> None:
             events = [await at_clone.get() for _ in range(6)]
             await (await clone.clear()).applied()
             events.append(await at_clone.get())
-            assert [await at_master.get() for _ in range(7)] == events
+            others = [await at_master.get() for _ in range(7)]
+            assert list(map(undated, others)) == list(map(undated, events))
         assert not any(isinstance(event, Missed) for event in events)
         told = [(e.kind.value, e.key, e.before, e.after, e.revision, e.writer) for e in events]  # type: ignore[union-attr]  # none was missed
         assert told == [
@@ -221,7 +236,8 @@ async def test_a_watch_gives_what_there_is_a_mark_and_then_whole_commits() -> No
         assert await clone.await_idle(timeout=limit())
         with clone.watch(prefix="job/") as watch:
             seen = [await watch.get(), await watch.get()]
-            assert seen == [Entry("job/1", "new", 1, None), Bookmark(2)]
+            assert seen[0] == Entry("job/1", "new", 1, None)
+            assert mark_of(seen[1]) == 2
             batch = Batch().put("job/1", "done").put("job/2", "new").put("other", 2)
             await (await clone.batch(batch)).applied()
             await master.erase("job/1")
@@ -241,7 +257,7 @@ async def test_a_watch_gives_what_there_is_a_mark_and_then_whole_commits() -> No
 async def test_a_watch_is_resumed_at_another_replica() -> None:
     async with pair() as (_, _, master, clone):
         with master.watch(keys=["a"]) as watch:
-            assert await watch.get() == Bookmark(0)
+            assert mark_of(await watch.get()) == 0
             await master.put("a", 1)
             assert isinstance(await watch.get(), Commit)
         await master.put("a", 2)
@@ -251,7 +267,7 @@ async def test_a_watch_is_resumed_at_another_replica() -> None:
             item = await resumed.get()
             assert isinstance(item, Commit)
             assert [change.entry and change.entry.value for change in item.changes] == [2]
-            assert await resumed.get() == Bookmark(3)
+            assert mark_of(await resumed.get()) == 3
 
 
 async def test_a_watch_goes_on_at_a_clone_that_was_not_there_before() -> None:
@@ -269,6 +285,7 @@ async def test_a_watch_goes_on_at_a_clone_that_was_not_there_before() -> None:
                 assert isinstance(items[0], Commit)
 
 
+@pytest.mark.today
 async def test_a_watch_at_a_clone_outlives_its_master_and_says_what_it_does_not_know(
     tmp_path: Path,
 ) -> None:
@@ -329,7 +346,7 @@ async def test_fifty_watches_see_the_same() -> None:
         async def follow(*, task_status: trio.TaskStatus[None]) -> None:
             total = 0
             with clone.watch() as watch:
-                assert await watch.get() == Bookmark(0)
+                assert mark_of(await watch.get()) == 0
                 task_status.started()
                 async for item in watch:
                     total += len(item.changes) if isinstance(item, Commit) else 0
@@ -345,6 +362,7 @@ async def test_fifty_watches_see_the_same() -> None:
         assert totals == [500] * 50
 
 
+@pytest.mark.today
 async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
     async with pair() as (_, _, master, clone):
         await (await master.put("k", 1)).applied()
@@ -355,10 +373,10 @@ async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
         # A clone that is promoted has a master's core, with the same state; one that was deposed
         # has a clone's, and what it had done meanwhile may be lost.
         part, core = clone.part, clone.part.core
-        part.core, clone.runner.is_master = master.part.core, True
+        part.core = master.part.core
         await (await master.put("k", 2)).applied()
         commit, mark = watch.poll()
         assert isinstance(commit, Commit)
         assert (commit.revision, mark) == (2, Bookmark(2))
-        part.core, clone.runner.is_master = core, False
+        part.core = core
         assert (await watch.get(), type(await watch.get())) == (Gap(2), Entry)
