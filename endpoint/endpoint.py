@@ -68,6 +68,7 @@ from wire.public import public
 from wire.topics import (
     CLONE_SUFFIX,
     FOLLOWER_SUFFIX,
+    GROUP_SUFFIX,
     KEEPER_SUFFIX,
     MASTER_SUFFIX,
     check_topic,
@@ -860,11 +861,15 @@ class Endpoint(Bound):
         return self._group_attachments
 
     def known_stores(self) -> tuple[str, ...]:
-        """Name the stores in reach that have a master, or a clone at another endpoint, sorted.
+        """Name the stores in reach: a master, or at another endpoint a clone or replica; sorted.
 
         It is what has been announced so far: right after ``peer()``, all that the peer knows.
         """
-        return self._core.reach.names_of(MASTER_SUFFIX, CLONE_SUFFIX)
+        return self._core.reach.names_of(MASTER_SUFFIX, CLONE_SUFFIX, GROUP_SUFFIX)
+
+    def known_groups(self) -> tuple[str, ...]:
+        """Name those of the known stores that a replica group keeps, sorted."""
+        return self._core.reach.names_of(GROUP_SUFFIX)
 
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach that have a keeper, or a follower at another endpoint, sorted."""

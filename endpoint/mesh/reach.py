@@ -109,18 +109,19 @@ class Reach:
             if topic in topics and self._permissions.rights(origin, name).lead:
                 yield origin, topic
 
-    def names_of(self, lead: str, follow: str) -> tuple[str, ...]:
+    def names_of(self, lead: str, *follow: str) -> tuple[str, ...]:
         """Name the stores or logs that can be reached, sorted: their topics end with ``lead``.
 
-        Those that only another endpoint holds a copy of, at a topic that ends with ``follow``, are
-        among them: their leader may come back.
+        Those that only another endpoint holds a copy of, at a topic that ends with one of
+        ``follow``, are among them: their leader may come back.
         """
         names = {
             topic.removesuffix(lead) for topic in self._wishes.stores() if topic.endswith(lead)
         }
         for _, topic in self._stores():
-            if topic.endswith((lead, follow)):
-                names.add(topic.removesuffix(lead).removesuffix(follow))
+            for suffix in (lead, *follow):
+                if topic.endswith(suffix):
+                    names.add(topic.removesuffix(suffix))
         return tuple(sorted(names))
 
     def _stores(self) -> Iterator[tuple[EndpointId, str]]:

@@ -186,6 +186,10 @@ class Endpoint(Bound):
         """Name the stores in reach, sorted; see ``peermesh.Endpoint.known_stores``."""
         return self._open_passage().call_sync(self._core.known_stores)
 
+    def known_groups(self) -> tuple[str, ...]:
+        """Name those that a replica group keeps; see ``peermesh.Endpoint.known_groups``."""
+        return self._open_passage().call_sync(self._core.known_groups)
+
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach, sorted; see ``peermesh.Endpoint.known_logs``."""
         return self._open_passage().call_sync(self._core.known_logs)

@@ -143,6 +143,10 @@ class ReplicaStore(ObservedStore):
         super().__init__(passage, core)
         self._replica = core
 
+    def at_master(self) -> Reader:
+        """Read as ``read("linear")`` does; see ``peermesh.ReplicaStore.at_master``."""
+        return Reader(self._passage, self._replica.at_master())
+
     def read(self, consistency: str = "linear") -> Reader:
         """Read as consistently; see ``peermesh.ReplicaStore.read``."""
         return Reader(self._passage, self._replica.read(consistency))

@@ -20,6 +20,7 @@ from wire.addresses import join_address
 from wire.errors import ErrorCode, InsecureAddress
 
 if TYPE_CHECKING:
+    from endpoint.replicas.groups.replica import ReplicaStore
     from endpoint.replicas.stores.store_handle import StoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy
 
@@ -229,24 +230,74 @@ async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
         yield await join_as_clone(endpoint, mesh, name)
 
 
+@asynccontextmanager
+async def open_copy(mesh: Mesh, name: str) -> AsyncIterator[Store | ReplicaStore]:
+    """Join the mesh with a clone of a store, or with a replica of a group that has no vote."""
+    async with mesh.endpoint() as endpoint:
+        await join(endpoint, mesh)
+        await expect_store(endpoint, mesh, name)
+        if name in endpoint.known_groups():
+            yield await _join_group(endpoint, mesh, name)
+        else:
+            yield await _attach_clone(endpoint, mesh, name)
+
+
 async def join_as_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
     """Join the mesh, and attach a clone of a store; give it when it is level with its master."""
     await join(endpoint, mesh)
     await expect_store(endpoint, mesh, name)
+    if name in endpoint.known_groups():
+        raise CommandFailed(
+            f"store {on_a_line(name)} is kept by a replica group, and this command needs a master",
+            hint="peermesh store get, scan, watch and members know groups",
+            kind="is_a_group",
+        )
+    return await _attach_clone(endpoint, mesh, name)
+
+
+async def _attach_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
     store = await endpoint.attach_clone(name)
     await _meet_master(store, mesh)
     return store
 
 
 @asynccontextmanager
-async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
-    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched."""
+async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy | ReplicaStore]:
+    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched.
+
+    Of a replica group it is a replica without a vote, which takes a copy.
+    """
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
         await expect_store(endpoint, mesh, name)
+        if name in endpoint.known_groups():
+            yield await _join_group(endpoint, mesh, name)
+            return
         store = await endpoint.attach_proxy(name)
         await _meet_master(store, mesh)
         yield store
+
+
+@asynccontextmanager
+async def open_replica(mesh: Mesh, name: str) -> AsyncIterator[ReplicaStore]:
+    """Join the mesh with a replica of a group that has no vote; raises ``CommandFailed``."""
+    async with mesh.endpoint() as endpoint:
+        await join(endpoint, mesh)
+        await expect_store(endpoint, mesh, name)
+        if name not in endpoint.known_groups():
+            raise CommandFailed(
+                f"store {on_a_line(name)} has a master, and no group: it has no members",
+                hint="peermesh store verify lists its replicas",
+                kind="no_such_group",
+            )
+        yield await _join_group(endpoint, mesh, name)
+
+
+async def _join_group(endpoint: Endpoint, mesh: Mesh, name: str) -> ReplicaStore:
+    store = await endpoint.attach_replica(name)
+    async with telling(lambda: [f"store {on_a_line(name)}: no leader of its group answers"]):
+        await store.await_leader(timeout=mesh.wait)
+    return store
 
 
 async def expect_store(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
@@ -260,7 +311,7 @@ async def expect_log(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
 
 
 _MAKERS: Final = {
-    "store": '"peermesh node --master NAME" makes one',
+    "store": '"peermesh node --master NAME" makes one, "peermesh node --replica NAME" a group',
     "log": '"peermesh log keep NAME" makes one',
 }
 """What to run where there is no store or log at all."""

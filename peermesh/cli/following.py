@@ -9,10 +9,11 @@ import click
 
 from endpoint.pubsub.messages import Missed
 from endpoint.replicas.stores.events import StoreEvent
+from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.watching import WatchItem
-from peermesh import Bookmark, Commit, Entry, Gap, Store, Value
+from peermesh import Bookmark, Commit, Entry, Gap, Value
 from peermesh.cli.arguments import read_value
-from peermesh.cli.arriving import open_clone, open_proxy
+from peermesh.cli.arriving import open_copy, open_proxy
 from peermesh.cli.command import command
 from peermesh.cli.completion import STORE_NAME
 from peermesh.cli.mesh import Mesh, mesh_options
@@ -95,8 +96,8 @@ def events(name: str, prefix: str | None, count: int | None, mesh: Mesh, output:
 
 
 async def _events(mesh: Mesh, name: str, prefix: Value, count: int | None, output: Output) -> None:
-    async with open_clone(mesh, name) as clone:
-        with clone.events(prefix=prefix) as found:
+    async with open_copy(mesh, name) as copy:
+        with copy.events(prefix=prefix) as found:
             say(f"following {name}", err=True)
             written = 0
             async for event in found:
@@ -160,8 +161,8 @@ async def _watch(
     count: int | None,
     output: Output,
 ) -> None:
-    async with open_clone(mesh, name) as clone:
-        async for item in _until(count, clone, *selection):
+    async with open_copy(mesh, name) as copy:
+        async for item in _until(count, copy, *selection):
             if output.as_json:
                 output.tell(None, **_item_to_json(item))
             else:
@@ -170,13 +171,13 @@ async def _watch(
 
 async def _until(
     count: int | None,
-    clone: Store,
+    copy: ObservedStore,
     prefix: Value,
     keys: list[Value] | None,
     from_revision: int | None,
 ) -> AsyncIterator[WatchItem]:
     """Give items up to so many commits."""
-    with clone.watch(prefix=prefix, keys=keys, from_revision=from_revision) as items:
+    with copy.watch(prefix=prefix, keys=keys, from_revision=from_revision) as items:
         told = 0
         async for item in items:
             yield item

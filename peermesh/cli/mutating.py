@@ -10,7 +10,7 @@ import click
 import trio
 
 from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.stores.store_proxy import StoreProxy
+from endpoint.replicas.stores.store_handle import StoreHandle
 from peermesh import Batch, Value
 from peermesh.cli.arguments import TEXT_OPTION, WRITING_TEXT_OPTION, read_value, read_values
 from peermesh.cli.arriving import open_proxy
@@ -24,7 +24,7 @@ from peermesh.cli.running import run
 from peermesh.cli.values import format_value, on_a_line
 from wire.errors import GuardFailed, InvalidData, TypeClash
 
-Change = Callable[[StoreProxy], Awaitable[Receipt]]
+Change = Callable[[StoreHandle], Awaitable[Receipt]]
 
 EXPIRY_OPTION: Final = click.option(
     "--expiry", type=Seconds(is_open=True), metavar="SECONDS",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import trio
@@ -29,14 +29,25 @@ from peermesh.cli.values import on_a_line
     " the SQLite file PATH, or else in memory. May be repeated.",
 )  # fmt: skip
 @click.option(
+    "--replica", "replicas", multiple=True, metavar="NAME[:PATH]",
+    help="Hold a replica of a store whose group elects its leader: in the SQLite file PATH, or else"
+    " in memory. It has a vote if --voters names this node (--name). May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--voters", metavar="NAME,NAME,...",
+    help="The nodes whose replicas vote, by their names: the same line at each of them.",
+)  # fmt: skip
+@click.option(
     "--forward", "topics", multiple=True, metavar="TOPIC",
     help="Have messages sent here and passed on, as if a program here had subscribed.",
 )  # fmt: skip
 @quota_options
 @mesh_options(listens=True)
-def node(
+def node(  # noqa: PLR0913 - one for each option
     masters: tuple[str, ...],
     clones: tuple[str, ...],
+    replicas: tuple[str, ...],
+    voters: str | None,
     topics: tuple[str, ...],
     mesh: Mesh,
     output: Output,
@@ -45,9 +56,22 @@ def node(
     """Be an endpoint of the mesh until Ctrl-C, and write what happens.
 
     Peers that do not answer are tried again, for ever. --max-entries and --max-bytes are for each
-    store that is led here.
+    store that is led here, but for those of groups, whose quota is their own.
     """
-    run(_Node(mesh, output, given_quota(limits)).live, masters, clones, topics)
+    if voters is not None and not replicas:
+        raise click.UsageError("--voters is about replicas: add --replica NAME")
+    names = () if voters is None else tuple(each.strip() for each in voters.split(","))
+    stores = _Stores(masters, clones, replicas, names)
+    run(_Node(mesh, output, given_quota(limits)).live, stores, topics)
+
+
+class _Stores(NamedTuple):
+    """What a node holds; each of ``NAME[:PATH]``."""
+
+    masters: tuple[str, ...]
+    clones: tuple[str, ...]
+    replicas: tuple[str, ...]
+    voters: tuple[str, ...]
 
 
 class _Node:
@@ -62,45 +86,48 @@ class _Node:
     def _say(self, event: str, text: str, **details: object) -> None:
         self._output.tell(text, event=event, **details)
 
-    async def live(
-        self, masters: tuple[str, ...], clones: tuple[str, ...], topics: tuple[str, ...]
-    ) -> None:
+    async def live(self, stores: _Stores, topics: tuple[str, ...]) -> None:
         """Do all of it, and stay."""
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
                 if topics:
                     endpoint.forward(*topics)
-                await self._attach(endpoint, masters, clones)
+                await self._attach(endpoint, stores)
                 ports = await listen(endpoint, self._mesh)
                 # A node that cannot listen, or has no store, writes nothing but its error.
                 own = endpoint.node_id()
                 who = endpoint.names.full(own)
                 self._say("node", f"endpoint {who}", id=str(own), name=endpoint.name_of(own))
-                self._tell_attached(masters, clones)
+                self._tell_attached(stores)
                 stay_peered(endpoint, self._mesh, nursery, self._output.tell, ports)
                 async for event in status:
                     self._on_status(event)
 
-    async def _attach(
-        self, endpoint: Endpoint, masters: tuple[str, ...], clones: tuple[str, ...]
-    ) -> None:
-        for master in masters:
+    async def _attach(self, endpoint: Endpoint, stores: _Stores) -> None:
+        for master in stores.masters:
             name, _, path = master.partition(":")
             if path:
                 await endpoint.attach_master(name, Backend.SQLite, path=path, **self._quota)
             else:
                 await endpoint.attach_master(name, Backend.Memory, **self._quota)
-        for clone in clones:
+        for clone in stores.clones:
             name, _, path = clone.partition(":")
             offer_store(endpoint, name, await endpoint.attach_clone(name), path, **self._quota)
+        for replica in stores.replicas:
+            name, _, path = replica.partition(":")
+            place: dict[str, Any] = {"backend": Backend.SQLite, "path": path} if path else {}
+            await endpoint.attach_replica(name, voters=stores.voters, **place)
 
-    def _tell_attached(self, masters: tuple[str, ...], clones: tuple[str, ...]) -> None:
-        for master in masters:
+    def _tell_attached(self, stores: _Stores) -> None:
+        for master in stores.masters:
             name, _, path = master.partition(":")
             self._say("master", f"master of {on_a_line(name)}", store=name, path=path or None)
-        for clone in clones:
+        for clone in stores.clones:
             name = clone.partition(":")[0]
             self._say("clone", f"clone of {on_a_line(name)}", store=name)
+        for replica in stores.replicas:
+            name, _, path = replica.partition(":")
+            self._say("replica", f"replica of {on_a_line(name)}", store=name, path=path or None)
 
     def _on_status(self, event: StatusEvent) -> None:
         self._say(

@@ -15,6 +15,7 @@ from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.following import entry_members, events, scan, watch
 from peermesh.cli.keys import new_key, rekey
+from peermesh.cli.members import COMMANDS as _GROUPING
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import check_raw
 from peermesh.cli.mutating import cas, delete, erase, increment, put
@@ -28,7 +29,8 @@ from stores.digests import ReplicaDigest
 def store() -> None:
     """Look into a replicated store, and change it.
 
-    NAME is the store's. Its master has to be somewhere in the mesh: "peermesh node --master NAME".
+    NAME is the store's. Its master has to be somewhere in the mesh: "peermesh node --master NAME",
+    or a majority of its replicas: "peermesh node --replica NAME --voters a,b,c".
     Keys and values are JSON if they can be read as JSON, else text; --text makes them text in any
     case, and "-" reads stdin.
     """
@@ -133,5 +135,5 @@ _READING = (get, keys, scan, events, watch)
 _WRITING = (put, delete, erase, increment, cas)
 _KEEPING = (verify, promote, dump, load, new_key, rekey)
 
-for each in (*_READING, *_WRITING, *_KEEPING):
+for each in (*_READING, *_WRITING, *_KEEPING, *_GROUPING):
     store.add_command(each)

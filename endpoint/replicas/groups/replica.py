@@ -91,6 +91,10 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
         wait = self.part.await_state if consistency == "local" else self.part.await_linear
         return Reader(CopySource(self.part, partial(wait, READ_SECONDS)))
 
+    def at_master(self) -> Reader:
+        """Read as ``read("linear")`` does: so a ``Store`` is asked for what its master has."""
+        return self.read("linear")
+
     def leader(self) -> str | None:
         """Give the name of the leader, as far as this replica knows; ``None`` if it knows none."""
         core = self.part.core

@@ -1,0 +1,119 @@
+"""Replica groups from the command line: nodes that vote, and one of them killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from peermesh.blocking import Endpoint
+from peermesh.cli.application import run
+from peermesh.cli.exits import ExitCode
+from peermesh.testing.time_limits import limit
+
+COMMAND = [sys.executable, "-m", "peermesh"]
+ENVIRONMENT = {key: value for key, value in os.environ.items() if not key.startswith("PEERMESH_")}
+ENVIRONMENT["PEERMESH_CONFIG_DIR"] = "/nonexistent"
+WAIT = ("--wait", str(limit()))
+
+
+def start(
+    stack: ExitStack, name: str, peers: list[int], *more: str
+) -> tuple[subprocess.Popen[str], int]:
+    """Start a node, and give it with its port."""
+    ways = [argument for port in peers for argument in ("--peer", str(port))]
+    command = [*COMMAND, "node", "--name", name, "--listen", "0", "--json", *ways, *more]
+    process = stack.enter_context(
+        subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+    )
+    stack.callback(process.kill)
+    return process, port_of(process.stdout)
+
+
+def port_of(lines: IO[str] | None) -> int:
+    assert lines is not None
+    return next(found["port"] for line in lines if "port" in (found := json.loads(line)))
+
+
+@pytest.fixture
+def nodes(monkeypatch, tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Three nodes whose replicas of ``cities`` vote, in files, and one that has none."""
+    with ExitStack() as stack:
+        found, ports = {}, []
+        for name in "abc":
+            place = f"cities:{tmp_path / name}.db"
+            options = ("--replica", place, "--voters", "a,b,c")
+            found[name], port = start(stack, name, ports, *options)
+            ports.append(port)
+        _, port = start(stack, "d", ports)
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{port}")
+        yield found
+
+
+def tell(capsys, *arguments: str, code: int = 0) -> str:
+    found = run([*arguments, *WAIT])
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out if code == 0 else err
+
+
+def members(capsys) -> dict[str, dict[str, object]]:
+    lines = tell(capsys, "store", "members", "cities", "--json").splitlines()
+    return {found["name"]: found for found in map(json.loads, lines)}
+
+
+def test_a_group_of_nodes_goes_on_without_its_leader(capsys, nodes) -> None:
+    assert tell(capsys, "store", "put", "cities", "rome", "3") == "1\n"
+    found = members(capsys)
+    assert set(found) == {"a", "b", "c"}
+    assert all(each["voter"] for each in found.values())
+    (leader,) = (name for name, each in found.items() if each["leader"])
+    heir = next(name for name in found if name != leader)
+    tell(capsys, "store", "transfer", "cities", heir)
+    assert members(capsys)[heir]["leader"]
+    nodes[heir].kill()
+    nodes[heir].wait()
+    assert tell(capsys, "store", "increment", "cities", "rome", "4") == "2\n"
+    assert tell(capsys, "store", "get", "cities", "rome") == "7\n"
+    assert tell(capsys, "store", "watch", "cities", "--count", "1", "--from-revision", "2")
+    assert heir not in {name for name, each in members(capsys).items() if each["leader"]}
+
+
+def test_a_replica_that_came_later_is_given_a_vote_and_loses_it(capsys) -> None:
+    with ExitStack() as stack:
+        _, port = start(stack, "a", [], "--replica", "cities", "--voters", "a")
+        start(stack, "late", [port], "--replica", "cities")
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv("PEERMESH_PEER", str(port))
+        tell(capsys, "store", "add", "cities", "late")
+        found = members(capsys)
+        assert {name for name, each in found.items() if each["voter"]} == {"a", "late"}
+        tell(capsys, "store", "remove", "cities", "late")
+        found = members(capsys)
+        assert {name for name, each in found.items() if each["voter"]} == {"a"}
+        human = tell(capsys, "store", "members", "cities")
+        assert "a leader, level\n" in human
+
+
+def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkeypatch) -> None:
+    with Endpoint() as endpoint, endpoint.attach_master("cities"):
+        monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
+        err = tell(capsys, "store", "members", "cities", code=ExitCode.FAILED)
+        assert "has a master, and no group" in err
+    with Endpoint(name="a") as endpoint, endpoint.attach_replica("cities", voters=["a"]) as store:
+        store.await_leader(timeout=limit())
+        monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
+        assert endpoint.known_stores() == ()
+        err = tell(capsys, "store", "verify", "cities", code=ExitCode.FAILED)
+        assert "kept by a replica group" in err
+        with Endpoint() as other:
+            assert other.peer("127.0.0.1", endpoint.listen())
+            assert other.known_groups() == other.known_stores() == ("cities",)
+    err = tell(capsys, "node", "--voters", "a,b", "--listen", "0", code=ExitCode.USAGE)
+    assert "add --replica NAME" in err
