@@ -109,6 +109,14 @@ class Reach:
             if topic in topics and self._permissions.rights(origin, name).lead:
                 yield origin, topic
 
+    def has_voter(self, topic: str) -> bool:
+        """Tell whether an endpoint that may vote hears this topic of a replica group."""
+        name = store_name(topic) or ""
+        return self._wishes.hears(topic) or any(
+            found == topic and self._permissions.rights(origin, name).vote
+            for origin, found in self._stores()
+        )
+
     def names_of(self, lead: str, *follow: str) -> tuple[str, ...]:
         """Name the stores or logs that can be reached, sorted: their topics end with ``lead``.
 

@@ -23,7 +23,7 @@ from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.roster import Roster
 from endpoint.replicas.parts import AnyEffect
 from handshake.access import Right
-from stores.effects import Closed, MasterFound, MasterLost, QuotaCrossed
+from stores.effects import Closed, MasterFound, MasterLost
 from stores.group import effects as grouped
 from stores.group.ballot import NEW_SLOTS
 from stores.group.clock import Moment
@@ -135,20 +135,13 @@ class GroupCore(Facts):
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
             self.machine.tick()
-            self._look_at_quota()
+            self.look_at_quota()
             self.carrier.tend_journal(self.member)
         self._arrival.tick()
         self._desk.tick()
         self._waits.tick()
         self.errands.tick()
         return self._take()
-
-    def _look_at_quota(self) -> None:
-        """Tell at the leader when the store comes close to its quota, or is well below it again."""
-        level = self.machine.look_at_quota() if self.is_leader else None
-        if level is not None:
-            text = self.machine.meter.describe(len(self.machine), self.size)
-            self.tell(QuotaCrossed(level, text))
 
     def work(self, now_ns: int) -> list[AnyEffect]:
         """Have nothing to do."""

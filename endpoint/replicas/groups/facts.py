@@ -6,6 +6,7 @@ from endpoint.replicas.groups.asked.outbox import Outbox
 from endpoint.replicas.groups.beginning import Beginning
 from endpoint.replicas.groups.roster import Roster
 from endpoint.replicas.groups.standing import Standing
+from stores.effects import QuotaCrossed
 from stores.group.codec import GroupCodec
 from stores.quota import Meter
 from stores.requests import Requests
@@ -106,3 +107,10 @@ class Facts(Standing):
     def silent_ns(self, now_ns: int) -> int:
         """Give how long no leader has served this replica; it is known to a tick."""
         return 0 if self.is_served else max(0, now_ns - self._touched_ns)
+
+    def look_at_quota(self) -> None:
+        """Tell at the leader when the store comes close to its quota, or is well below it again."""
+        level = self.machine.look_at_quota() if self.is_leader else None
+        if level is not None:
+            text = self.machine.meter.describe(len(self.machine), self.size)
+            self.tell(QuotaCrossed(level, text))

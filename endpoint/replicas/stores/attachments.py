@@ -25,7 +25,7 @@ from stores.master import Master
 from stores.proxy import Proxy
 from stores.quota import STORE_QUOTA, Meter
 from wire.errors import MasterExists, NoSuchMaster, StoreError
-from wire.topics import proxy_topic, store_topics
+from wire.topics import group_topic, proxy_topic, store_topics
 
 
 class Attachments:
@@ -77,6 +77,18 @@ class Attachments:
             )
         if speaks in self._host.stores:
             raise MasterExists(f"store {name} has a clone at this endpoint: close it first")
+        if self._has_group(name):
+            raise MasterExists(f"store {name} is kept by a replica group: use attach_replica")
+
+    def _has_group(self, name: str) -> bool:
+        return self._host.core.reach.has_voter(group_topic(name))
+
+    def _check_no_group(self, name: str) -> None:
+        if self._has_group(name):
+            raise NoSuchMaster(
+                f"store {name} is kept by a replica group, and has no master: attach_replica"
+                " without voters follows it"
+            )
 
     async def attach_clone(
         self, name: str, stale_interval: float | None, mutation_buffer_interval: float
@@ -92,6 +104,7 @@ class Attachments:
             )
         if hears in self._host.stores:
             raise StoreError(f"store {name} has a clone at this endpoint: use its handle")
+        self._check_no_group(name)
         core = make_clone(self._attachment.entity(), self._around.now_ns(), patience)
         part = StorePart(core, None)
         store = self._run(name, part)
@@ -105,6 +118,7 @@ class Attachments:
         self._attachment.guarding(name).check("read", "write")
         if any(topic in self._host.stores for topic in (*topics, hears)):
             raise StoreError(f"store {name} is in use at this endpoint: use that handle")
+        self._check_no_group(name)
         ticks = Patience(mutation_buffer_interval).ticks
         proxy = Proxy(self._attachment.entity(), self._around.now_ns(), ticks)
 

@@ -13,6 +13,7 @@ from wire.errors import (
     InvalidData,
     MasterExists,
     NoQuorum,
+    NoSuchMaster,
     StoreError,
     TypeClash,
 )
@@ -278,3 +279,22 @@ async def test_what_cannot_be_attached_is_refused() -> None:
             async with named.attach_master("t"):
                 with pytest.raises(MasterExists, match="has its master"):
                     await named.attach_replica("t", voters=("a",))
+
+
+async def test_a_name_that_a_group_keeps_has_no_master_beside_it() -> None:
+    with trio.fail_after(limit()):
+        async with Endpoint(name="a") as here, Endpoint() as there:
+            assert await there.peer("127.0.0.1", await here.listen())
+            async with here.attach_replica("s", voters=("a",)) as store:
+                await (await store.put("k", 1)).applied()
+                while "s" not in there.known_groups():
+                    await trio.lowlevel.checkpoint()
+                for endpoint in (here, there):
+                    with pytest.raises(MasterExists, match="kept by a replica group"):
+                        await endpoint.attach_master("s")
+                    with pytest.raises(NoSuchMaster, match="attach_replica without voters"):
+                        await endpoint.attach_clone("s")
+                    with pytest.raises(NoSuchMaster, match="attach_replica without voters"):
+                        await endpoint.attach_proxy("s")
+                async with there.attach_replica("s") as learner:
+                    assert await learner.at_master().get("k") == 1
