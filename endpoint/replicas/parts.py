@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from endpoint.replicas.driving import GroupEffect
 from stores.effects import Deposed, Effect
 from stores.gatekeeping import Kind
 from stores.log.effects import LogEffect
 from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota
+from stores.replica.effects import GroupEffect
 from stores.requests import Requests
 from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId

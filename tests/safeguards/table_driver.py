@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
 
-_CORE = ("tests/endpoint/replicas/groups/test_group_core.py",)
+_CORE = ("tests/stores/replica/test_core.py",)
 _RIGHTS = ("tests/endpoint/replicas/groups/test_replica_rights.py",)
 _LEARNERS = ("tests/endpoint/replicas/groups/test_learners.py",)
 _FILES = ("tests/endpoint/replicas/groups/test_replica_files.py",)
-_FOLDER = "endpoint/replicas/groups"
+_FOLDER = "stores/replica"
 _IN_MEMORY = "        if keeper is None:\n            self._instant.append(write)\n"
 _QUEUE = f"{_FOLDER}/write_queue.py"
 
@@ -134,7 +134,7 @@ DRIVER = [
     Safeguard(
         "attached replica: it needs the right to vote",
         "who may only write has a replica that no other one hears, and waits for ever",
-        f"{_FOLDER}/attachments.py",
+        "endpoint/replicas/groups/attachments.py",
         'check("vote" if own_name in voters else "read")',
         'check("read")',
         _RIGHTS,
@@ -142,7 +142,7 @@ DRIVER = [
     Safeguard(
         "attached replica: a member has its certificate's name",
         "a certificate of any name is enough to take the vote of another endpoint",
-        f"{_FOLDER}/attachments.py",
+        "endpoint/replicas/groups/attachments.py",
         "        if authorisation.believed_name(endpoint, known) == name:\n",
         "        if authorisation.believed_name(endpoint, known) is not None:\n",
         _RIGHTS,
@@ -158,7 +158,7 @@ DRIVER = [
     Safeguard(
         "attached replica: a refusal is not answered",
         "two replicas that refuse each other say so for ever",
-        f"{_FOLDER}/guarding.py",
+        "endpoint/replicas/groups/guarding.py",
         "        is_answered = not isinstance(letter.content, Barred)\n",
         "        is_answered = True\n",
         _RIGHTS,
@@ -166,7 +166,7 @@ DRIVER = [
     Safeguard(
         "attached replica: each letter is judged by the rights of its sender",
         "a reader deposes the leader of a group with one word",
-        f"{_FOLDER}/attachments.py",
+        "endpoint/replicas/groups/attachments.py",
         "        part.runner.guarding = GroupGuarding(self._host.core, name, part, right_of)\n",
         "        part.runner.guarding = None\n",
         _RIGHTS,
@@ -190,7 +190,7 @@ DRIVER = [
     Safeguard(
         "attached replica: a learner sets a file of an earlier release aside",
         "a learner founds a group of its own out of an old file, beside the one that it is to follow",
-        f"{_FOLDER}/files.py",
+        "endpoint/replicas/groups/files.py",
         "self._rows.set_aside() if is_learner else None",
         "None",
         _FILES,

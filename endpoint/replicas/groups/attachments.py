@@ -17,14 +17,10 @@ from endpoint.mesh.status import StatusCode
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.disk import reading
-from endpoint.replicas.groups.beginning import ELECTED, Beginning, Manner, World
-from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import Opened, ReplicaFiles
 from endpoint.replicas.groups.guarding import GroupGuarding
-from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.groups.replica import ReplicaStore
-from endpoint.replicas.groups.roster import Roster
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.surroundings import Surroundings
 from handshake.principals import ANONYMOUS
@@ -34,6 +30,10 @@ from stores.group.codec import GROUP_ID_SIZE, NAME_SIZE_MAX, VOTERS_MAX, GroupCo
 from stores.group.member import Stored
 from stores.group.positions import START, MemberId
 from stores.quota import STORE_QUOTA
+from stores.replica.beginning import ELECTED, Beginning, Manner, World
+from stores.replica.core import GroupCore
+from stores.replica.lazy import RowKeeper
+from stores.replica.roster import Roster
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from stores.table.rights import right_of

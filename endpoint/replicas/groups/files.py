@@ -6,9 +6,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from endpoint.replicas.backends import check_options, take_path
-from endpoint.replicas.driving import Begin, ToDisk
-from endpoint.replicas.groups.beginning import Beginning
-from endpoint.replicas.groups.lazy import installed, restored
 from endpoint.replicas.storage_keys import take_keys
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.medium import PrivateMedium
@@ -17,6 +14,9 @@ from stores.disk.rows import PLAIN, Codec
 from stores.group.effects import Persist, Promises, SavePromises, Snapshot, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
 from stores.group.member import Stored
+from stores.replica.beginning import Beginning
+from stores.replica.effects import Begin, ToDisk
+from stores.replica.lazy import installed, restored
 from stores.table import Columns
 from stores.table.codec import TableCodec
 from stores.table.parts import Part

@@ -9,8 +9,6 @@ from typing import Final
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.driving import AskDone, News, OrderDone, ToDisk, Told
-from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
 from endpoint.replicas.parts import AnyEffect, Topics
 from endpoint.replicas.questions import Questions
@@ -21,6 +19,8 @@ from stores.effects import Changed, Deposed
 from stores.group.effects import WriteMark
 from stores.group.membership import MemberStatus
 from stores.group.words import Order
+from stores.replica.core import GroupCore
+from stores.replica.effects import AskDone, News, OrderDone, ToDisk, Told
 from stores.table.bodies import TableRequest
 from stores.watches import Bookmark, Selection, Watcher
 from stores.work import SLICE_COUNT

@@ -12,10 +12,7 @@ from endpoint.replicas.attachment import Attachment
 from endpoint.replicas.backends import check_replicas, take_quota
 from endpoint.replicas.disk import on_disk, reading
 from endpoint.replicas.groups.attachments import GroupAttachments
-from endpoint.replicas.groups.beginning import Manner
-from endpoint.replicas.groups.core import GroupCore
 from endpoint.replicas.groups.files import ReplicaFiles
-from endpoint.replicas.groups.lazy import RowKeeper
 from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.hosting import AttachingHost
 from endpoint.replicas.parts import Topics
@@ -27,6 +24,9 @@ from endpoint.surroundings import Surroundings
 from stores.disk.replica import Founding
 from stores.group.election import FORCED_TERMS
 from stores.quota import STORE_QUOTA, Quota
+from stores.replica.beginning import Manner
+from stores.replica.core import GroupCore
+from stores.replica.lazy import RowKeeper
 from wire.errors import MasterExists, NoSuchMaster, PromotionRefused
 from wire.identifiers import EntityId
 from wire.topics import group_topic, store_topics

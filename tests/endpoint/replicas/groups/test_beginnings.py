@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from endpoint.replicas.driving import Begin, ToDisk
 from endpoint.replicas.groups.files import Opened, ReplicaFiles
 from stores.disk.ballot import BallotFile
 from stores.disk.replica import Founding, SQLiteReplica
@@ -17,6 +16,7 @@ from stores.group.effects import Persist, SavePromises
 from stores.group.election import FORCED_TERMS
 from stores.group.entries import Entry, TimeEntry, VotersEntry
 from stores.group.positions import MemberId
+from stores.replica.effects import Begin, ToDisk
 from wire.errors import BackendFailure
 
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "0.1.0" / "store.db"

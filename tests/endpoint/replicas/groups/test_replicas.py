@@ -228,7 +228,7 @@ async def test_rows_follow_the_journal_and_a_restart_finds_both(groups, tmp_path
 
 
 async def test_a_disk_that_was_away_takes_a_snapshot(groups, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("endpoint.replicas.groups.lazy.KEPT_ENTRIES", 5)
+    monkeypatch.setattr("stores.replica.lazy.KEPT_ENTRIES", 5)
     async with groups.open(folder=tmp_path) as group:
         leader = await group.await_leader()
         lost = next(name for name in "abc" if name != leader)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from endpoint.replicas.driving import Begin, News
-from endpoint.replicas.groups.asked.errands import CarryOut
-from endpoint.replicas.groups.standing import Standing
 from stores.group.entries import Entry, VotersEntry
 from stores.group.words import Greeting, Letter
+from stores.replica.asked.errands import CarryOut
+from stores.replica.effects import Begin, News
+from stores.replica.standing import Standing
 from wire.identifiers import EndpointId
 
 GREETING_TICKS: Final = 5

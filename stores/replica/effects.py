@@ -1,4 +1,4 @@
-"""What a replica asks of its endpoint beside what every store asks: disk, and what to tell."""
+"""What a replica asks of its endpoint: its disk, and what to tell, beside what every store asks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from stores.disk.lazy_rows import Slice
+from stores.effects import Effect
 from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
 from stores.group.entries import Entry
 from stores.group.membership import MemberStatus
@@ -66,3 +67,5 @@ class AskDone:
 
 
 GroupEffect = ToDisk | WriteMark | Told | OrderDone | AskDone
+
+ReplicaEffect = Effect | GroupEffect

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from endpoint.replicas.groups.asked.errands import CarryOut
-from endpoint.replicas.groups.beginning import Manner
-from endpoint.replicas.groups.roster import SILENT_TICKS
-from endpoint.replicas.groups.standing import Standing
 from stores.effects import Resolve
 from stores.group.member import Member
 from stores.group.positions import MemberId
 from stores.group.words import Ask
 from stores.outcomes import Outcome
+from stores.replica.asked.errands import CarryOut
+from stores.replica.beginning import Manner
+from stores.replica.roster import SILENT_TICKS
+from stores.replica.standing import Standing
 from stores.table.bodies import TableRequest
 from wire.errors import ErrorCode
 

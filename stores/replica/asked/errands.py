@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from endpoint.replicas.driving import AskDone, OrderDone
-from endpoint.replicas.groups.asked.asking import FIRST_TICKET, Asking
-from endpoint.replicas.groups.asked.steering import Steering, obey
-from endpoint.replicas.groups.standing import Standing
 from stores.group.effects import Effect
 from stores.group.words import Ask, Order, Steer, Steered
+from stores.replica.asked.asking import FIRST_TICKET, Asking
+from stores.replica.asked.steering import Steering, obey
+from stores.replica.effects import AskDone, OrderDone
+from stores.replica.standing import Standing
 from stores.table.bodies import TableRequest
 from wire.identifiers import EndpointId
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 
-from endpoint.replicas.driving import Begin, ToDisk
-from endpoint.replicas.groups.lazy import RowKeeper
 from stores.disk.lazy_rows import Slice
 from stores.group.effects import Persist, SavePromises, SyncMarks
+from stores.replica.effects import Begin, ToDisk
+from stores.replica.lazy import RowKeeper
 
 Write = Persist | SavePromises | SyncMarks | Begin
 

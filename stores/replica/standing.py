@@ -5,10 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from endpoint.replicas.driving import News, Told
-from endpoint.replicas.groups.asked.outbox import Outbox
-from endpoint.replicas.groups.roster import Roster
-from endpoint.replicas.parts import AnyEffect
 from stores.effects import Multicast, Unicast
 from stores.group.clock import NO_TIMES
 from stores.group.codec import GroupCodec
@@ -17,6 +13,9 @@ from stores.group.membership import MemberStatus
 from stores.group.messages import Message
 from stores.group.positions import MemberId, Voters
 from stores.group.words import Letter, Word
+from stores.replica.asked.outbox import Outbox
+from stores.replica.effects import News, ReplicaEffect, Told
+from stores.replica.roster import Roster
 from wire.identifiers import EndpointId, EntityId
 
 BAR_TICKS: Final = 20
@@ -66,7 +65,7 @@ class Standing:
         self.member: Member | None = None
         self.bar = Bar()
         self._codec = codec
-        self._effects: list[AnyEffect] = []
+        self._effects: list[ReplicaEffect] = []
 
     # -- what is so ------------------------------------------------------------------------------
 
@@ -147,7 +146,7 @@ class Standing:
         for payload in self.write(content):
             self._effects.append(Multicast(payload))
 
-    def tell(self, *effects: AnyEffect) -> None:
+    def tell(self, *effects: ReplicaEffect) -> None:
         """Have the driver do this."""
         self._effects += effects
 
@@ -155,7 +154,7 @@ class Standing:
         """Have a person know of this."""
         self._effects.append(Told(news, text))
 
-    def take(self) -> list[AnyEffect]:
+    def take(self) -> list[ReplicaEffect]:
         """Give what was told, once."""
         effects, self._effects = self._effects, []
         return effects

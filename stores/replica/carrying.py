@@ -8,13 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from endpoint.replicas.driving import Begin
-from endpoint.replicas.groups.lazy import KEPT_ENTRIES, RowKeeper
-from endpoint.replicas.groups.standing import Standing
-from endpoint.replicas.groups.write_queue import Write, WriteQueue
-from endpoint.replicas.parts import AnyEffect
 from stores.group import effects as grouped
 from stores.group.member import Member
+from stores.replica.effects import Begin, ReplicaEffect
+from stores.replica.lazy import KEPT_ENTRIES, RowKeeper
+from stores.replica.standing import Standing
+from stores.replica.write_queue import Write, WriteQueue
 
 COMPACT_TICKS: Final = 10
 """Ticks between two looks at what the journal of a replica in memory may forget."""
@@ -67,7 +66,7 @@ class Carrier:
         """True while the disk has something to do."""
         return self._queue.is_writing
 
-    def persisted(self, token: int) -> AnyEffect | None:
+    def persisted(self, token: int) -> ReplicaEffect | None:
         """Take note that the write under way is on the disk; gives the next one."""
         self._wrote(self._queue.written(token))
         return self._queue.next()

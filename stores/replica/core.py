@@ -10,18 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from endpoint.replicas.driving import Begin, News
-from endpoint.replicas.groups.arrival import Arrival
-from endpoint.replicas.groups.asked.desk import Desk
-from endpoint.replicas.groups.asked.errands import Errands
-from endpoint.replicas.groups.asked.outbox import Outbox
-from endpoint.replicas.groups.asked.waits import Waits
-from endpoint.replicas.groups.beginning import Beginning, World
-from endpoint.replicas.groups.carrying import Carrier
-from endpoint.replicas.groups.facts import Facts
-from endpoint.replicas.groups.lazy import RowKeeper
-from endpoint.replicas.groups.roster import Roster
-from endpoint.replicas.parts import AnyEffect
 from handshake.access import Right
 from stores.effects import Closed, MasterFound, MasterLost
 from stores.group import effects as grouped
@@ -46,6 +34,17 @@ from stores.group.words import (
     Word,
 )
 from stores.quota import Quota
+from stores.replica.arrival import Arrival
+from stores.replica.asked.desk import Desk
+from stores.replica.asked.errands import Errands
+from stores.replica.asked.outbox import Outbox
+from stores.replica.asked.waits import Waits
+from stores.replica.beginning import Beginning, World
+from stores.replica.carrying import Carrier
+from stores.replica.effects import Begin, News, ReplicaEffect
+from stores.replica.facts import Facts
+from stores.replica.lazy import RowKeeper
+from stores.replica.roster import Roster
 from stores.table.bodies import ChangeQuota, TableRequest
 from stores.table.machine import TableMachine
 from wire.errors import ErrorCode
@@ -85,7 +84,7 @@ class GroupCore(Facts):
 
     # -- what comes in ---------------------------------------------------------------------------
 
-    def start(self) -> list[AnyEffect]:
+    def start(self) -> list[ReplicaEffect]:
         """Start: as the member that there is, or with the question who else is there."""
         if self.group is not None:
             self._start_member(self._beginning.stored)
@@ -94,7 +93,7 @@ class GroupCore(Facts):
         self._arrival.greet()
         return self._take()
 
-    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[AnyEffect]:
+    def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
         """Take in a command; raises ``DecodeError``."""
         letter = self.read(payload)
         if self._is_closed or not self._world.vouches(sender, letter.sender.name):
@@ -112,12 +111,12 @@ class GroupCore(Facts):
             self._on_content(self.member, sender, letter.sender, content)
         return self._take()
 
-    def flush(self, now_ns: int) -> list[AnyEffect]:
+    def flush(self, now_ns: int) -> list[ReplicaEffect]:
         """Propose what was asked."""
         self._pump()
         return self._take()
 
-    def tick(self, now_ns: int) -> list[AnyEffect]:
+    def tick(self, now_ns: int) -> list[ReplicaEffect]:
         """Let a tick pass. The ticks of a pause count as one, after all that came meanwhile."""
         monotonic_ns = self._world.monotonic_ns()
         is_late = monotonic_ns - self._ticked_ns >= LATE_NS
@@ -143,32 +142,32 @@ class GroupCore(Facts):
         self.errands.tick()
         return self._take()
 
-    def work(self, now_ns: int) -> list[AnyEffect]:
+    def work(self, now_ns: int) -> list[ReplicaEffect]:
         """Have nothing to do."""
         return []
 
-    def peer_unreachable(self, endpoint: EndpointId) -> list[AnyEffect]:
+    def peer_unreachable(self, endpoint: EndpointId) -> list[ReplicaEffect]:
         """Take a hint: an endpoint is gone."""
         for member in self.roster.lose(endpoint):
             if self.member is not None:
                 self._carry_out(self.member.unreachable(member))
         return self._take()
 
-    def endpoint_discovered(self, endpoint: EndpointId) -> list[AnyEffect]:
+    def endpoint_discovered(self, endpoint: EndpointId) -> list[ReplicaEffect]:
         """Ask an endpoint what it knows."""
         self._arrival.ask(endpoint)
         return self._take()
 
     # -- the disk --------------------------------------------------------------------------------
 
-    def persisted(self, token: int) -> list[AnyEffect]:
+    def persisted(self, token: int) -> list[ReplicaEffect]:
         """Take note that the write under way is on the disk."""
         following = self.carrier.persisted(token)
         if following is not None and not self._is_closed:
             self.tell(following)
         return self._take()
 
-    def commit_failed(self, token: int, text: str) -> list[AnyEffect]:
+    def commit_failed(self, token: int, text: str) -> list[ReplicaEffect]:
         """Take note that a write failed: the replica ends, and another one leads."""
         if not self._is_closed:
             self.tell_news(News.DISK_FAILED, text)
@@ -177,12 +176,12 @@ class GroupCore(Facts):
 
     # -- what is asked ---------------------------------------------------------------------------
 
-    def begin_idle(self, token: int) -> list[AnyEffect]:
+    def begin_idle(self, token: int) -> list[ReplicaEffect]:
         """Wait until all that was asked here has its outcome, and this replica is level."""
         self._waits.begin(token, is_idle=True)
         return self._take()
 
-    def begin_read(self, token: int) -> list[AnyEffect]:
+    def begin_read(self, token: int) -> list[ReplicaEffect]:
         """Wait until a read here sees all that was committed before."""
         self._waits.begin(token, is_idle=False)
         return self._take()
@@ -195,23 +194,23 @@ class GroupCore(Facts):
         """Say what is missing."""
         return self._waits.explain()
 
-    def begin_order(self, token: int, order: Order, name: str) -> list[AnyEffect]:
+    def begin_order(self, token: int, order: Order, name: str) -> list[ReplicaEffect]:
         """Have the leader do something with a member; ``OrderDone`` tells that it is done."""
         self.errands.begin_order(token, order, name)
         return self._take()
 
-    def begin_ask(self, token: int, request: TableRequest) -> list[AnyEffect]:
+    def begin_ask(self, token: int, request: TableRequest) -> list[ReplicaEffect]:
         """Ask the group for something in no writer's name; ``AskDone`` tells that it is done."""
         self.errands.begin_ask(token, request)
         return self._take()
 
-    def set_quota(self, quota: Quota) -> list[AnyEffect]:
+    def set_quota(self, quota: Quota) -> list[ReplicaEffect]:
         """Have the group go by another quota; only at its leader."""
         if self.member is not None:
             self._carry_out(self.member.propose((None, 0), ChangeQuota(quota)))
         return self._take()
 
-    def force(self) -> list[AnyEffect]:
+    def force(self) -> list[ReplicaEffect]:
         """Lead alone: a person says that the other voters are gone."""
         if self.member is not None:
             self._carry_out(self.member.force())
@@ -229,12 +228,12 @@ class GroupCore(Facts):
         self._is_paused = True
         return self.member.state.freeze()
 
-    def go_on(self) -> list[AnyEffect]:
+    def go_on(self) -> list[ReplicaEffect]:
         """Stand still no more."""
         self._is_paused = False
         return self._take()
 
-    def settle_in(self, snapshot: Snapshot, keeper: RowKeeper) -> list[AnyEffect]:
+    def settle_in(self, snapshot: Snapshot, keeper: RowKeeper) -> list[ReplicaEffect]:
         """Go on with a file, which has this state, and the promises of this member."""
         assert self.member is not None, "it has a state"
         promises = self.member.ballot.promises
@@ -248,7 +247,7 @@ class GroupCore(Facts):
         self._start_member(stored)
         return self._take()
 
-    def bequeath(self, text: str) -> list[AnyEffect]:
+    def bequeath(self, text: str) -> list[ReplicaEffect]:
         """End without a word to others: what has no outcome is refused, as it may be lost."""
         self._desk.give_up(ErrorCode.FENCED, text)
         self._is_closed = True
@@ -261,7 +260,7 @@ class GroupCore(Facts):
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def close(self) -> list[AnyEffect]:
+    def close(self) -> list[ReplicaEffect]:
         """Say goodbye: another voter is to lead at once, if this one does."""
         self._end(ErrorCode.SHUTTING_DOWN, "the store's replica closed")
         return self._take()
@@ -341,7 +340,7 @@ class GroupCore(Facts):
 
     # -- effects ---------------------------------------------------------------------------------
 
-    def _take(self) -> list[AnyEffect]:
+    def _take(self) -> list[ReplicaEffect]:
         if not self._is_closed:
             self._notice()
             self._waits.tell_over()

@@ -6,11 +6,6 @@ from collections import deque
 
 import pytest
 
-from endpoint.replicas.driving import News, ToDisk, Told
-from endpoint.replicas.groups.beginning import Beginning, World
-from endpoint.replicas.groups.core import LATE_NS, GroupCore
-from endpoint.replicas.groups.lazy import RowKeeper
-from endpoint.replicas.groups.roster import Roster
 from stores.effects import Closed, IdleReached, MasterLost, Multicast, Resolve, Unicast
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
@@ -19,6 +14,11 @@ from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
 from stores.outcomes import Refused
+from stores.replica.beginning import Beginning, World
+from stores.replica.core import LATE_NS, GroupCore
+from stores.replica.effects import News, ToDisk, Told
+from stores.replica.lazy import RowKeeper
+from stores.replica.roster import Roster
 from stores.table import Columns
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from endpoint.replicas.groups.asked.errands import CarryOut
-from endpoint.replicas.groups.standing import Standing
 from stores.effects import IdleReached
 from stores.group.membership import MemberStatus
 from stores.group.roles import DEFAULT_TIMING
+from stores.replica.asked.errands import CarryOut
+from stores.replica.standing import Standing
 
 READ_TICKS: Final = 3
 """Ticks after which a read that has no answer is begun anew."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from endpoint.replicas.groups.asked.outbox import Outbox
-from endpoint.replicas.groups.beginning import Beginning
-from endpoint.replicas.groups.roster import Roster
-from endpoint.replicas.groups.standing import Standing
 from stores.effects import QuotaCrossed
 from stores.group.codec import GroupCodec
 from stores.quota import Meter
+from stores.replica.asked.outbox import Outbox
+from stores.replica.beginning import Beginning
+from stores.replica.roster import Roster
+from stores.replica.standing import Standing
 from stores.requests import Requests
 from stores.statistics import StoreStatistics
 from stores.table.machine import TableMachine
