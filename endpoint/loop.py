@@ -9,9 +9,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import chain, compress
+from itertools import compress
 from math import inf
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import trio
@@ -88,9 +87,7 @@ if TYPE_CHECKING:
 
 logger = logger_of("peermesh.endpoint")
 
-_COMMAND: Final = PackedType.COMMAND
-_TOPICS: Final = attrgetter("topics")
-_RAW: Final = attrgetter("raw")
+_COMMAND: Final = PackedType.COMMAND.value
 
 TICK_SECONDS: Final = 0.1
 """How often stores look at their timers: Broker's own interval."""
@@ -414,13 +411,13 @@ class EndpointLoop:
     def receive_node(self, connection: Connection, frame: NodeFrame) -> None:
         """Take in a peer's messages; raises ``RemoteProtocolError``."""
         assert connection.peer is not None, "asked for peers"
-        is_command = frame.headers[0][0] == _COMMAND
-        if is_command:
+        if frame.kind == _COMMAND:
             connection.commands_received += frame.size
         else:
             connection.link.admit(frame.size)
         connection.messages_received += frame.count
-        plan = self._plan(connection.peer, frame)
+        decide = self._plan
+        plan = decide(connection.peer, frame)
         if plan is None:
             return
         if plan.deliveries:
@@ -429,12 +426,7 @@ class EndpointLoop:
             self.pass_on(connection, hop, frame, selection)
 
     def _deliver(self, connection: Connection, plan: Plan, frame: NodeFrame) -> None:
-        routes, payloads = plan.routes, frame.payloads()
-        if len(routes) == 1:
-            topics, raw = routes[0].topics, routes[0].raw
-        else:
-            topics = tuple(chain.from_iterable(map(_TOPICS, routes)))
-            raw = b"".join(map(_RAW, routes))
+        head, payloads = plan.head, frame.payloads()
         for receiver, selection in plan.deliveries:
             if selection is None:
                 numbers, some, size = frame.numbers, payloads, frame.size
@@ -444,18 +436,18 @@ class EndpointLoop:
                 size = sum(map(len, some)) + PAYLOAD_CHARGE * len(some)
             if type(receiver) is Mailbox:
                 self.readers.note(receiver)
-                if receiver.put(topics, raw, numbers, some, size, frame.is_forced):
+                if receiver.put(head.topics, head.raw, numbers, some, size, frame.is_forced):
                     sender = EndpointId(frame.sender)
                     self.backpressure.fill(receiver, connection, sender, frame.headers, numbers)
             else:
                 hearer = cast("CommandReceiver", receiver)
-                self._drive(hearer, hearer.receive, routes[0].header.sender, some)
+                self._drive(hearer, hearer.receive, head.lead.header.sender, some)
                 self._dirty[hearer] = None
 
     def deliver_here(self, way: Way, payload: bytes) -> None:
         """Give what was published here to the subscribers of this endpoint that asked for it."""
         size = len(payload) + PAYLOAD_CHARGE
-        raw = bytes((way.kind is PackedType.BYTES,))
+        raw = b"" if way.kind is PackedType.BYTES else b"\0"
         for mailbox in cast("tuple[Mailbox, ...]", way.here):
             self.readers.note(mailbox)
             mailbox.put((way.topic,), raw, b"", (payload,), size, False)  # noqa: FBT003 - as there
@@ -485,7 +477,7 @@ class EndpointLoop:
                 self.pass_on(connection, hop, frame, half)
             return
         outgoing = Outgoing(pieces, size, count, size + PAYLOAD_CHARGE * count, own=False)
-        if frame.headers[0][0] == _COMMAND:
+        if frame.kind == _COMMAND:
             onward.send_command(outgoing)
             return
         onward.send_data(outgoing, forced=frame.is_forced)
@@ -521,7 +513,7 @@ class EndpointLoop:
         if connection.peer is None:
             self.greeter.weigh(connection)
         is_read_on = connection.is_open and not pause
-        self.readers.tell(more_follows=is_read_on and connection.transport.has_more)
+        self.readers.tell(is_read_on and connection.transport.has_more)
         return pause
 
     def rest(self) -> None:

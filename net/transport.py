@@ -108,7 +108,6 @@ class Readiness(Protocol):
 class SocketTransport:
     """A TCP socket, used directly: the kernel's, or one that behaves like it."""
 
-    sends_now = True
     peer_name: str | None = None
 
     def __init__(self, sock: socket.socket, readiness: Readiness = trio.lowlevel) -> None:
@@ -119,6 +118,7 @@ class SocketTransport:
         sock.settimeout(0)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._socket = sock
+        self.sends_now = True
         self.has_more = False
         self.bytes_sent = 0
 

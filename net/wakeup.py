@@ -6,9 +6,9 @@ is one task waiting, as a rule, and the waiters are never moved or counted.
 
 from __future__ import annotations
 
-import trio
+from collections.abc import Awaitable
 
-_Abort = trio.lowlevel.Abort
+from trio.lowlevel import Abort, Task, current_task, reschedule, wait_task_rescheduled
 
 
 class Wakeup:
@@ -18,29 +18,29 @@ class Wakeup:
 
     def __init__(self) -> None:
         """Have no tasks waiting yet."""
-        self._waiters: list[trio.lowlevel.Task] = []
+        self._waiters: list[Task] = []
 
     @property
     def is_idle(self) -> bool:
         """Whether no task waits."""
         return not self._waiters
 
-    async def wait(self) -> None:
-        """Wait for the next ``wake``; a checkpoint."""
-        task = trio.lowlevel.current_task()
+    def wait(self) -> Awaitable[object]:
+        """Give what to await, at once: the next ``wake``. It is a checkpoint."""
+        task = current_task()
         waiters = self._waiters
         waiters.append(task)
 
-        def abort(_: object) -> trio.lowlevel.Abort:
+        def abort(_: object) -> Abort:
             waiters.remove(task)
-            return _Abort.SUCCEEDED
+            return Abort.SUCCEEDED
 
-        await trio.lowlevel.wait_task_rescheduled(abort)
+        return wait_task_rescheduled(abort)  # noqa: ASYNC105 - one coroutine less
 
     def wake(self) -> None:
         """Wake all tasks that wait."""
         waiters = self._waiters
         if waiters:
             for task in waiters:
-                trio.lowlevel.reschedule(task)
+                reschedule(task)
             waiters.clear()

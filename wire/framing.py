@@ -79,13 +79,6 @@ SIGNED_START: Final = 6  # A signature covers the front behind size, kind and ti
 SCATTERED_SIZE_MIN: Final = 64 * limits.KIB
 """Bytes of a frame from which on it may stay in several chunks: half of what is read at once."""
 
-HEADERS_CACHED: Final = 128
-"""Sets of headers that are remembered in the form in which they are used: to find one costs a sixth
-of cutting 64 headers apart. So many publishers may alternate."""
-
-HEADERS_SIZE_CACHED: Final = 4 * limits.KIB
-"""Bytes of such a set, at most: 64 topics of 60 bytes. All together take 2 MB, at worst."""
-
 _TTL_OFFSET: Final = 5
 _UNUSED: Final = 0xFFFF & ~(EVEN | SPARSE | SIGNED | FORCED | HEADERS)
 TLS_RECORDS: Final = (b"\x15", b"\x16")
@@ -98,6 +91,7 @@ _SINGLE_SIZE: Final = ENDPOINT_ID_SIZE + 2 + 4
 """Bytes after the front of a frame of one message, beside header and payload."""
 
 _ONE_HEADER: Final = EVEN | 1
+_FIRST: Final = Struct("!H")  # The length of the first header.
 _HEADERS_START: Final = FRONT_SIZE + ENDPOINT_ID_SIZE
 _COUNT_MAX: Final = limits.GROUP_COUNT
 _HEADERS_MAX: Final = limits.HEADERS_MAX
@@ -253,14 +247,6 @@ def _cutter(length: int, count: int) -> Struct:
     return Struct(f"{length}s" * count)
 
 
-@lru_cache(maxsize=HEADERS_CACHED)
-def _cut_headers(block: bytes, number: int) -> tuple[bytes, ...]:
-    """Cut lengths and headers apart: those of a publisher repeat from frame to frame."""
-    lengths = _HEADER_LENGTHS[number].unpack_from(block)
-    edges = accumulate(lengths, initial=2 * number)
-    return tuple([block[left:right] for left, right in pairwise(edges)])
-
-
 def _codes(lengths: Sequence[int]) -> str:
     """Give the format of payloads of these lengths."""
     try:
@@ -290,7 +276,7 @@ class NodeFrame:
 
     __slots__ = (
         "_buffer", "_end", "_flags", "_lengths", "_payloads", "_rest", "_start",
-        "count", "first", "headers", "is_forced", "mask", "numbers", "sender", "size", "ttl",
+        "count", "first", "head", "kind", "mask", "numbers", "size", "ttl",
     )  # fmt: skip
 
     def __init__(
@@ -305,42 +291,39 @@ class NodeFrame:
 
         Its last payloads may be in the ``rest``, counted in ``end`` as if they followed the buffer.
         """
-        _, _, ttl, flags, count, first = front
+        _, _, self.ttl, flags, count, self.first = front
         number, at = flags & HEADERS, start + _HEADERS_START
-        if not 0 < count <= _COUNT_MAX or not 0 < number <= _HEADERS_MAX or flags & _UNUSED:
+        headers = at + 2 * number
+        if not 0 < count <= _COUNT_MAX or flags & _UNUSED:
             raise DecodeError(f"a node frame of {count} messages with the flags {flags:#06x}")
-        if not ttl or at + 2 * number > end:
+        if not self.ttl or headers >= end:
             raise _too_short()
-        self.ttl, self.count, self.first = ttl, count, first
-        self.sender = buffer[start + FRONT_SIZE : at]
+        self.count = count
+        self.kind = buffer[headers]
+        """The type of the first header: its first byte."""
         if number == 1:
-            header_start = at + 2
-            at = header_start + (buffer[at] << 8 | buffer[at + 1])
-            self.headers: Sequence[bytes] = (buffer[header_start:at],)
+            at = headers + _FIRST.unpack_from(buffer, at)[0]
+            self.head = buffer[start + FRONT_SIZE : at]
+            """Sender and headers as they came: a publisher repeats them from frame to frame."""
             self.numbers = b""
         else:
             at = self._read_headers(buffer, at, end, number)
         self.mask: int | None = None
         if flags & SPARSE:
             at = self._read_mask(buffer, at, end)
-        payloads = at + (4 if flags & EVEN else 4 * count)
-        if payloads > end or b"" in self.headers:
+        columns = 1 if flags & EVEN else count
+        payloads = at + 4 * columns
+        if payloads > end or at == headers:
             raise _too_short()
-        if flags & EVEN:
-            self._lengths: tuple[int, ...] = _LENGTH.unpack_from(buffer, at)
-            size = self._lengths[0] * count
-        else:
-            self._lengths = _LENGTHS[count].unpack_from(buffer, at)
-            size = sum(self._lengths)
+        self._lengths = lengths = _LENGTHS[columns].unpack_from(buffer, at)
+        size = lengths[0] * count if columns == 1 else sum(lengths)
         if flags & SIGNED:
             size += limits.SIGNATURE_SIZE
         if payloads + size != end:
             raise DecodeError("the payloads of a node frame do not add up to its size")
-        if first > _FIRST_SAFE:
+        if self.first > _FIRST_SAFE:
             self._check_numbers()
         self._flags = flags
-        self.is_forced = flags & FORCED != 0
-        """Whether the sender waits for slow readers of these messages no longer."""
         self._buffer = buffer
         self._start = start
         self._payloads = payloads
@@ -351,13 +334,14 @@ class NodeFrame:
 
     def _read_headers(self, buffer: bytes, at: int, end: int, number: int) -> int:
         """Read several headers and the numbers of the payloads; give where the next column is."""
+        if not 0 < number <= _HEADERS_MAX:
+            raise DecodeError(f"a node frame of {number} headers")
         lengths: tuple[int, ...] = _HEADER_LENGTHS[number].unpack_from(buffer, at)
         numbers = at + 2 * number + sum(lengths)
         after = numbers + self.count
-        if after > end:
+        if after > end or 0 in lengths:
             raise _too_short()
-        cut = _cut_headers if numbers - at <= HEADERS_SIZE_CACHED else _cut_headers.__wrapped__
-        self.headers = cut(buffer[at:numbers], number)
+        self.head = buffer[at - ENDPOINT_ID_SIZE : numbers]
         self.numbers = buffer[numbers:after]
         if self.numbers.translate(None, _NUMBERS[number]):
             raise DecodeError("a message with the number of a header that is not there")
@@ -378,6 +362,24 @@ class NodeFrame:
         span = self.count if self.mask is None else self.mask.bit_length()
         if self.first + span - 1 > limits.SEQUENCE_MAX:
             raise DecodeError("a node frame with message numbers beyond 64 bits")
+
+    @property
+    def sender(self) -> bytes:
+        """Give the id of the endpoint that has published the messages."""
+        return self.head[:ENDPOINT_ID_SIZE]
+
+    @property
+    def headers(self) -> Sequence[bytes]:
+        """Cut the headers apart."""
+        head, number = self.head, self._flags & HEADERS
+        lengths = _HEADER_LENGTHS[number].unpack_from(head, ENDPOINT_ID_SIZE)
+        edges = accumulate(lengths, initial=ENDPOINT_ID_SIZE + 2 * number)
+        return tuple([head[left:right] for left, right in pairwise(edges)])
+
+    @property
+    def is_forced(self) -> bool:
+        """Tell whether the sender waits for slow readers of these messages no longer."""
+        return self._flags & FORCED != 0
 
     @property
     def is_signed(self) -> bool:
@@ -515,10 +517,11 @@ class FrameDecoder:
             return None
         if not self._opened:
             return self._open()
-        if len(self._buffer) - self._offset < FRONT_SIZE:
+        if self._chunks and len(self._buffer) - self._offset < FRONT_SIZE:
             self._merge()
         buffer, start = self._buffer, self._offset
-        if len(buffer) - start < FRONT_SIZE:
+        held = len(buffer)
+        if held - start < FRONT_SIZE:
             return None
         front = FRONT.unpack_from(buffer, start)
         size = front[0]
@@ -528,13 +531,13 @@ class FrameDecoder:
                 ErrorCode.LIMIT_EXCEEDED,
             )
         end = start + FRONT_SIZE + size
-        if end > len(buffer):
-            self._missing = end - len(buffer) - self._chunks_size
+        if end > held:
+            self._missing = end - held - self._chunks_size
             if self._missing > 0:
                 return None
             return self._gathered(front, end)
         self._offset = end
-        if end == len(buffer) and not self._chunks:
+        if end == held and not self._chunks:
             self._missing = 1  # There is no use in looking before more is fed.
         return (NodeFrame if front[1] == NODE_KIND else ControlFrame)(buffer, start, end, front)
 

@@ -217,7 +217,6 @@ class Link:
         may_send_data = self.data.frames and self.sent < self.credit
         return bool(may_send_data or self._slots or self._commands or self._rest)
 
-    @property
     def is_free(self) -> bool:
         """Tell whether a frame may be sent past the queues, because nothing is before it."""
         is_waited_for = self.is_writing or self.data.frames or self._slots or self._commands

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Final, Protocol
 
 from endpoint.mesh.duplicates import SequenceWindow
+from wire.errors import DecodeError
 from wire.framing import NodeFrame
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, NodeHeader, PackedType, Seal
+
+_COURSE: Final = attrgetter("course")
 
 Verify = Callable[[NodeFrame], bool]
 """Tells whether a frame was signed by its sender."""
@@ -51,28 +55,52 @@ class Route:
     """Checks the signature of each frame, if the sender signs."""
     course: int | None = None
     """A number that routes have in common whose messages go the same ways, and are of one kind."""
-    topics: tuple[str, ...] = field(init=False)
-    """Its topic alone, as a mailbox takes it."""
-    raw: bytes = field(init=False)
-    """Whether its payloads are bytes as they are, likewise."""
-    plan: Plan | None = field(init=False, default=None, repr=False, compare=False)
-    """What becomes of a whole frame of it, if that is the same whatever peer has brought it."""
 
-    def __post_init__(self) -> None:
-        """Derive what a mailbox takes, and what becomes of a frame."""
-        object.__setattr__(self, "topics", (self.header.topic,))
-        object.__setattr__(self, "raw", bytes((self.header.type is PackedType.BYTES,)))
-        if not self.next_hops and not self.refusal and self.verify is None:
-            plan = Plan((self,), tuple((each, None) for each in self.receivers), ())
-            object.__setattr__(self, "plan", plan)
+
+class Head:
+    """What the head of a frame says: its routes, and what becomes of any frame that has it."""
+
+    __slots__ = ("is_uniform", "lead", "plan", "raw", "routes", "topics")
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        """Take the route of each header, in order.
+
+        Raises ``DecodeError`` for commands among other messages: their numbers are apart.
+        """
+        self.routes = routes
+        self.lead = lead = routes[0]
+        self.is_uniform = len(routes) == 1 or _is_uniform(routes)
+        """Whether all messages go the same ways."""
+        self.topics: tuple[str, ...] = ()
+        """The topic of each header, as a mailbox takes them."""
+        self.raw = b""
+        """For each header whether its payloads are bytes as they are; empty if all are, likewise.
+        """
+        if lead.receivers or not self.is_uniform:
+            self.topics = tuple([route.header.topic for route in routes])
+            raw = bytes([route.header.type is PackedType.BYTES for route in routes])
+            self.raw = raw if 0 in raw else b""
+        self.plan: Plan | None = None
+        """What becomes of a whole frame, if that is the same whatever peer has brought it."""
+        if self.is_uniform and not (lead.next_hops or lead.refusal or lead.verify is not None):
+            self.plan = Plan(self, tuple((each, None) for each in lead.receivers), ())
+
+
+def _is_uniform(routes: Sequence[Route]) -> bool:
+    """Tell whether messages with these headers go the same ways."""
+    if len(set(map(_COURSE, routes))) == 1 and routes[0].course is not None:
+        return True
+    kinds = {route.header.type is PackedType.COMMAND for route in routes}
+    if len(kinds) > 1:
+        raise DecodeError("a frame has commands and other messages")
+    return False
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What becomes of one frame."""
 
-    routes: Sequence[Route]
-    """By the number of the header."""
+    head: Head
     deliveries: Deliveries
     """Subscribers of this endpoint, or its ``CommandReceiver``, and what each of them gets."""
     onward: Onward

@@ -6,14 +6,14 @@ was not signed goes nowhere. Everything is remembered by header, since headers r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import count
-from operator import and_, attrgetter
+from operator import and_
 from typing import Final, TypeVar
 
 from endpoint.mesh.authorisation import Authorisation, Forgeries
 from endpoint.mesh.duplicates import SequenceWindow, SequenceWindows
-from endpoint.mesh.routes import Deliveries, Onward, Plan, Proof, Route, Selection
+from endpoint.mesh.routes import Deliveries, Head, Onward, Plan, Proof, Route, Selection
 from endpoint.mesh.topology import Topology
 from endpoint.mesh.wishes import Wishes
 from handshake.roles import Role
@@ -21,7 +21,7 @@ from wire.codec import decode_header
 from wire.errors import DecodeError
 from wire.framing import NodeFrame, chosen
 from wire.identifiers import EndpointId
-from wire.limits import MIB
+from wire.limits import KIB, MIB
 from wire.messages import NodeHeader, PackedType
 
 ROUTES_MAX: Final = 8_192
@@ -31,14 +31,32 @@ ROUTES_SIZE_MAX: Final = 8 * MIB
 """Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
 topic of 64 KiB."""
 
-_Routes = dict[bytes, dict[bytes, Route]]
-"""Routes by sender and encoded header."""
+HEADS_MAX: Final = 1_024
+"""Heads of frames remembered, which begin anew beyond: so many topics may take turns, or publishers
+of many topics. All together take 12 MB, at worst."""
+
+HEAD_SIZE_MAX: Final = 4 * KIB
+"""Bytes of such a head: 64 topics of 60 bytes. Larger ones are looked up header by header."""
 
 _TargetT = TypeVar("_TargetT")
 _NO_ROUTES: Final[dict[bytes, Route]] = {}
-_COURSE: Final = attrgetter("course")
 _TABLE_SIZE: Final = 256
 """Bytes of a table for ``bytes.translate``: so many headers a frame has at most."""
+
+
+class _Known:
+    """What was decided about messages that certain peers may bring."""
+
+    __slots__ = ("heads", "routes")
+
+    def __init__(self) -> None:
+        self.heads: dict[bytes, Head] = {}
+        self.routes: dict[bytes, dict[bytes, Route]] = {}
+        """By sender and encoded header."""
+
+    def clear(self) -> None:
+        self.heads.clear()
+        self.routes.clear()
 
 
 class Routing:
@@ -70,10 +88,10 @@ class Routing:
         self._forgeries: Final = forgeries
         self._proof: Final = proof
         self._windows = SequenceWindows(topology.local, endpoints_max)
-        self._routes: _Routes = {}
-        self._leaves: dict[EndpointId, _Routes] = {}
-        """The routes of peers that may speak for themselves alone."""
-        self._count = self._size = 0
+        self._known = _Known()
+        self._leaves: dict[EndpointId, _Known] = {}
+        """The same of peers that may speak for themselves alone."""
+        self._count = self._size = self._heads = 0
         self._same: dict[tuple[object, ...], tuple[object, ...]] = {}
         self._courses: dict[tuple[object, ...], int] = {}
         self._course_numbers = count()
@@ -83,12 +101,12 @@ class Routing:
 
     def set_leaves(self, peers: Iterable[EndpointId]) -> None:
         """Take messages from these peers only if they have sent them themselves."""
-        self._leaves = {peer: {} for peer in peers}
+        self._leaves = {peer: _Known() for peer in peers}
         self.forget()
 
     def add_leaf(self, peer: EndpointId) -> None:
         """Take messages from this peer only if it has sent them itself."""
-        self._leaves[peer] = {}
+        self._leaves[peer] = _Known()
 
     def remove(self, peer: EndpointId) -> None:
         """Forget a peer."""
@@ -101,24 +119,29 @@ class Routing:
 
         Raises ``DecodeError`` for a frame that breaks the protocol.
         """
-        known = self._leaves.get(peer, self._routes).get(frame.sender, _NO_ROUTES)
-        if len(frame.headers) == 1:
-            only = known.get(frame.headers[0])
-            if only is not None and only.plan is not None and frame.mask is None:
-                new = only.window.admit_range(frame.first, frame.count)
-                return only.plan if new is None else self._part(only, self._chosen(frame, new))
-        return self._judge(peer, frame, known)
+        head = self._leaves.get(peer, self._known).heads.get(frame.head)
+        if head is None:
+            head = self._read_head(peer, frame)
+        plan = head.plan
+        if plan is None or frame.mask is not None:
+            return self._judge(peer, frame, head)
+        new = head.lead.window.admit_range(frame.first, frame.count)
+        return plan if new is None else self._part(head, self._chosen(frame, new))
 
-    def _judge(
-        self, peer: EndpointId, frame: NodeFrame, known: Mapping[bytes, Route]
-    ) -> Plan | None:
+    def _read_head(self, peer: EndpointId, frame: NodeFrame) -> Head:
+        """Look up each header of a frame, and remember what they say together."""
+        sender = frame.sender
+        head = Head([self.route(sender, header, peer) for header in frame.headers])
+        if len(frame.head) <= HEAD_SIZE_MAX:
+            if self._heads >= HEADS_MAX:
+                self._forget_heads()
+            self._heads += 1
+            self._leaves.get(peer, self._known).heads[frame.head] = head
+        return head
+
+    def _judge(self, peer: EndpointId, frame: NodeFrame, head: Head) -> Plan | None:
         """Decide as ``plan`` does what becomes of any frame."""
-        try:
-            routes = [known[header] for header in frame.headers]
-        except KeyError:
-            routes = [self.route(frame.sender, header, peer) for header in frame.headers]
-        lead = routes[0]
-        is_uniform = len(routes) == 1 or self._is_uniform(routes)
+        routes, lead, is_uniform = head.routes, head.lead, head.is_uniform
         if lead.refusal or not is_uniform:
             allowed = self._allowed(routes, frame)
             if allowed is not None and 1 not in allowed:
@@ -141,25 +164,13 @@ class Routing:
         elif frame.is_signed:
             onward = self._undivided(frame, routes, onward)
         # Never back: views of the mesh differ for a moment.
-        return Plan(routes, deliveries, [each for each in onward if each[0] != peer])
+        return Plan(head, deliveries, [each for each in onward if each[0] != peer])
 
     @staticmethod
-    def _part(route: Route, some: bytes) -> Plan | None:
+    def _part(head: Head, some: bytes) -> Plan | None:
         """Have the local receivers get some messages of a frame, which goes no further."""
-        parts = [(receiver, some) for receiver in route.receivers]
-        return Plan((route,), parts, ()) if 1 in some else None
-
-    def _is_uniform(self, routes: Sequence[Route]) -> bool:
-        """Tell whether all messages of a frame go the same ways.
-
-        Raises ``DecodeError`` for commands among other messages: their numbers are apart.
-        """
-        if len(set(map(_COURSE, routes))) == 1 and routes[0].course is not None:
-            return True
-        kinds = {route.header.type is PackedType.COMMAND for route in routes}
-        if len(kinds) > 1:
-            raise DecodeError("a frame has commands and other messages")
-        return False
+        parts = [(receiver, some) for receiver in head.lead.receivers]
+        return Plan(head, parts, ()) if 1 in some else None
 
     def _allowed(self, routes: Sequence[Route], frame: NodeFrame) -> Selection:
         """Give the messages that their sender may send, and note the others."""
@@ -220,20 +231,20 @@ class Routing:
 
     def route(self, sender: bytes, encoded: bytes, peer: EndpointId | None = None) -> Route:
         """Say where messages with this header go that a peer has sent; raises ``DecodeError``."""
-        routes = self._routes if peer is None else self._leaves.get(peer, self._routes)
-        route = routes.get(sender, {}).get(encoded)
+        known = self._known if peer is None else self._leaves.get(peer, self._known)
+        route = known.routes.get(sender, _NO_ROUTES).get(encoded)
         if route is None:
             if self._count >= ROUTES_MAX or self._size + len(encoded) > ROUTES_SIZE_MAX:
                 self.forget()
             self._count += 1
             self._size += len(encoded)
             header = decode_header(EndpointId(sender), encoded)
-            if routes is self._routes or sender == peer:
+            if known is self._known or sender == peer:
                 route = self._resolve(header)
             else:
                 reason = f"a leaf by its role sent messages of {header.sender}"
                 route = Route(header, SequenceWindow.closed(), refusal=reason)
-            routes.setdefault(header.sender, {})[encoded] = route
+            known.routes.setdefault(header.sender, {})[encoded] = route
         return route
 
     def next_hop(self, endpoint: EndpointId) -> EndpointId | None:
@@ -258,11 +269,16 @@ class Routing:
 
     def forget(self) -> None:
         """Decide anew about each header: the mesh, or what is wanted or allowed in it, changed."""
-        for routes in (self._routes, *self._leaves.values()):
-            routes.clear()
+        for known in (self._known, *self._leaves.values()):
+            known.clear()
         self._same.clear()
         self._courses.clear()
-        self._count = self._size = 0
+        self._count = self._size = self._heads = 0
+
+    def _forget_heads(self) -> None:
+        for known in (self._known, *self._leaves.values()):
+            known.heads.clear()
+        self._heads = 0
 
     def remembered(self) -> tuple[int, int]:
         """Count the routes that are remembered, and the bytes of their headers."""

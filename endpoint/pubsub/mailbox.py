@@ -151,9 +151,10 @@ class Mailbox:
         """Take in messages of ``size`` bytes; tell whether their publishers should wait now.
 
         ``topics[n]`` is the topic of header n; its payloads are bytes as they are if ``raw[n]`` is
-        1, and values to be decoded if it is 0. ``numbers`` has the header of each payload; it is
-        empty if there is one header. ``size`` is no less than that of all payloads. What was
-        ``forced`` past a hold never enlarges a full queue.
+        1, and values to be decoded if it is 0; where all are bytes, ``raw`` may be empty.
+        ``numbers`` has the header of each payload; it is empty if there is one header. ``size`` is
+        no less than that of all payloads. What was ``forced`` past a hold never enlarges a full
+        queue.
         """
         if forced or self._is_dropping:
             return self._put_dropping(topics, raw, numbers, payloads, size, forced=forced)
@@ -361,7 +362,7 @@ class Mailbox:
         if first != self._position:
             self._tell_missed(first, ready)
         self._position = first + len(payloads)
-        if 0 in raw:
+        if raw:
             self._rest, self._rest_topics = payloads, topics
             self._rest_raw, self._rest_numbers = raw, numbers
             self._decode_some(ready)

@@ -42,7 +42,7 @@ Messages = deque[Pair] | list[Pair]
 class Reader(Protocol):
     """What reads a mailbox."""
 
-    def wake(self, *, more_follows: bool) -> None:
+    def wake(self, more_follows: bool) -> None:  # noqa: FBT001 - called for each read: an argument by name costs more
         """There is something to read. If ``more_follows`` at once, this is said again soon."""
 
     def ready_count(self) -> int:

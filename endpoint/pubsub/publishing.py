@@ -460,8 +460,8 @@ class Publication:
 
     def _send_alone(self, hop: Hop, header: bytes, payload: bytes) -> bool:
         """Send the first message after a pause at once: a reply waits for no task."""
-        journal = self._journal
-        frame = self._encode(self._local, header, self._ttl, journal.sequence, payload)
+        journal, encode_alone = self._journal, self._encode
+        frame = encode_alone(self._local, header, self._ttl, journal.sequence, payload)
         if len(frame) > hop.frame_size_max or len(payload) > PAYLOAD_SIZE_MAX:
             return False  # The journal says so.
         journal.sequence += 1

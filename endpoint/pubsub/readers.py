@@ -39,7 +39,7 @@ class Readers:
         """Have the reader of a mailbox told: something was put into it."""
         self._untold[mailbox] = None
 
-    def tell(self, *, more_follows: bool) -> None:
+    def tell(self, more_follows: bool) -> None:  # noqa: FBT001 - called for each read: an argument by name costs more
         """Wake the readers of what was put in; some wait for more, if ``more_follows`` at once."""
         untold = self._untold
         if untold:
@@ -51,7 +51,7 @@ class Readers:
             for mailbox in untold:
                 reader = self._readers.get(mailbox)
                 if reader is not None:
-                    reader.wake(more_follows=more_follows)
+                    reader.wake(more_follows)
 
     def check(self, now: float, *, may_hold: bool) -> Iterator[tuple[Mailbox, Trouble | None]]:
         """Give each mailbox, and what has become of its reader in the last second.

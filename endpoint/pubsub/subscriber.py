@@ -166,7 +166,7 @@ class Subscriber(EitherClosing):
 
     # For the loop.
 
-    def wake(self, *, more_follows: bool) -> None:
+    def wake(self, more_follows: bool) -> None:  # noqa: FBT001 - called for each read: an argument by name costs more
         """There is something to read."""
         self._wakeup.wake()
 

@@ -249,7 +249,7 @@ class Subscriber(Closing):
 
     # For the loop, in its thread.
 
-    def wake(self, *, more_follows: bool) -> None:
+    def wake(self, more_follows: bool) -> None:  # noqa: FBT001 - called for each read: an argument by name costs more
         """There is something to read: let it gather, if more follows at once."""
         if self._descriptor is not None:
             self._settle()

@@ -183,9 +183,9 @@ HOSTILE = [
     Safeguard(
         "commands among data are a protocol error",
         "numbers of commands count as those of data, and later messages as duplicates",
-        "endpoint/mesh/routing.py",
-        '            raise DecodeError("a frame has commands and other messages")\n',
-        "            pass\n",
+        "endpoint/mesh/routes.py",
+        '        raise DecodeError("a frame has commands and other messages")\n',
+        "        pass\n",
         ("tests/endpoint/mesh/test_core.py",),
     ),
     Safeguard(

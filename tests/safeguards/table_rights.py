@@ -265,7 +265,7 @@ RIGHTS = [
         "a leaf speaks for itself alone",
         "a limited endpoint takes another's name, and its rights",
         "endpoint/mesh/routing.py",
-        "            if routes is self._routes or sender == peer:\n",
+        "            if known is self._known or sender == peer:\n",
         "            if True:\n",
         _ROLES,
     ),

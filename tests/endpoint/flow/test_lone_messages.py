@@ -25,7 +25,7 @@ async def test_each_message_of_a_publisher_that_pauses_is_sent_at_once(kit, topi
         for number in range(100):
             topic = f"/t/{number % topics}"
             (peering,) = left.loop.peerings.values()
-            await kit.until(lambda link=peering.connection.link: link.is_free)
+            await kit.until(lambda link=peering.connection.link: link.is_free())
             began = trio.current_time()
             await kit.until(lambda since=began: trio.current_time() - since > 2 * LONE_SECONDS)
             before = bytes_sent(left)

@@ -226,7 +226,7 @@ def test_data_wait_for_credit_while_the_rest_does_not() -> None:
     assert written(link) == b"ping"
     assert not link.is_sendable
     assert link.has_backlog
-    assert not link.is_free
+    assert not link.is_free()
     link.grant(WINDOW_SIZE - 1)
     assert link.credit == WINDOW_SIZE, "credit is never taken back"
     link.grant(2 * WINDOW_SIZE)
@@ -234,16 +234,16 @@ def test_data_wait_for_credit_while_the_rest_does_not() -> None:
         link.take()
     assert not link.has_backlog
     assert link.statistics().credit_bytes == 2 * WINDOW_SIZE - 100 * CHUNK
-    assert link.is_free
+    assert link.is_free()
 
 
 def test_a_frame_that_skips_the_queues_takes_credit_too() -> None:
     link = Link()
     link.sent_alone(1)
     link.sent_alone(WINDOW_SIZE - 2)
-    assert link.is_free
+    assert link.is_free()
     link.sent_alone(1)
-    assert not link.is_free
+    assert not link.is_free()
     with pytest.raises(AssertionError, match="without credit"):
         link.sent_alone(1)
 
@@ -269,10 +269,10 @@ def test_a_forced_frame_enlarges_no_full_place() -> None:
 )
 def test_no_frame_overtakes_what_waits(fill) -> None:
     link = Link()
-    assert link.is_free
+    assert link.is_free()
     assert link.is_writing is False
     fill(link)
-    assert not link.is_free
+    assert not link.is_free()
 
 
 @given(st.lists(st.one_of(st.integers(1, 600_000), st.sampled_from("ab")), max_size=50))

@@ -17,7 +17,7 @@ from wire.codec import encode_header
 from wire.errors import DecodeError, ErrorCode
 from wire.framing import FRONT, NodeFrame, encode_node
 from wire.identifiers import EndpointId
-from wire.limits import MIB
+from wire.limits import KIB, MIB
 from wire.messages import Announcement, NodeHeader, PackedType, Seal
 
 HERE, LEFT, RIGHT, THIRD, FAR = (EndpointId(bytes([n]) * 6 + b"\x40" * 10) for n in range(1, 6))
@@ -201,7 +201,7 @@ def test_what_goes_whole_is_not_selected() -> None:
     core.subscribe("here", [""])
     plan = core.plan(LEFT, frame([encoded("/a"), encoded("/b")], b"\0\1\0"))
     assert plan is not None
-    assert [route.header.topic for route in plan.routes] == ["/a", "/b"]
+    assert [route.header.topic for route in plan.head.routes] == ["/a", "/b"]
     assert parts(plan.deliveries) == {"here": None}
     assert parts(plan.onward) == {RIGHT: [0, 2], THIRD: [1]}
     plan = core.plan(LEFT, frame([encoded("/a"), encoded("/ab")], b"\0\1\0", first=3))
@@ -246,9 +246,8 @@ def test_a_frame_of_a_known_header_is_judged_at_once_and_with_its_gaps() -> None
         plan = core.plan(LEFT, frame([header], count=count, first=first))
         assert plan is not None
         assert (parts(plan.deliveries), list(plan.onward)) == ({"here": expected}, [])
-        assert [route.header.topic for route in plan.routes] == ["/a"]
-        known = core.routing.route(LEFT, header, LEFT).plan
-        assert plan is known or first == 0 or expected is not None
+        assert [route.header.topic for route in plan.head.routes] == ["/a"]
+        assert plan is plan.head.plan or expected is not None
     assert core.routing.duplicates == 1
     assert core.plan(LEFT, frame([header], count=2, first=5)) is None
     assert core.routing.duplicates == 3
@@ -526,11 +525,66 @@ def test_a_header_that_cannot_be_read_is_a_breach_of_the_protocol() -> None:
 
 
 def test_a_plan_holds_the_routes_of_all_headers() -> None:
-    plan = mesh().plan(LEFT, frame([encoded("/a")]))
+    core, value = mesh(), encoded("/ab", kind=PackedType.DATA)
+    plan = core.plan(LEFT, frame([encoded("/a")]))
     assert isinstance(plan, Plan)
     assert not plan.deliveries
     assert not plan.onward
-    (route,) = plan.routes
-    assert (route.topics, route.raw) == (("/a",), b"\1")
-    value = mesh().routing.route(LEFT, encoded("/a", kind=PackedType.DATA))
-    assert value.raw == b"\0"
+    core.subscribe("here", [""])
+    found = []
+    for first, headers in enumerate(
+        ([encoded("/a")], [value], [encoded("/a"), encoded("/b")], [encoded("/a"), value])
+    ):
+        numbers = b"\0\1" if len(headers) > 1 else b""
+        plan = core.plan(LEFT, frame(headers, numbers, first=10 * (first + 1)))
+        assert plan is not None
+        assert parts(plan.deliveries) == {"here": None}
+        found.append((plan.head.topics, plan.head.raw))
+    assert found == [
+        (("/a",), b""), (("/ab",), b"\0"), (("/a", "/b"), b""), (("/a", "/ab"), b"\1\0"),
+    ]  # fmt: skip
+
+
+def test_frames_with_the_same_head_have_one_plan_until_something_changes() -> None:
+    core, headers = mesh(), [encoded("/a"), encoded("/b")]
+    core.subscribe("here", [""])
+    one, same = (core.plan(LEFT, frame(headers, b"\0\1", first=first)) for first in (0, 2))
+    assert one is same is not None
+    core.subscribe("there", ["/b"])
+    other = core.plan(LEFT, frame(headers, b"\0\1", first=4))
+    assert other is not None
+    assert parts(other.deliveries) == {"here": None, "there": [1]}
+
+
+def test_a_head_that_is_known_of_a_relay_is_refused_of_a_leaf() -> None:
+    core = mesh()
+    core.subscribe("here", [""])
+    forged = frame([encoded("/a", RIGHT)], sender=RIGHT)
+    assert core.plan(LEFT, forged) is not None
+    core.routing.add_leaf(LEFT)
+    assert core.plan(LEFT, frame([encoded("/a", RIGHT)], sender=RIGHT, first=1)) is None
+    ((sender, reason, _),) = core.authorisation.refusals.take()
+    assert (sender, "a leaf by its role" in reason) == (RIGHT, True)
+    assert core.plan(THIRD, frame([encoded("/a", RIGHT)], sender=RIGHT, first=1)) is not None
+
+
+def test_heads_are_remembered_up_to_a_number_and_up_to_a_size(monkeypatch) -> None:
+    assert (routing.HEADS_MAX, routing.HEAD_SIZE_MAX) == (1_024, 4 * KIB)
+    monkeypatch.setattr(routing, "HEADS_MAX", 2)
+    monkeypatch.setattr(routing, "HEAD_SIZE_MAX", len(frame([encoded("/1")]).head))
+    core, numbers = mesh(), iter(range(100))
+    core.routing.add_leaf(RIGHT)
+
+    def head_of(topic: str, peer: EndpointId = LEFT) -> object:
+        made = frame([encoded(topic, peer)], sender=peer, first=next(numbers))
+        plan = core.plan(peer, made)
+        assert plan is not None
+        return plan.head
+
+    one, leaf = head_of("/1"), head_of("/1", RIGHT)
+    assert head_of("/1") is one
+    assert head_of("/1", RIGHT) is leaf
+    assert head_of("/2") is head_of("/2")
+    assert head_of("/1") is not one, "they began anew"
+    assert head_of("/1", RIGHT) is not leaf
+    assert head_of("/12") is not head_of("/12"), "too large"

@@ -24,7 +24,7 @@ class Listener:
     def __init__(self) -> None:
         self.told: list[bool] = []
 
-    def wake(self, *, more_follows: bool) -> None:
+    def wake(self, more_follows: bool) -> None:
         self.told.append(more_follows)
 
     def ready_count(self) -> int:
@@ -86,7 +86,7 @@ class Closer(Listener):
         super().__init__()
         self._break_off = break_off
 
-    def wake(self, *, more_follows: bool) -> None:
+    def wake(self, more_follows: bool) -> None:
         super().wake(more_follows=more_follows)
         if more_follows:
             self._break_off()

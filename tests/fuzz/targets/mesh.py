@@ -37,7 +37,7 @@ IS_PEER = 1
 class Ear:
     """Reads nothing: a mailbox of its own is all there is."""
 
-    def wake(self, *, more_follows: bool) -> None:
+    def wake(self, more_follows: bool) -> None:
         """Nobody sleeps."""
 
     def ready_count(self) -> int:
