@@ -275,7 +275,7 @@ class NodeFrame:
     """
 
     __slots__ = (
-        "_buffer", "_end", "_flags", "_lengths", "_payloads", "_rest", "_start",
+        "_buffer", "_flags", "_lengths", "_payloads", "_rest", "_start",
         "count", "first", "head", "kind", "mask", "numbers", "size", "ttl",
     )  # fmt: skip
 
@@ -327,7 +327,6 @@ class NodeFrame:
         self._buffer = buffer
         self._start = start
         self._payloads = payloads
-        self._end = end
         self._rest = rest
         self.size = end - start
         """Bytes on the wire, for flow control."""
@@ -389,7 +388,7 @@ class NodeFrame:
     @property
     def payloads_size(self) -> int:
         """Bytes of all payloads together."""
-        size = self._end - self._payloads
+        size = self._start + self.size - self._payloads
         return size - limits.SIGNATURE_SIZE if self._flags & SIGNED else size
 
     def payloads(self) -> Sequence[bytes]:
@@ -407,7 +406,7 @@ class NodeFrame:
         """Put the chunks together, because a reader looks inside."""
         self._buffer = b"".join((memoryview(self._buffer)[self._start :], *self._rest))
         self._payloads -= self._start
-        self._start, self._end, self._rest = 0, self.size, ()
+        self._start, self._rest = 0, ()
 
     def signed(self) -> tuple[tuple[memoryview, ...], bytes | None]:
         """Give what the signature is over, and the signature; nothing and ``None`` without one."""
@@ -415,14 +414,15 @@ class NodeFrame:
             return (), None
         if self._rest:
             self._join()
-        middle = self._end - limits.SIGNATURE_SIZE
+        end = self._start + self.size
+        middle = end - limits.SIGNATURE_SIZE
         covered = memoryview(self._buffer)[self._start + SIGNED_START : middle]
-        return (covered,), self._buffer[middle : self._end]
+        return (covered,), self._buffer[middle:end]
 
     def forwarded(self) -> list[bytes | memoryview]:
         """Write the frame once more with one hop less to live; the payloads are not even copied."""
         buffer, at = self._buffer, self._start + _TTL_OFFSET
-        rest = memoryview(buffer)[at + 1 : self._end]
+        rest = memoryview(buffer)[at + 1 : self._start + self.size]
         return [buffer[self._start : at], bytes((self.ttl - 1,)), rest, *self._rest]
 
     def part(self, selection: bytes) -> tuple[list[bytes | memoryview], int]:

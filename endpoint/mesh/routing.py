@@ -31,9 +31,12 @@ ROUTES_SIZE_MAX: Final = 8 * MIB
 """Bytes of the headers of remembered routes: a peer may make up as many as it likes, each with a
 topic of 64 KiB."""
 
-HEADS_MAX: Final = 1_024
-"""Heads of frames remembered, which begin anew beyond: so many topics may take turns, or publishers
-of many topics. All together take 12 MB, at worst."""
+HEADS_SIZE_MAX: Final = 2 * MIB
+"""Bytes of the heads of frames remembered, which begin anew beyond: eight thousand topics may take
+turns, or a thousand publishers of 64 each. With what they say they take 10 MB, at worst."""
+
+HEAD_CHARGE: Final = 192
+"""Bytes that a head counts as besides its size: half of what Python needs for it at least."""
 
 HEAD_SIZE_MAX: Final = 4 * KIB
 """Bytes of such a head: 64 topics of 60 bytes. Larger ones are looked up header by header."""
@@ -91,7 +94,7 @@ class Routing:
         self._known = _Known()
         self._leaves: dict[EndpointId, _Known] = {}
         """The same of peers that may speak for themselves alone."""
-        self._count = self._size = self._heads = 0
+        self._count = self._size = self._heads_size = 0
         self._same: dict[tuple[object, ...], tuple[object, ...]] = {}
         self._courses: dict[tuple[object, ...], int] = {}
         self._course_numbers = count()
@@ -133,9 +136,10 @@ class Routing:
         sender = frame.sender
         head = Head([self.route(sender, header, peer) for header in frame.headers])
         if len(frame.head) <= HEAD_SIZE_MAX:
-            if self._heads >= HEADS_MAX:
+            size = len(frame.head) + HEAD_CHARGE
+            if self._heads_size + size > HEADS_SIZE_MAX:
                 self._forget_heads()
-            self._heads += 1
+            self._heads_size += size
             self._leaves.get(peer, self._known).heads[frame.head] = head
         return head
 
@@ -273,12 +277,12 @@ class Routing:
             known.clear()
         self._same.clear()
         self._courses.clear()
-        self._count = self._size = self._heads = 0
+        self._count = self._size = self._heads_size = 0
 
     def _forget_heads(self) -> None:
         for known in (self._known, *self._leaves.values()):
             known.heads.clear()
-        self._heads = 0
+        self._heads_size = 0
 
     def remembered(self) -> tuple[int, int]:
         """Count the routes that are remembered, and the bytes of their headers."""

@@ -568,10 +568,11 @@ def test_a_head_that_is_known_of_a_relay_is_refused_of_a_leaf() -> None:
     assert core.plan(THIRD, frame([encoded("/a", RIGHT)], sender=RIGHT, first=1)) is not None
 
 
-def test_heads_are_remembered_up_to_a_number_and_up_to_a_size(monkeypatch) -> None:
-    assert (routing.HEADS_MAX, routing.HEAD_SIZE_MAX) == (1_024, 4 * KIB)
-    monkeypatch.setattr(routing, "HEADS_MAX", 2)
-    monkeypatch.setattr(routing, "HEAD_SIZE_MAX", len(frame([encoded("/1")]).head))
+def test_heads_are_remembered_up_to_a_size_of_all_and_of_each(monkeypatch) -> None:
+    assert (routing.HEADS_SIZE_MAX, routing.HEAD_SIZE_MAX) == (2 * MIB, 4 * KIB)
+    size = len(frame([encoded("/1")]).head)
+    monkeypatch.setattr(routing, "HEADS_SIZE_MAX", 2 * (size + routing.HEAD_CHARGE))
+    monkeypatch.setattr(routing, "HEAD_SIZE_MAX", size)
     core, numbers = mesh(), iter(range(100))
     core.routing.add_leaf(RIGHT)
 
