@@ -14,6 +14,8 @@ from wire.identifiers import EndpointId
 from wire.messages import Announcement, NodeHeader, PackedType, Seal
 
 _COURSE: Final = attrgetter("course")
+_TOPIC: Final = attrgetter("header.topic")
+_KIND: Final = attrgetter("header.type")
 
 Verify = Callable[[NodeFrame], bool]
 """Tells whether a frame was signed by its sender."""
@@ -77,9 +79,10 @@ class Head:
         """For each header whether its payloads are bytes as they are; empty if all are, likewise.
         """
         if lead.receivers or not self.is_uniform:
-            self.topics = tuple([route.header.topic for route in routes])
-            raw = bytes([route.header.type is PackedType.BYTES for route in routes])
-            self.raw = raw if 0 in raw else b""
+            self.topics = tuple(map(_TOPIC, routes))
+            kinds = list(map(_KIND, routes))
+            if kinds.count(PackedType.BYTES) < len(kinds):
+                self.raw = bytes([kind is PackedType.BYTES for kind in kinds])
         self.plan: Plan | None = None
         """What becomes of a whole frame, if that is the same whatever peer has brought it."""
         if self.is_uniform and not (lead.next_hops or lead.refusal or lead.verify is not None):

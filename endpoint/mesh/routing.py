@@ -133,14 +133,18 @@ class Routing:
 
     def _read_head(self, peer: EndpointId, frame: NodeFrame) -> Head:
         """Look up each header of a frame, and remember what they say together."""
-        sender = frame.sender
-        head = Head([self.route(sender, header, peer) for header in frame.headers])
+        known, sender, headers = self._leaves.get(peer, self._known), frame.sender, frame.headers
+        try:
+            routes = list(map(known.routes.get(sender, _NO_ROUTES).__getitem__, headers))
+        except KeyError:
+            routes = [self.route(sender, header, peer) for header in headers]
+        head = Head(routes)
         if len(frame.head) <= HEAD_SIZE_MAX:
             size = len(frame.head) + HEAD_CHARGE
             if self._heads_size + size > HEADS_SIZE_MAX:
                 self._forget_heads()
             self._heads_size += size
-            self._leaves.get(peer, self._known).heads[frame.head] = head
+            known.heads[frame.head] = head
         return head
 
     def _judge(self, peer: EndpointId, frame: NodeFrame, head: Head) -> Plan | None:
