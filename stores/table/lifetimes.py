@@ -32,14 +32,16 @@ class Lifetimes:
     def due(self, elapsed_ns: int) -> ExpireCommand | SessionsEnded | None:
         """End what is over by the group's elapsed time, a slice at a time."""
         overlay = self._overlay
+        ended = self.sessions.due(elapsed_ns)
+        if not ended and not self._expiries.is_due(elapsed_ns):
+            return None
+        expiries = overlay.latest().columns.expiries
         # After a staged clear nothing could be told of what comes back if that is undone.
         if overlay.has_clear:
             return None
-        if len(self.sessions) and (ended := self.sessions.due(elapsed_ns, overlay)) is not None:
-            return ended
-        if not self._expiries.is_due(elapsed_ns):
-            return None
-        keys = self._expiries.take_due(elapsed_ns, overlay.latest().columns.expiries, SLICE_COUNT)
+        if ended:
+            return self.sessions.end(ended, overlay)
+        keys = self._expiries.take_due(elapsed_ns, expiries, SLICE_COUNT)
         return ExpireCommand(keys) if keys else None
 
     def objection(self, session: int, keys: Sequence[bytes]) -> StoreError | None:

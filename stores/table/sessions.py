@@ -99,7 +99,7 @@ class Sessions:
                     return Staged(index)
                 if session not in self._rows:
                     return Answer(SessionHeard(is_alive=False))
-                return Append(self._end([session], overlay))
+                return Append(self.end([session], overlay))
 
     def objection(self, session: int, keys: Sequence[bytes], overlay: Overlay) -> StoreError | None:
         """Say why some keys cannot live with a session; ``None`` if they can."""
@@ -115,8 +115,8 @@ class Sessions:
             f" {SESSION_KEYS_MAX} keys, of {SESSION_KEYS_SIZE_MAX} bytes together"
         )
 
-    def due(self, elapsed_ns: int, overlay: Overlay) -> SessionsEnded | None:
-        """End those whose time is over; the time of the others begins no earlier than now."""
+    def due(self, elapsed_ns: int) -> list[int]:
+        """Give those whose time is over; the time of the others begins no earlier than now."""
         ended: list[int] = []
         for session, row in self._rows.items():
             deadline_ns = self._deadlines.get(session)
@@ -124,7 +124,24 @@ class Sessions:
                 self._deadlines[session] = elapsed_ns + row.ttl_ns + row.ttl_ns // GRACE
             elif deadline_ns <= elapsed_ns and session not in self._ending:
                 ended.append(session)
-        return self._end(ended, overlay) if ended else None
+        return ended
+
+    def end(self, sessions: Sequence[int], overlay: Overlay) -> SessionsEnded:
+        """Make the entry that ends sessions, the first of them at least, with their keys."""
+        lives = overlay.latest().columns.expiries
+        ended: list[int] = []
+        all_keys: list[bytes] = []
+        all_size = 0
+        for session in sessions:
+            life = life_of(session)
+            keys = [key for key in self._keys.get(session, ()) if lives.get(key) == life]
+            all_size += sum(map(len, keys))
+            is_much = len(all_keys) + len(keys) > SLICE_COUNT or all_size > SESSION_KEYS_SIZE_MAX
+            if ended and is_much:
+                break
+            ended.append(session)
+            all_keys += keys
+        return SessionsEnded(tuple(ended), ExpireCommand(all_keys) if all_keys else None)
 
     def lead(self) -> None:
         """Give all their full time: no renewal could be heard meanwhile."""
@@ -188,23 +205,6 @@ class Sessions:
             return Answer(SessionGranted(None))
         return Append(SessionOpened(request.nonce, request.ttl_ns))
 
-    def _end(self, sessions: Sequence[int], overlay: Overlay) -> SessionsEnded:
-        """Make the entry that ends sessions, the first of them at least, with their keys."""
-        lives = overlay.latest().columns.expiries
-        ended: list[int] = []
-        all_keys: list[bytes] = []
-        all_size = 0
-        for session in sessions:
-            life = life_of(session)
-            keys = [key for key in self._keys.get(session, ()) if lives.get(key) == life]
-            all_size += sum(map(len, keys))
-            is_much = len(all_keys) + len(keys) > SLICE_COUNT or all_size > SESSION_KEYS_SIZE_MAX
-            if ended and is_much:
-                break
-            ended.append(session)
-            all_keys += keys
-        return SessionsEnded(tuple(ended), ExpireCommand(all_keys) if all_keys else None)
-
     def _has_room(self, session: int, keys: Sequence[bytes]) -> bool:
         all_keys = {*self._keys.get(session, ()), *keys}
         is_small = sum(map(len, all_keys)) <= SESSION_KEYS_SIZE_MAX
@@ -212,7 +212,7 @@ class Sessions:
 
     def _prune(self, session: int, overlay: Overlay) -> None:
         """Forget the keys that live with it no more; not while an undo could bring back others."""
+        lives, life = overlay.latest().columns.expiries, life_of(session)
         if not overlay.has_clear:
-            lives, life = overlay.latest().columns.expiries, life_of(session)
             keys = self._keys.get(session, {})
             self._keys[session] = {key: None for key in keys if lives.get(key) == life}
