@@ -94,16 +94,16 @@ MACHINE = [
     _part(
         "appointments come back with an undo",
         "a key never expires, once a leader was deposed at the wrong moment",
-        "machine.py",
-        "                self._expiries.add(key, expires_at_ns, expiries)\n        self._writers.undo()\n",
-        "                pass\n        self._writers.undo()\n",
+        "lifetimes.py",
+        "            if (expires_at_ns := expiries.get(key)) is not None:\n",
+        "            if False:\n",
     ),
     _part(
         "nothing expires below a staged clear",
         "keys that come back when the clear is lost never expire",
-        "machine.py",
-        "        if not self._expiries.is_due(now.elapsed_ns) or self._overlay.has_clear:\n",
-        "        if not self._expiries.is_due(now.elapsed_ns):\n",
+        "lifetimes.py",
+        "        if overlay.has_clear:\n",
+        "        if False:\n",
     ),
     _part(
         "a request that is staged is not done again",
