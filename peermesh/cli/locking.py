@@ -70,15 +70,20 @@ async def _run_locked(
     async with open_replica(mesh, name) as store:
         try:
             async with store.lock(lock_name, ttl=ttl, timeout=timeout) as held:
-                environment = {**os.environ, TOKEN: " ".join(map(str, held.token))}
-                done = await trio.run_process(
-                    words, check=False, stdin=None, env=environment, deliver_cancel=_end
-                )
+                return await _run(words, {**os.environ, TOKEN: " ".join(map(str, held.token))})
         except SessionExpired as error:
             raise CommandFailed(f"the command was ended: {error}", kind="lock_lost") from None
-        except OSError as error:
-            text = f"{on_a_line(words[0])} cannot be run: {error.strerror}"
-            raise CommandFailed(text, ExitCode.MISSING) from None
+
+
+async def _run(words: tuple[str, ...], environment: dict[str, str]) -> int:
+    """Run a command, and give its code as shells do."""
+    try:
+        done = await trio.run_process(
+            words, check=False, stdin=None, env=environment, deliver_cancel=_end
+        )
+    except OSError as error:
+        text = f"{on_a_line(words[0])} cannot be run: {error.strerror}"
+        raise CommandFailed(text, ExitCode.MISSING) from None
     return done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 

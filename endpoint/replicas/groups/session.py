@@ -146,8 +146,11 @@ class Session(Bound):
         self._part.runner.start_task(self._keep)
 
     async def close(self) -> None:
-        """End it, and all of its keys; once more does nothing."""
-        if self._leave():
+        """End it, and all of its keys; once more does nothing.
+
+        Waits until the group has ended it; for no answer if it is lost, as there may be none.
+        """
+        if self._leave() and not self._lost.is_set():
             await self._ended.wait()
 
     async def __aenter__(self) -> Self:
@@ -164,15 +167,17 @@ class Session(Bound):
         kind: type[BaseException] | None,
         value: BaseException | None,
         traceback: TracebackType | None,
-    ) -> bool:
+    ) -> None:
         """End it; raises ``SessionExpired`` if it was lost, unless there is another error."""
         was_alive, scope = self.is_alive, self._scope
         assert scope is not None, "the block was entered"
-        is_over = scope.__exit__(kind, value, traceback) or value is None
+        try:
+            is_over = scope.__exit__(kind, value, traceback) or value is None
+        finally:  # It may raise what is left of a group of errors.
+            self._leave()
         await self.close()
         if is_over and not was_alive:
             raise self._error()
-        return is_over
 
     # -- steps -----------------------------------------------------------------------------------
 

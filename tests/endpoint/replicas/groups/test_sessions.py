@@ -242,6 +242,31 @@ async def test_elections_are_followed_and_looked_up(groups) -> None:
         assert [each async for each in elections] == []
 
 
+async def test_a_lost_session_is_left_with_what_the_block_raises(groups) -> None:
+    """The block's own errors come beside its cancellation: no renewal goes on all the same."""
+    async with groups.open(("a",), voters=("a",)) as group:
+        lock = group["a"].lock("it", ttl=2)
+
+        async def fail_when_cancelled() -> None:
+            try:
+                await trio.sleep_forever()
+            finally:
+                raise ZeroDivisionError
+
+        async def hold() -> None:
+            async with lock, trio.open_nursery() as nursery:
+                nursery.start_soon(fail_when_cancelled)
+                nursery.start_soon(trio.sleep_forever)
+                await group["a"].erase(("peermesh/lock", "it", lock.number))
+
+        with pytest.raises(ExceptionGroup) as found:
+            await hold()
+        assert found.group_contains(ZeroDivisionError)
+        assert not found.group_contains(trio.Cancelled)
+        while list(group["a"].part.table._lifetimes.sessions.rows()):
+            await trio.lowlevel.checkpoint()
+
+
 @pytest.mark.parametrize("name", ["", "x" * 1025])
 async def test_a_name_that_makes_no_sense_is_refused(groups, name) -> None:
     async with groups.open(("a",), voters=("a",)) as group:
