@@ -6,6 +6,7 @@ from tests.safeguards.safeguard import Safeguard
 
 _UNIT = "tests/stores/table/test_sessions.py"
 _HANDLES = "tests/endpoint/replicas/groups/test_sessions.py"
+_CLOCK = "tests/endpoint/replicas/groups/test_session_clock.py"
 _SIMULATED = "tests/endpoint/replicas/groups/test_locks_in_simulation.py"
 _SESSIONS = "stores/table/sessions.py"
 _SESSION = "endpoint/replicas/groups/session.py"
@@ -142,16 +143,15 @@ SESSIONS = [
         _SESSION,
         "        return is_open and trio.current_time() < self._until\n",
         "        return is_open\n",
-        _SIMULATED,
+        _CLOCK,
     ),
     _guard(
         "a holder counts from the sending of its renewal",
         "a holder counts on a session that the group may have ended",
         _SESSION,
         "            self._until = sent + self._ttl\n",
-        "            self._until = trio.current_time() + self._ttl + 2\n",
-        _SIMULATED,
-        _HANDLES,
+        "            self._until = trio.current_time() + self._ttl\n",
+        _CLOCK,
     ),
     _guard(
         "the block is cancelled when its session is lost",

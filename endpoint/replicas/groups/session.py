@@ -143,6 +143,7 @@ class Session(Bound):
                 f"store {self._part.runner.name} has {SESSIONS_MAX} sessions, and no room for more"
             )
         self._number, self._until = answer.session, sent + self._ttl
+        self._why = f"no renewal was acknowledged within {self._ttl:g} s"
         self._part.runner.start_task(self._keep)
 
     async def close(self) -> None:
@@ -191,8 +192,8 @@ class Session(Bound):
             self._over.set()
             return False
         if not self._over.is_set():
+            self._why = "it was closed" if self.is_alive else self._why
             self._over.set()
-            self._why = "it was closed" if not self._lost.is_set() else self._why
             self._part.runner.start_task(self._end)
         return True
 
@@ -224,7 +225,7 @@ class Session(Bound):
         elif answer == SessionHeard(is_alive=False):
             self._lose("the group has ended it")
         elif trio.current_time() >= self._until:
-            self._lose(f"no renewal was acknowledged within {self._ttl:g} s")
+            self._lose(self._why)
         elif (objection := self._objection()) is not None:
             self._lose(objection)
         elif answer is not None:
