@@ -143,7 +143,7 @@ def test_a_command_runs_while_its_lock_is_held(capfd, nodes) -> None:
 
 
 def test_a_command_whose_lock_is_lost_is_ended(capsys, nodes) -> None:
-    words = (sys.executable, "-c", 'import time; print("held", flush=True); time.sleep(600)')
+    words = (sys.executable, "-c", 'import signal; print("held", flush=True); signal.pause()')
     with subprocess.Popen(
         [*COMMAND, *HELD, "--", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -170,15 +170,6 @@ SESSIONS = [
         _HANDLES,
     ),
     _guard(
-        "a place in the queue is looked at once it is here",
-        "a replica that lags shows an empty queue, and two hold one lock",
-        _LOCKS,
-        "            while part.core.revision < revision and part.runner.error is None:\n",
-        "            while False:\n",
-        _SIMULATED,
-        _HANDLES,
-    ),
-    _guard(
         "a holder notices that its key is gone",
         "after a clear two hold one lock, and neither ever learns of it",
         _LOCKS,

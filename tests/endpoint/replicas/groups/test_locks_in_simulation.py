@@ -1,7 +1,7 @@
 """Sessions, locks and elections through killed leaders and paused holders, in virtual time.
 
-What must hold at each instant: whoever acts, and was alive by its own count just before, has a
-greater token than all who acted before it.
+What must hold at each instant: a holder that acts, and was alive by its own count just before, has
+a token that is no lesser than any with which another one acted before.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Trial:
                 await store.await_leader(30)
                 async with store.lock("it", ttl=TTL, timeout=20) as lock:
                     for _ in range(self.simulation.random.randrange(1, 8)):
-                        await trio.sleep(self.simulation.random.uniform(0.05, 0.5))
+                        await elapse(self.simulation.random.uniform(0.05, 0.5))
                         self.act(name, lock)
             except SessionExpired:
                 self.lost += 1
