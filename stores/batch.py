@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final, Self, TypeVar
 
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind
+from stores.limits import EXPIRY_END_NS
 from wire.encoding import encode
 from wire.errors import InvalidData
 from wire.public import public
@@ -33,8 +34,8 @@ def span_ns(expiry: float | timedelta | None) -> int | None:
 
 
 def _within(span: _Number, expiry: object) -> _Number:
-    if abs(span) > INTEGER_MAX:
-        raise InvalidData(f"an expiry of {expiry!r} is beyond 292 years: give None for no end")
+    if abs(span) >= EXPIRY_END_NS:
+        raise InvalidData(f"an expiry of {expiry!r} is beyond 290 years: give None for no end")
     return span
 
 

@@ -6,7 +6,7 @@ compute, and nothing to decide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Final, get_args
 
@@ -30,8 +30,10 @@ from stores.actions import (
     StepKind,
     SubtractCommand,
     WriterId,
+    request_range,
 )
 from stores.limits import BATCH_SIZE_MAX, ERROR_TEXT_SIZE_MAX, EXPIRY_END_NS, VALUE_SIZE_MAX
+from stores.lives import Objection, no_sessions, session_of
 from stores.quota import UNLIMITED, Meter, Room
 from stores.table import Table
 from wire.decoding import check, is_canonical
@@ -84,13 +86,21 @@ def vet(request: Request, table: Table) -> None:
 
 
 def judge(
-    request: Request, table: Table, now_ns: int, meter: Meter = _UNLIMITED
+    request: Request,
+    table: Table,
+    now_ns: int,
+    meter: Meter = _UNLIMITED,
+    objection: Objection = no_sessions,
 ) -> Sequence[Action]:
     """Give the actions that carry out a request, or refuse it; nothing is applied yet.
 
     The very object comes back where it is to be broadcast as it is. What would grow beyond the
-    quota of ``meter`` is refused, each pair of a run for itself and a batch as a whole.
+    quota of ``meter`` is refused, each pair of a run for itself and a batch as a whole. So is what
+    is to live with a session, if there is an ``objection``.
     """
+    is_plain = isinstance(request, PutCommand) and request.expiry_ns is None
+    if not is_plain and (error := _first_error(bound_keys(request), objection)):
+        return _refusals(request, error)
     match request:
         case EraseCommand() | ClearCommand():
             return (request,)
@@ -106,6 +116,45 @@ def judge(
             return (_judge_batch(request, table, now_ns, _room(table, meter)),)
         case AddCommand() | SubtractCommand():
             return _judge_operations(request, table, now_ns, _room(table, meter))
+
+
+def bound_keys(request: Action) -> dict[int, Sequence[bytes]]:
+    """Give the keys that a request, or what it came to, has live with sessions, by session."""
+    if isinstance(request, (BatchCommand, BatchResultCommand)):
+        return _bound_in_batch(request)
+    expiry_ns: int | None = getattr(request, "expiry_ns", None)
+    session = None if expiry_ns is None else session_of(expiry_ns)
+    if session is None:
+        return {}
+    if isinstance(request, PutUniqueCommand):
+        return {session: (request.key,)}
+    assert isinstance(request, (PutCommand, AddCommand, SubtractCommand)), request
+    return {session: request.pairs[::2]}
+
+
+def _bound_in_batch(batch: BatchCommand | BatchResultCommand) -> dict[int, Sequence[bytes]]:
+    steps: Sequence[Change | Step]
+    if isinstance(batch, BatchResultCommand):
+        steps = batch.changes
+    else:
+        steps = (*batch.steps, *(batch.otherwise or ()))
+    bound: dict[int, list[bytes]] = {}
+    for step in steps:
+        if (session := session_of(step.expiry_ns)) is not None:
+            bound.setdefault(session, []).append(step.key)
+    return {**bound}
+
+
+def _first_error(bound: Mapping[int, Sequence[bytes]], objection: Objection) -> StoreError | None:
+    errors = (objection(session, keys) for session, keys in bound.items())
+    return next(filter(None, errors), None)
+
+
+def _refusals(request: Request, error: StoreError) -> Sequence[Action]:
+    """Refuse all that a request asks for, each for itself."""
+    asked = request_range(request)
+    assert asked is not None, request
+    return [_refusal(request.writer, each, error) for each in range(asked[0], asked[1] + 1)]
 
 
 def _fits(pairs: Sequence[bytes], table: Table, meter: Meter) -> bool:
@@ -260,7 +309,9 @@ def _check_entries(value: bytes) -> None:
 
 
 def _deadline(expiry_ns: int | None, now_ns: int) -> int | None:
-    return None if expiry_ns is None else min(now_ns + expiry_ns, EXPIRY_END_NS - 1)
+    if expiry_ns is None or expiry_ns >= EXPIRY_END_NS:
+        return expiry_ns  # a session's number stays as it is
+    return min(now_ns + expiry_ns, EXPIRY_END_NS - 1)
 
 
 def _refusal(writer: WriterId, request: int, error: StoreError) -> RefusalCommand:

@@ -30,8 +30,12 @@ BATCH_SIZE_MAX: Final = VALUE_SIZE_MAX
 ERROR_TEXT_SIZE_MAX: Final = 200
 """Characters of an error's text: a line and a half for a person to read."""
 
-EXPIRY_END_NS: Final = 1 << 63
-"""Nanoseconds: spans and instants beyond 292 years do not fit in what backends store."""
+LIFE_END: Final = 1 << 63
+"""Larger numbers do not fit in what backends store: see ``stores.lives``."""
+
+EXPIRY_END_NS: Final = LIFE_END - (1 << 56)
+"""Nanoseconds: spans and instants of 290 years and more are none. The numbers up to ``LIFE_END``
+stand for sessions: more than a journal will ever have entries."""
 
 UNRESOLVED_SIZE_MAX: Final = 16 * MIB
 """Bytes that a handle may have asked for without an answer. More than any link holds; a writer

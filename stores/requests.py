@@ -22,8 +22,8 @@ from stores.actions import (
 from stores.limits import (
     BATCH_COUNT_MAX,
     BATCH_SIZE_MAX,
-    EXPIRY_END_NS,
     KEY_SIZE_MAX,
+    LIFE_END,
     RUN_COUNT_MAX,
     RUN_SIZE_MAX,
     VALUE_SIZE_MAX,
@@ -43,7 +43,7 @@ class Requests:
 
     Each call gives the request number under which a ``Resolve`` effect tells its outcome. All
     raise ``InvalidData`` for what is too large, before anything is numbered. ``expiry_ns`` is a
-    span from now.
+    span from now, or a session: see ``stores.lives``.
     """
 
     def __init__(self, writer: WriterId, perform: Callable[[Action], None]) -> None:
@@ -192,5 +192,5 @@ def _check_sizes(key: bytes, value: bytes) -> int:
 
 
 def _check_expiry(expiry_ns: int | None) -> None:
-    if expiry_ns is not None and not 0 <= expiry_ns < EXPIRY_END_NS:
-        raise InvalidData(f"an expiry of {expiry_ns} ns: it is a span from now, up to 292 years")
+    if expiry_ns is not None and not 0 <= expiry_ns < LIFE_END:
+        raise InvalidData(f"an expiry of {expiry_ns} ns: it is a span from now, up to 290 years")

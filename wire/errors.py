@@ -51,6 +51,7 @@ class ErrorCode(IntEnum):
     QUOTA_EXCEEDED = 82
     REVISION_GONE = 83
     NO_QUORUM = 84
+    SESSION_EXPIRED = 85
     NO_SUCH_PARTITION = 90
     OFFSET_OUT_OF_RANGE = 91
     SEQUENCE_UNKNOWN = 92
@@ -310,6 +311,17 @@ class NoQuorum(StoreError):
     """
 
     code = ErrorCode.NO_QUORUM
+
+
+@public
+class SessionExpired(StoreError):
+    """The session has ended, or may have: its keys are gone, and what it held may be another's.
+
+    A holder counts its time to live from the sending of its last acknowledged renewal. So this is
+    raised no later than the group ends the session.
+    """
+
+    code = ErrorCode.SESSION_EXPIRED
 
 
 @public

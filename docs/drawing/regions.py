@@ -195,6 +195,11 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     ),
     "table-requests": lambda: messages_table(table_bodies.TableRequest),
     "table-bodies": lambda: messages_table(table_bodies.Body),
+    "session-limits": lambda: limits_table(
+        "stores.table.sessions",
+        "endpoint.replicas.groups.session",
+        "endpoint.replicas.groups.locks",
+    ),
     "table-limits": lambda: limits_table(
         "stores.table.writers", "stores.table.pins", "stores.table.lineage"
     ),

@@ -25,6 +25,10 @@ BUFFER_SECONDS: Final = 120.0
 LEADER_SECONDS: Final = 10.0
 """How long ``await_leader`` waits by default: for some elections."""
 
+TTL_SECONDS: Final = 10.0
+"""A session's time to live by default: some elections fit in it, and who waits for a dead holder's
+lock waits no longer."""
+
 ORDER_SECONDS: Final = 15.0
 """How long a change of a group's members may take: a new voter has to catch up before."""
 

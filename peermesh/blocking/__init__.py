@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from endpoint.pubsub.messages import Message as Message, Missed as Missed
     from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
+    from endpoint.replicas.groups.locks import Elected as Elected, FencingToken as FencingToken
     from endpoint.replicas.groups.replica import GroupMember as GroupMember
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from handshake.credentials import Credentials as Credentials
     from handshake.secret import ClusterSecret as ClusterSecret
     from handshake.ticket import JoinTicket as JoinTicket
+    from peermesh.blocking.coordination import Lock as Lock, Session as Session
     from peermesh.blocking.endpoint import Endpoint as Endpoint
     from peermesh.blocking.gateways import serve_webhdfs as serve_webhdfs
     from peermesh.blocking.log import Log as Log, LogConsumer as LogConsumer
@@ -44,7 +46,11 @@ if TYPE_CHECKING:
         StoreProxy as StoreProxy,
     )
     from peermesh.blocking.subscriber import Subscriber as Subscriber
-    from peermesh.blocking.watching import Events as Events, Watch as Watch
+    from peermesh.blocking.watching import (
+        Elections as Elections,
+        Events as Events,
+        Watch as Watch,
+    )
     from stores.batch import Batch as Batch
     from stores.digests import ReplicaDigest as ReplicaDigest
     from stores.disk.store_keys import write_new_key as write_new_key

@@ -7,16 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, Backend
+from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, TTL_SECONDS, Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as Core
 from endpoint.replicas.stores.store_proxy import StoreProxy as CoreProxy
 from endpoint.replicas.stores.verifying import Verification
+from peermesh.blocking.coordination import Lock, Session
 from peermesh.blocking.living import Passage
 from peermesh.blocking.observing import ObservedStore
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
+from peermesh.blocking.watching import Elections
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
@@ -24,6 +26,7 @@ from wire.encoding import encode
 from wire.values import Value
 
 if TYPE_CHECKING:
+    from endpoint.replicas.groups.locks import Elected
     from endpoint.replicas.groups.replica import GroupMember, ReplicaStore as CoreReplica
 
 
@@ -182,6 +185,36 @@ class ReplicaStore(ObservedStore):
     def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
         """Change the group's quota; see ``peermesh.ReplicaStore.set_quota``."""
         self._passage.call(partial(self._replica.set_quota, timeout, **limits))
+
+    def session(self, ttl: float = TTL_SECONDS) -> Session:
+        """Have keys that die with this process; see ``peermesh.ReplicaStore.session``."""
+        begin = partial(self._replica.session, ttl)
+        return Session(self._passage, self._passage.call_sync(begin))
+
+    def lock(self, name: str, *, ttl: float = TTL_SECONDS, timeout: Seconds = None) -> Lock:
+        """Hold a name alone; see ``peermesh.ReplicaStore.lock``."""
+        begin = partial(self._replica.lock, name, ttl=ttl, timeout=timeout)
+        return Lock(self._passage, self._passage.call_sync(begin))
+
+    def elect(
+        self,
+        name: str,
+        value: Value = None,
+        *,
+        ttl: float = TTL_SECONDS,
+        timeout: Seconds = None,
+    ) -> Lock:
+        """Stand for election; see ``peermesh.ReplicaStore.elect``."""
+        begin = partial(self._replica.elect, name, value, ttl=ttl, timeout=timeout)
+        return Lock(self._passage, self._passage.call_sync(begin))
+
+    def elected(self, name: str) -> Elected | None:
+        """Give who is elected; see ``peermesh.ReplicaStore.elected``."""
+        return self._passage.call(self._replica.elected, name)
+
+    def elections(self, name: str) -> Elections:
+        """Follow who is elected; see ``peermesh.ReplicaStore.elections``."""
+        return Elections(self._passage, self._passage.call_sync(self._replica.elections, name))
 
     def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
         """Have this replica lead; see ``peermesh.ReplicaStore.promote``."""

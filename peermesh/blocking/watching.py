@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.pubsub.messages import Missed
+from endpoint.replicas.groups.locks import Elected
 from endpoint.replicas.stores.events import StoreEvent
 from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
 from peermesh.blocking.living import FAILURES, Passage
@@ -71,6 +72,10 @@ class _Stream(Closing, Generic[ItemT]):
 
 class Events(_Stream[StoreEvent | Missed]):
     """What happens to the keys of a store from now on; see ``Store.events``."""
+
+
+class Elections(_Stream[Elected | None]):
+    """Who is elected, from now on; see ``ReplicaStore.elections``."""
 
 
 class Watch(_Stream[WatchItem]):

@@ -24,6 +24,7 @@ from peermesh.cli.numbers import counted
 from peermesh.cli.output import Output, refuse_terminal
 from peermesh.cli.running import run
 from stores.dumps import DumpReader, Header, dumped
+from stores.lives import session_of
 from stores.table import Entry
 from wire.decoding import decode
 
@@ -120,6 +121,8 @@ async def _put_all(clone: Store, file: BinaryIO, wait: float) -> int:
     count, receipt = 0, None
     for key, entry in _entries(file):
         expiry: float | None = None
+        if session_of(entry.expires_at_ns) is not None:
+            continue  # Its session is none of this store's.
         if entry.expires_at_ns is not None:
             expiry = (entry.expires_at_ns - time.time_ns()) / _NANOSECONDS
             if expiry <= 0:

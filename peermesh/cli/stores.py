@@ -15,6 +15,7 @@ from peermesh.cli.dumping import dump, load
 from peermesh.cli.exits import CommandFailed
 from peermesh.cli.following import entry_members, events, scan, watch
 from peermesh.cli.keys import new_key, rekey
+from peermesh.cli.locking import lock
 from peermesh.cli.members import COMMANDS as _GROUPING
 from peermesh.cli.mesh import Mesh, mesh_options
 from peermesh.cli.messages import check_raw
@@ -132,7 +133,7 @@ def promote(name: str, node: str | None, mesh: Mesh, output: Output, *, force: b
 
 
 _READING = (get, keys, scan, events, watch)
-_WRITING = (put, delete, erase, increment, cas)
+_WRITING = (put, delete, erase, increment, cas, lock)
 _KEEPING = (verify, promote, dump, load, new_key, rekey)
 
 for each in (*_READING, *_WRITING, *_KEEPING, *_GROUPING):

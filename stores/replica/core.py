@@ -335,7 +335,7 @@ class GroupCore(Facts):
                 self._carry_out(member.receive(other, content))
 
     def _on_answer(self, ticket: int, answer: object) -> None:
-        if not self.errands.hear_ask(ticket):
+        if not self.errands.hear_ask(ticket, answer=answer):
             self._desk.answered(ticket, answer)
 
     # -- effects ---------------------------------------------------------------------------------

@@ -64,6 +64,8 @@ class AskDone:
     token: int
     refusal: str = ""
     """Why it is not permitted; empty if it is done."""
+    answer: object = None
+    """The machine's own."""
 
 
 GroupEffect = ToDisk | WriteMark | Told | OrderDone | AskDone

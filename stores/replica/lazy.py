@@ -23,7 +23,7 @@ from stores.table import Columns
 from stores.table.codec import decode_part, encode_part
 from stores.table.machine import TableMachine
 from stores.table.overlay import keys_of
-from stores.table.parts import EntriesPart, HeadPart, Part, WritersPart
+from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
 from stores.table.writers import LedgerRow
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def installed(snapshot: Snapshot) -> tuple[list[Changes], bytes]:
             case HeadPart():
                 revision = part.revision
                 beside.append(part)
-            case WritersPart():
+            case WritersPart() | SessionsPart():
                 beside.append(part)
             case _:
                 raise AssertionError(f"no part of a table: {part}")

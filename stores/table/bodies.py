@@ -83,7 +83,33 @@ class Compare:
     """Of the comparison; drawn by the one that asks."""
 
 
-TableRequest = Register | Write | ChangeQuota | Compare
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """Ask for a session. It is sent again until it is answered: one nonce has one session."""
+
+    nonce: bytes
+    """16 bytes, drawn by the holder."""
+    ttl_ns: int
+    """How long it lives without a renewal, in ns of the group's elapsed time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RenewSession:
+    """Have a session live on for its full time. It becomes no entry."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession:
+    """End a session, and all of its keys."""
+
+    session: int
+
+
+SessionRequest = OpenSession | RenewSession | EndSession
+
+TableRequest = Register | Write | ChangeQuota | Compare | SessionRequest
 
 
 # -- bodies of journal entries ---------------------------------------------------------------------
@@ -137,8 +163,39 @@ class Compared:
     number: int
 
 
-Body = Performed | ExpireCommand | Registered | QuotaChanged | Compared
+@dataclass(frozen=True, slots=True)
+class SessionOpened:
+    """There is another session; its number is the index of this entry."""
+
+    nonce: bytes
+    ttl_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class SessionsEnded:
+    """Sessions have ended, and with them all of their keys."""
+
+    sessions: tuple[int, ...]
+    removal: ExpireCommand | None
+    """Of their keys; ``None`` if they had none."""
+
+
+Body = (
+    Performed | ExpireCommand | Registered | QuotaChanged | Compared | SessionOpened | SessionsEnded
+)
 """What the machine's entries hold. ``ExpireCommand`` is what the group's clock brings about."""
+
+
+# -- in snapshots ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session, as snapshots carry it. How long it has left, its leader alone knows."""
+
+    session: int
+    nonce: bytes
+    ttl_ns: int
 
 
 # -- answers ---------------------------------------------------------------------------------------
@@ -168,5 +225,28 @@ class OutOfOrder:
     """The request to send."""
 
 
-Answered = Registration | tuple[Outcome, ...] | UnknownWriter | OutOfOrder | None
+@dataclass(frozen=True, slots=True)
+class SessionGranted:
+    """The session that was asked for."""
+
+    session: int | None
+    """``None`` if the group has as many as it can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionHeard:
+    """A session was renewed, or is over."""
+
+    is_alive: bool
+
+
+Answered = (
+    Registration
+    | tuple[Outcome, ...]
+    | UnknownWriter
+    | OutOfOrder
+    | SessionGranted
+    | SessionHeard
+    | None
+)
 """Outcomes answer a ``Write``; ``None`` answers ``ChangeQuota`` and ``Compare``."""

@@ -34,24 +34,36 @@ from stores.table.bodies import (
     ChangeQuota,
     Compare,
     Compared,
+    EndSession,
+    OpenSession,
     OutOfOrder,
     Performed,
     QuotaChanged,
     Register,
     Registered,
     Registration,
+    RenewSession,
+    SessionGranted,
+    SessionHeard,
+    SessionOpened,
+    SessionRow,
+    SessionsEnded,
     TableRequest,
     UnknownWriter,
     Write,
 )
 from stores.table.lineage import LINEAGE_MAX, Reign
-from stores.table.parts import EntriesPart, HeadPart, Part, WritersPart
+from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
+from stores.table.sessions import SESSIONS_MAX
 from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
 from wire.errors import DecodeError, InvalidData
 
 ACTIONS_MAX: Final = 2 * RUN_COUNT_MAX
 """Actions of one entry: a put that is unique comes to two of them."""
+
+NONCE_SIZE: Final = 16
+"""Bytes of a session's nonce: as many as an id has."""
 
 _Accept = Callable[[object], Any]
 _Read = TypeVar("_Read")
@@ -143,6 +155,25 @@ def _keys(value: object) -> list[bytes]:
     return list(keys)
 
 
+def _nonce(value: object) -> bytes:
+    nonce = fields.byte_string(value)
+    if len(nonce) != NONCE_SIZE:
+        raise DecodeError(f"a session's nonce has {NONCE_SIZE} bytes")
+    return nonce
+
+
+def _removal(value: object) -> ExpireCommand | None:
+    return None if value == [] else ExpireCommand(_keys(value))
+
+
+def _session(value: object) -> SessionRow:
+    match value:
+        case [session, nonce, ttl_ns]:
+            return SessionRow(fields.count(session), _nonce(nonce), fields.count(ttl_ns))
+        case _:
+            raise DecodeError("a record of a session has three fields")
+
+
 def _entries(pairs: object, revisions: object, expiries: object) -> EntriesPart:
     chunk = fields.chunk([0, True, pairs, revisions, expiries, []])
     if b"" in chunk.pairs:
@@ -166,12 +197,17 @@ _BODIES: Final[dict[int, _Shape[Body]]] = {
     3: (Registered, (fields.writer, fields.count, fields.optional_writer)),
     4: (QuotaChanged, (_quota,)),
     5: (Compared, (fields.count,)),
+    6: (SessionOpened, (_nonce, fields.count)),
+    7: (SessionsEnded, (fields.list_of(fields.count, SESSIONS_MAX), _removal)),
 }
 _REQUESTS: Final[dict[int, _Shape[TableRequest]]] = {
     16: (Register, (fields.writer, fields.count)),
     17: (Write, (fields.count, _requests, fields.count)),
     18: (ChangeQuota, (_quota,)),
     19: (Compare, (fields.count,)),
+    20: (OpenSession, (_nonce, fields.count)),
+    21: (RenewSession, (fields.count,)),
+    22: (EndSession, (fields.count,)),
 }
 _PARTS: Final[dict[int, _Shape[Part]]] = {
     32: (
@@ -180,6 +216,7 @@ _PARTS: Final[dict[int, _Shape[Part]]] = {
     ),
     33: (_entries, (_as_is, _as_is, _as_is)),
     34: (WritersPart, (fields.list_of(_ledger_row, CHUNK_COUNT_MAX),)),
+    35: (SessionsPart, (fields.list_of(_session, SESSIONS_MAX),)),
 }
 _ANSWERS: Final[dict[int, _Shape[Answered]]] = {
     48: (Registration, (fields.count, fields.count)),
@@ -187,6 +224,8 @@ _ANSWERS: Final[dict[int, _Shape[Answered]]] = {
     50: (UnknownWriter, (fields.count,)),
     51: (OutOfOrder, (fields.count,)),
     52: (lambda: None, ()),
+    53: (SessionGranted, (fields.optional_count,)),
+    54: (SessionHeard, (fields.flag,)),
 }
 
 
@@ -197,21 +236,33 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     Registered: lambda value: [3, value.writer, value.last_request, value.evicted],
     QuotaChanged: lambda value: [4, _packed_quota(value.quota)],
     Compared: lambda value: [5, value.number],
+    SessionOpened: lambda value: [6, value.nonce, value.ttl_ns],
+    SessionsEnded: lambda value: [
+        *(7, value.sessions, [] if value.removal is None else value.removal.keys)
+    ],
     Register: lambda value: [16, value.writer, value.last_request],
     Write: lambda value: [17, value.number, [*map(encode_action, value.requests)], value.resolved],
     ChangeQuota: lambda value: [18, _packed_quota(value.quota)],
     Compare: lambda value: [19, value.number],
+    OpenSession: lambda value: [20, value.nonce, value.ttl_ns],
+    RenewSession: lambda value: [21, value.session],
+    EndSession: lambda value: [22, value.session],
     HeadPart: lambda value: [
         *(32, value.revision, [value.position.term, value.position.index], value.entry_count),
         *(_packed_quota(value.quota), [list(reign) for reign in value.reigns]),
     ],
     EntriesPart: lambda value: [33, value.pairs, value.revisions, value.expiries],
     WritersPart: lambda value: [34, [_packed_row(row) for row in value.rows]],
+    SessionsPart: lambda value: [
+        *(35, [[row.session, row.nonce, row.ttl_ns] for row in value.rows])
+    ],
     Registration: lambda value: [48, value.number, value.last_request],
     tuple: lambda value: [49, fields.pack(value)],
     UnknownWriter: lambda value: [50, value.number],
     OutOfOrder: lambda value: [51, value.expected],
     type(None): lambda value: [52],
+    SessionGranted: lambda value: [53, value.session],
+    SessionHeard: lambda value: [54, value.is_alive],
 }
 
 

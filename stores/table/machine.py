@@ -7,12 +7,11 @@ every member: entries with their expiries, writers with what they were answered,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 
 from stores.actions import (
     Action,
-    BatchResultCommand,
     ClearCommand,
     EraseCommand,
     ExpireCommand,
@@ -20,7 +19,6 @@ from stores.actions import (
 )
 from stores.digests import Digest, DigestWalk
 from stores.effects import Changed
-from stores.expiry import ExpiryQueue
 from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Done, Judgement, Machine, Staged
@@ -35,16 +33,23 @@ from stores.table.bodies import (
     ChangeQuota,
     Compare,
     Compared,
+    EndSession,
+    OpenSession,
     Performed,
     QuotaChanged,
     Register,
     Registered,
+    RenewSession,
+    SessionOpened,
+    SessionRow,
+    SessionsEnded,
     Write,
 )
 from stores.table.events import changes_of, differences
+from stores.table.lifetimes import Lifetimes
 from stores.table.lineage import Lineage
 from stores.table.overlay import SKIP, Overlay, keys_of
-from stores.table.parts import Frozen, HeadPart, Part, thaw, writers_parts
+from stores.table.parts import Frozen, HeadPart, Part, small_parts, thaw
 from stores.table.pins import Pins
 from stores.table.reads import AppliedReads
 from stores.table.table import Table
@@ -69,13 +74,20 @@ class TableMachine(AppliedReads, Machine):
         self._comparison: tuple[int, DigestWalk] | None = None
         self._begin(Table(), Lineage(), Writers(), quota)
 
-    def _begin(self, table: Table, lineage: Lineage, writers: Writers, quota: Quota) -> None:
+    def _begin(
+        self,
+        table: Table,
+        lineage: Lineage,
+        writers: Writers,
+        quota: Quota,
+        sessions: Iterable[SessionRow] = (),
+    ) -> None:
         """Take a state in which all is applied, and nothing is staged."""
         self._overlay = Overlay(table)
         self._lineage = lineage
         self._writers = writers
         self._pins = Pins(self._overlay)
-        self._expiries = ExpiryQueue(table.columns.expiries)
+        self._lifetimes = Lifetimes(self._overlay, sessions)
         self._quota = quota
         self._staged_quotas = 0
         self._staged_term = lineage.position.term
@@ -102,6 +114,8 @@ class TableMachine(AppliedReads, Machine):
         match request:
             case Register():
                 return self._writers.judge_registration(request)
+            case OpenSession() | RenewSession() | EndSession():
+                return self._lifetimes.sessions.judge(request, self._overlay)
             case ChangeQuota(quota):
                 return Append(QuotaChanged(quota))
             case Compare(number):
@@ -111,21 +125,17 @@ class TableMachine(AppliedReads, Machine):
                     f"a {type(request).__name__} is nothing that a store can be asked for"
                 )
 
-    def due(self, now: Times) -> ExpireCommand | None:
-        """Remove what has expired by the group's elapsed time, a slice at a time."""
-        # After a staged clear nothing could be told of what comes back if that is undone.
-        if not self._expiries.is_due(now.elapsed_ns) or self._overlay.has_clear:
-            return None
-        expiries = self._overlay.latest().columns.expiries
-        keys = self._expiries.take_due(now.elapsed_ns, expiries, SLICE_COUNT)
-        return ExpireCommand(keys) if keys else None
+    def due(self, now: Times) -> ExpireCommand | SessionsEnded | None:
+        """End what is over by the group's elapsed time, sessions and keys, a slice at a time."""
+        return self._lifetimes.due(now.elapsed_ns)
 
     def has_deadlines(self) -> bool:
         """Tell whether anything expires."""
-        return bool(self._overlay.committed.columns.expiries)
+        return bool(self._lifetimes)
 
     def lead(self, now: Times) -> None:
-        """Have nothing to do: what expires has the time that was left under the last leader."""
+        """Give sessions their full time; keys have what was left of it under the last leader."""
+        self._lifetimes.sessions.lead()
 
     def stage(self, position: Position, body: object) -> None:
         """Have later requests judged as if this were applied."""
@@ -139,6 +149,11 @@ class TableMachine(AppliedReads, Machine):
                     self._overlay.stage(actions)
                 self._judged = None
                 self._writers.stage_request(index, *body.asked)
+                self._lifetimes.bind(actions)
+            case SessionOpened() | SessionsEnded():
+                self._lifetimes.sessions.stage(index, body)
+                if isinstance(body, SessionsEnded) and body.removal is not None:
+                    self._overlay.stage((body.removal,))
             case ExpireCommand():
                 self._overlay.stage((body,))
             case Registered():
@@ -151,12 +166,8 @@ class TableMachine(AppliedReads, Machine):
 
     def undo(self) -> None:
         """Forget all that is staged."""
-        keys = self._overlay.undo()
+        self._lifetimes.undo(self._overlay.undo())
         self._judged = None
-        expiries = self._overlay.committed.columns.expiries
-        for key in keys:
-            if (expires_at_ns := expiries.get(key)) is not None:
-                self._expiries.add(key, expires_at_ns, expiries)
         self._writers.undo()
         self._staged_term = self.position.term
         if self._staged_quotas:
@@ -184,6 +195,10 @@ class TableMachine(AppliedReads, Machine):
                 self._change(body, [])
             case Registered():
                 return self._writers.register(position.index, body)
+            case SessionOpened() | SessionsEnded():
+                if isinstance(body, SessionsEnded) and body.removal is not None:
+                    self._change(body.removal, [])
+                return self._lifetimes.sessions.apply(position.index, body)
             case QuotaChanged(quota):
                 self._quota = quota
                 if self._staged_quotas:
@@ -210,9 +225,9 @@ class TableMachine(AppliedReads, Machine):
         self._advance(position)
         actions: list[Action] = []
         outcomes: list[Outcome] = []
-        overlay, now_ns = self._overlay, now.elapsed_ns
+        overlay, now_ns, object_to = self._overlay, now.elapsed_ns, self._lifetimes.objection
         for each in request.requests:
-            judged = judge(each, overlay.committed, now_ns, self.meter)
+            judged = judge(each, overlay.committed, now_ns, self.meter, object_to)
             for action in judged:
                 self._change(action, outcomes)
             actions += judged
@@ -251,14 +266,15 @@ class TableMachine(AppliedReads, Machine):
         head = HeadPart(
             overlay.revision, lineage.position, len(overlay), self._quota, tuple(lineage.reigns)
         )
-        return Frozen(head, overlay.committed.columns, overlay.past, self._writers.rows())
+        small = small_parts(self._writers.rows(), self._lifetimes.sessions.rows())
+        return Frozen(head, overlay.committed.columns, overlay.past, small)
 
     def beside_rows(self) -> list[Part]:
         """Give the applied state but for its entries, which a file has as rows."""
         lineage = self._lineage
         reigns = tuple(lineage.reigns)
         head = HeadPart(self.revision, lineage.position, len(self), self._quota, reigns)
-        return [head, *writers_parts(self._writers.rows())]
+        return [head, *small_parts(self._writers.rows(), self._lifetimes.sessions.rows())]
 
     def install(self, parts: Sequence[object]) -> None:
         """Replace the whole state; watches begin anew. Raises ``DecodeError`` for a bad one."""
@@ -269,7 +285,7 @@ class TableMachine(AppliedReads, Machine):
             for change in differences(self._overlay, thawed.columns, head.revision):
                 self.observer(change)
         table = Table(thawed.columns, head.revision)
-        self._begin(table, lineage, Writers(thawed.writers), head.quota)
+        self._begin(table, lineage, Writers(thawed.writers), head.quota, thawed.sessions)
         self.history.restart(head.revision)
 
     def digest(self) -> bytes:
@@ -279,7 +295,8 @@ class TableMachine(AppliedReads, Machine):
         walk = DigestWalk(table.columns, overlay.revision, overlay.past)
         while (found := walk.step(SLICE_COUNT)) is None:
             pass
-        state = (found, self.position, self._quota, self._lineage.reigns, *self._writers.rows())
+        rows = (*self._writers.rows(), *self._lifetimes.sessions.rows())
+        state = (found, self.position, self._quota, self._lineage.reigns, *rows)
         return sha256(repr(state).encode()).digest()
 
     # -- steps -----------------------------------------------------------------------------------
@@ -289,13 +306,15 @@ class TableMachine(AppliedReads, Machine):
         if known is not None:
             return known
         overlay, requests = self._overlay, write.requests
+        object_to = self._lifetimes.objection
         actions = list[Action]()
         for request in requests:
             is_blind = self._is_blind(request)
             table = overlay.unfinished if is_blind else overlay.latest()
-            judged = judge(request, table, now.elapsed_ns, self.meter)
+            judged = judge(request, table, now.elapsed_ns, self.meter, object_to)
             actions += judged
             if len(requests) > 1:  # Those after it are judged with it.
+                self._lifetimes.bind(judged)
                 stage = overlay.stage if is_blind else overlay.do
                 stage(judged)
         body = Performed(write.resolved, tuple(actions))
@@ -348,7 +367,7 @@ class TableMachine(AppliedReads, Machine):
         if self._pins:
             self._remember(action)
         overlay.commit(action)
-        self._appoint(action)
+        self._lifetimes.note(action)
         outcome = outcome_of(action, overlay.revision)
         if outcome is None:
             return
@@ -364,19 +383,6 @@ class TableMachine(AppliedReads, Machine):
         else:
             is_removal = not isinstance(action, PutCommand)
             self._pins.remember(keys_of(action), is_removal=is_removal)
-
-    def _appoint(self, action: Action) -> None:
-        """Note when what was put expires."""
-        if isinstance(action, PutCommand):
-            if (expires_at_ns := action.expiry_ns) is not None:
-                expiries = self._overlay.committed.columns.expiries
-                for key in action.pairs[::2]:
-                    self._expiries.add(key, expires_at_ns, expiries)
-        elif isinstance(action, BatchResultCommand):
-            expiries = self._overlay.committed.columns.expiries
-            for change in action.changes:
-                if change.value is not None and change.expiry_ns is not None:
-                    self._expiries.add(change.key, change.expiry_ns, expiries)
 
 
 def _is_forced(term: int, last: int) -> bool:

@@ -16,7 +16,9 @@ from typing import Final, NamedTuple, overload
 from stores.group.positions import START, Position
 from stores.limits import CHUNK_COUNT_MAX, CHUNK_SIZE_MAX
 from stores.quota import UNLIMITED, Quota
+from stores.table.bodies import SessionRow
 from stores.table.lineage import LINEAGE_MAX, Reign
+from stores.table.sessions import SESSIONS_MAX
 from stores.table.table import Columns, Entry
 from stores.table.writers import WRITERS_MAX, LedgerRow
 from wire.errors import DecodeError
@@ -56,7 +58,14 @@ class WritersPart:
     rows: tuple[LedgerRow, ...]
 
 
-Part = HeadPart | EntriesPart | WritersPart
+@dataclass(frozen=True, slots=True)
+class SessionsPart:
+    """All sessions, if there are any."""
+
+    rows: tuple[SessionRow, ...]
+
+
+Part = HeadPart | EntriesPart | WritersPart | SessionsPart
 
 
 class _Entries(NamedTuple):
@@ -117,9 +126,12 @@ class Frozen(Sequence[Part]):
         head: HeadPart,
         columns: Columns,
         past: Mapping[bytes, Entry | None],
-        writers: Iterable[LedgerRow],
+        small: Sequence[Part],
     ) -> None:
-        """Freeze a table; ``past`` is what stands under some of its keys instead."""
+        """Freeze a table; ``past`` is what stands under some of its keys instead.
+
+        The ``small`` parts come behind the entries.
+        """
         self._past = dict(past)
         others = Columns()
         for key, entry in past.items():
@@ -131,11 +143,11 @@ class Frozen(Sequence[Part]):
                 self._makers.append((entries, start, end, hidden))
                 start = end
         self._head = head
-        self._writers = writers_parts(writers)
+        self._small = small
 
     def __len__(self) -> int:
         """Count the parts."""
-        return 1 + len(self._makers) + len(self._writers)
+        return 1 + len(self._makers) + len(self._small)
 
     @overload
     def __getitem__(self, number: int) -> Part: ...
@@ -152,12 +164,15 @@ class Frozen(Sequence[Part]):
         if 1 <= number <= len(self._makers):
             entries, start, end, hidden = self._makers[number - 1]
             return entries.part(start, end, hidden)
-        return self._writers[number - 1 - len(self._makers)]
+        return self._small[number - 1 - len(self._makers)]
 
 
-def writers_parts(rows: Iterable[LedgerRow]) -> list[WritersPart]:
-    """Give the records of writers in parts."""
-    return [WritersPart(some) for some in _divided(rows)]
+def small_parts(writers: Iterable[LedgerRow], sessions: Iterable[SessionRow]) -> list[Part]:
+    """Give the records of writers, and sessions, in parts."""
+    parts: list[Part] = [WritersPart(some) for some in _divided(writers)]
+    if rows := tuple(sessions):
+        parts.append(SessionsPart(rows))
+    return parts
 
 
 def _divided(rows: Iterable[LedgerRow]) -> Iterator[tuple[LedgerRow, ...]]:
@@ -180,6 +195,7 @@ class Thawed:
     head: HeadPart
     columns: Columns = field(default_factory=Columns)
     writers: list[LedgerRow] = field(default_factory=list)
+    sessions: list[SessionRow] = field(default_factory=list)
 
 
 def thaw(parts: Sequence[object]) -> Thawed:
@@ -194,6 +210,8 @@ def thaw(parts: Sequence[object]) -> Thawed:
                 _take_entries(part, thawed.columns)
             case WritersPart(rows):
                 thawed.writers += rows
+            case SessionsPart(rows):
+                thawed.sessions += rows
             case _:
                 raise DecodeError(f"a snapshot of a table has a {type(part).__name__} in it")
     columns = thawed.columns
@@ -203,6 +221,9 @@ def thaw(parts: Sequence[object]) -> Thawed:
     is_unique = len({row.writer for row in thawed.writers}) == len(thawed.writers)
     if not is_unique or len(thawed.writers) > WRITERS_MAX or len(head.reigns) > LINEAGE_MAX:
         raise DecodeError("a snapshot of a table has too many writers or terms, or one twice")
+    nonces = {row.nonce for row in thawed.sessions} | {row.session for row in thawed.sessions}
+    if len(nonces) != 2 * len(thawed.sessions) or len(thawed.sessions) > SESSIONS_MAX:
+        raise DecodeError("a snapshot of a table has too many sessions, or one twice")
     return thawed
 
 

@@ -6,13 +6,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from handshake.access import Right
-from stores.table.bodies import ChangeQuota, Compare, Register, TableRequest, Write
+from stores.table.bodies import (
+    ChangeQuota,
+    Compare,
+    EndSession,
+    OpenSession,
+    Register,
+    RenewSession,
+    TableRequest,
+    Write,
+)
 
 REQUESTS: Final[Mapping[type[TableRequest], Right]] = {
     Register: Right.WRITE,
     Write: Right.WRITE,
     ChangeQuota: Right.VOTE,
     Compare: Right.VOTE,
+    OpenSession: Right.WRITE,
+    RenewSession: Right.WRITE,
+    EndSession: Right.WRITE,
 }
 """A quota is the leader's to set, and a comparison has every member read all that it has."""
 

@@ -1,6 +1,11 @@
 """Replicas of an electing group, for threads."""
 
+import threading
+
+import pytest
+
 from peermesh import blocking
+from peermesh.errors import GuardFailed, RequestTimeout, SessionExpired
 from peermesh.testing.time_limits import limit
 
 
@@ -32,3 +37,61 @@ def test_three_replicas_for_threads() -> None:
         assert other.is_leader()
         led.transfer(leader, limit())
         assert led.is_leader()
+
+
+def test_sessions_locks_and_elections_for_threads() -> None:
+    with blocking.Endpoint(name="a") as a, blocking.Endpoint(name="b") as b:
+        assert b.peer("127.0.0.1", a.listen())
+        store = a.attach_replica("s", voters=("a",))
+        other = b.attach_replica("s", voters=("a",))
+        other.await_leader(limit())
+        with other.session(ttl=60) as session:
+            session.put("key", 1).result(limit())
+            assert not session.put_unique("key", 2)
+            assert session.is_alive
+            session.check()
+            assert store.read().entry("key").session == session.number
+            assert session.ttl == 60
+        assert not session.is_alive
+        with pytest.raises(SessionExpired):
+            session.check()
+        assert store.read().get("key") is None
+        with store.lock("it") as lock:
+            with pytest.raises(RequestTimeout), other.lock("it", timeout=0):
+                raise AssertionError
+            store.batch(lock.guard(blocking.Batch().put("x", 1))).result(limit())
+            told = threading.Event()
+
+            def hold() -> None:
+                with other.lock("it") as later:
+                    assert later.token > lock.token
+                    told.set()
+
+            thread = threading.Thread(target=hold)
+            thread.start()
+        assert told.wait(limit())
+        thread.join()
+        with pytest.raises(GuardFailed):
+            store.batch(lock.guard(blocking.Batch().put("x", 2))).result(limit())
+        with store.elections("job") as elections:
+            assert elections.get(limit()) is None
+            with store.elect("job", "me"):
+                assert elections.get(limit()).value == "me"
+                assert other.elected("job").value == "me"
+                assert elections.poll() == []
+
+
+def test_a_block_of_a_thread_tells_that_its_session_was_lost() -> None:
+    with blocking.Endpoint(name="a") as a:
+        store = a.attach_replica("s", voters=("a",))
+        lock = store.lock("it", ttl=2)
+
+        def hold() -> None:
+            with lock:
+                store.erase(("peermesh/lock", "it", lock.number)).result(limit())
+                lock.wait_lost()
+                assert not lock.is_alive
+                assert "Lock" in repr(lock)
+
+        with pytest.raises(SessionExpired, match="erased"):
+            hold()

@@ -117,3 +117,41 @@ def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkey
             assert other.known_groups() == other.known_stores() == ("cities",)
     err = tell(capsys, "node", "--voters", "a,b", "--listen", "0", code=ExitCode.USAGE)
     assert "add --replica NAME" in err
+
+
+HELD = ("store", "lock", "cities", "it", "--ttl", "2", *WAIT)
+
+
+def hold(capfd, *words: str, code: int = 0) -> str:
+    """Run words while a lock is held."""
+    assert run([*HELD, "--", *words]) == code
+    out, err = capfd.readouterr()
+    return out if code == 0 else err
+
+
+def test_a_command_runs_while_its_lock_is_held(capfd, nodes) -> None:
+    script = 'import os; print("held", os.environ["LOCK_TOKEN"])'
+    first, second = (hold(capfd, sys.executable, "-c", script).split() for _ in range(2))
+    assert first[0] == "held"
+    assert list(map(int, second[1:])) > list(map(int, first[1:]))
+    hold(capfd, sys.executable, "-c", "raise SystemExit(7)", code=7)
+    killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+    hold(capfd, sys.executable, "-c", killed, code=137)
+    missing = hold(capfd, "no-such-program", code=ExitCode.MISSING)
+    assert "no-such-program cannot be run: No such file" in missing
+    hold(capfd, *COMMAND, *HELD, "--timeout", "0", "true", code=ExitCode.TIMEOUT)
+
+
+def test_a_command_whose_lock_is_lost_is_ended(capsys, nodes) -> None:
+    words = (sys.executable, "-c", 'import signal; print("held", flush=True); signal.pause()')
+    with subprocess.Popen(
+        [*COMMAND, *HELD, "--", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        (key,) = map(json.loads, tell(capsys, "store", "keys", "cities", "--json").splitlines())
+        tell(capsys, "store", "delete", "cities", json.dumps(key["key"]))
+        _, told = process.communicate(timeout=limit())
+    assert process.returncode == ExitCode.FAILED
+    assert "the command was ended: " in told
+    assert "was erased" in told

@@ -60,6 +60,7 @@ READERS = {
     "store add": ("store", "add", ENCODABLE, ENCODABLE),
     "store remove": ("store", "remove", ENCODABLE, ENCODABLE),
     "store transfer": ("store", "transfer", ENCODABLE, ENCODABLE),
+    "store lock": ("store", "lock", ENCODABLE, ENCODABLE, ENCODABLE),
     "log promote": ("log", "promote", ENCODABLE),
     "log append": ("log", "append", "hostile", json.dumps(ENCODABLE)),
     "pub": ("pub", ENCODABLE, json.dumps(ENCODABLE)),

@@ -22,6 +22,7 @@ from tests.safeguards.table_replicas import REPLICAS
 from tests.safeguards.table_rights import RIGHTS
 from tests.safeguards.table_secrets import SECRETS
 from tests.safeguards.table_seeker import SEEKER
+from tests.safeguards.table_sessions import SESSIONS
 from tests.safeguards.table_trust import TRUST
 from tests.safeguards.table_wire import FRAMES
 
@@ -767,4 +768,5 @@ SAFEGUARDS = [
     *REPLICAS,
     *DRIVER,
     *MACHINE,
+    *SESSIONS,
 ]

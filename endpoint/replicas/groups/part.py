@@ -51,7 +51,7 @@ class GroupPart:
         self.moved = Wakeup()
         """Woken when anything that readers wait for may be otherwise."""
         self._observers = Observers()
-        self._asks: Questions[str] = Questions()
+        self._asks: Questions[AskDone] = Questions()
         self._orders: Questions[tuple[MemberStatus, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
@@ -81,8 +81,8 @@ class GroupPart:
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
-            case AskDone(token, refusal):
-                self._asks.answer(token, refusal)
+            case AskDone(token):
+                self._asks.answer(token, effect)
             case OrderDone(token, members):
                 self._orders.answer(token, members)
             case Changed():
@@ -191,8 +191,11 @@ class GroupPart:
             raise self.no_quorum(seconds)
         raise RequestTimeout(f"store {self.runner.name}: not within {seconds:g} s: {text}")
 
-    async def ask(self, request: TableRequest, seconds: float) -> None:
-        """Have the group do what no writer asks for; raises ``NoQuorum`` and ``NotAllowed``."""
+    async def ask(self, request: TableRequest, seconds: float) -> object:
+        """Have the group do what no writer asks for, and give the answer of its machine.
+
+        Raises ``NoQuorum`` and ``NotAllowed``.
+        """
         with self._asks.ask() as question:
             with trio.move_on_after(seconds):
                 self.runner.carry_out(self.core.begin_ask(question.number, request))
@@ -200,8 +203,9 @@ class GroupPart:
             self.core.errands.end_ask(question.number)
         if question.answer is None:
             raise self.runner.error or self.no_quorum(seconds)
-        if question.answer:
-            raise NotAllowed(question.answer)
+        if question.answer.refusal:
+            raise NotAllowed(question.answer.refusal)
+        return question.answer.answer
 
     async def force(self, seconds: float) -> None:
         """Lead without a majority; raises ``PromotionRefused`` while another one leads."""

@@ -15,6 +15,7 @@ from endpoint.closing import EitherClosing
 from endpoint.pubsub.messages import Missed
 from endpoint.replicas.stores.watching import WatchedPart
 from stores.effects import Changed
+from stores.lives import instant_of
 from stores.scanning import Span
 from stores.table import ChangeKind, Entry
 from wire.decoding import decode
@@ -136,7 +137,7 @@ def _decode(change: Changed, epoch_ns: int) -> StoreEvent:
         return None if entry is None else decode(entry.value)
 
     after = change.after
-    at_ns = None if after is None else after.expires_at_ns
+    at_ns = None if after is None else instant_of(after.expires_at_ns, epoch_ns)
     return StoreEvent(
         kind=change.kind,
         key=decode(change.key),
@@ -144,5 +145,5 @@ def _decode(change: Changed, epoch_ns: int) -> StoreEvent:
         after=value(after),
         revision=change.revision,
         writer=None if change.writer is None else change.writer.entity.endpoint,
-        expires_at=None if at_ns is None else Timestamp.of(at_ns + epoch_ns),
+        expires_at=None if at_ns is None else Timestamp.of(at_ns),
     )

@@ -14,6 +14,7 @@ from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.runner import Runner
 from stores import scanning
+from stores.lives import instant_of, session_of
 from stores.operations import look_up
 from stores.requests import Requests
 from stores.scanning import PAGE_COUNT, PAGE_COUNT_MAX, Span, make_span
@@ -44,6 +45,8 @@ class Entry:
     """Which mutation set it: what ``compare_and_set`` and ``Batch.if_revision`` ask for."""
     expires_at: datetime | Timestamp | None
     """When the master removes it, by the master's clock."""
+    session: int | None = None
+    """The session that it lives with, if it was put in one."""
 
 
 @public
@@ -67,9 +70,14 @@ class Page:
 
 def decode_entry(key: bytes, stored: Stored, epoch_ns: int = 0) -> Entry:
     """Give an entry in the user's own values; its expiry is counted from ``epoch_ns``."""
-    at_ns = stored.expires_at_ns
-    expires_at = None if at_ns is None else Timestamp.of(at_ns + epoch_ns)
-    return Entry(decode(key), decode(stored.value), stored.revision, expires_at)
+    at_ns = instant_of(stored.expires_at_ns, epoch_ns)
+    return Entry(
+        decode(key),
+        decode(stored.value),
+        stored.revision,
+        None if at_ns is None else Timestamp.of(at_ns),
+        session_of(stored.expires_at_ns),
+    )
 
 
 def span_of(start: Value, stop: Value, prefix: Value) -> Span:
@@ -229,9 +237,10 @@ class CopySource:
     def _dated(self, stored: _StoredT) -> _StoredT:
         """Give the expiry as a time of Unix."""
         epoch_ns = self._part.epoch_ns
-        if stored is None or stored.expires_at_ns is None or not epoch_ns:
+        if stored is None or not epoch_ns:
             return stored
-        return replace(stored, expires_at_ns=stored.expires_at_ns + epoch_ns)
+        at_ns = instant_of(stored.expires_at_ns, epoch_ns)
+        return stored if at_ns is None else replace(stored, expires_at_ns=at_ns)
 
 
 @public

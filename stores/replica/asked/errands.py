@@ -76,13 +76,13 @@ class Errands:
         """Ask no more."""
         self._asking.end(token)
 
-    def hear_ask(self, ticket: int, refusal: str = "") -> bool:
+    def hear_ask(self, ticket: int, refusal: str = "", answer: object = None) -> bool:
         """Take in an answer, if it is one to such a request; tells whether it is."""
         if ticket <= FIRST_TICKET:
             return False
         token = self._asking.answered(ticket)
         if token is not None:
-            self._standing.tell(AskDone(token, refusal))
+            self._standing.tell(AskDone(token, refusal, answer))
         return True
 
     def _ask(self, ticket: int, request: TableRequest) -> None:

@@ -6,14 +6,16 @@ import argparse
 import sys
 from collections import Counter
 
-from tests.stores.table.model import run_seed
+from tests.stores.table import holders, model
 
 
 def main():
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
     parser.add_argument("--first", type=int, default=0, help="the first one (default: 0)")
+    parser.add_argument("--sessions", action="store_true", help="with holders of sessions")
     options = parser.parse_args()
+    run_seed = holders.run_seed if options.sessions else model.run_seed
     failed, total = 0, Counter()
     for seed in range(options.first, options.first + options.seeds):
         failure, figures = run_seed(seed)

@@ -124,6 +124,10 @@ class TableLists(TableMachine):
                 return Unknown()
             case (outcome,) if isinstance(outcome.result, Refused):
                 return missed(outcome)
+            case bodies.SessionGranted() | bodies.SessionHeard():
+                return answer
+            case (_,) if isinstance(request, bodies.Write):
+                return True
             case (_,):
                 return self.state.lists[request.key].index(request.value) + 1
         raise Violation(f"{request} got {answer}")
@@ -148,7 +152,7 @@ class TableLists(TableMachine):
 def missed(outcome):
     if outcome.result.code is ErrorCode.REQUEST_TIMEOUT:
         return Forgotten()
-    if outcome.result.code is not ErrorCode.GUARD_FAILED:
+    if outcome.result.code not in (ErrorCode.GUARD_FAILED, ErrorCode.SESSION_EXPIRED):
         raise Violation(f"a push was refused: {outcome}")
     return Missed()
 
@@ -174,6 +178,8 @@ def translated(request):
                 )
                 action = BatchCommand(writer, asked, (guard,), steps, None)
             return bodies.Write(number, (action,), asked - 1)
+        case _:
+            return request
 
 
 class TableClient(Client):

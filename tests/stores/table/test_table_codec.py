@@ -29,6 +29,7 @@ from wire.errors import DecodeError, ErrorCode
 
 WRITER = writer_id(1)
 PUT = PutCommand(WRITER, 3, None, [b"a", b"\x01"])
+NONCE = bytes(range(16))
 REFUSAL = RefusalCommand(WRITER, 4, ErrorCode.TYPE_CLASH, "no")
 OUTCOMES = (Outcome(1, 2, Applied(7)), Outcome(3, 3, Refused(ErrorCode.GUARD_FAILED, "no")))
 
@@ -58,6 +59,16 @@ GOOD = [
     ("answer", bodies.UnknownWriter(4)),
     ("answer", bodies.OutOfOrder(4)),
     ("answer", None),
+    ("body", bodies.SessionOpened(NONCE, 5 * 10**9)),
+    ("body", bodies.SessionsEnded((3, 2**55), ExpireCommand([b"a", b"b"]))),
+    ("body", bodies.SessionsEnded((4,), None)),
+    ("request", bodies.OpenSession(NONCE, 5 * 10**9)),
+    ("request", bodies.RenewSession(7)),
+    ("request", bodies.EndSession(7)),
+    ("part", parts.SessionsPart((bodies.SessionRow(7, NONCE, 5 * 10**9),))),
+    ("answer", bodies.SessionGranted(7)),
+    ("answer", bodies.SessionGranted(None)),
+    ("answer", bodies.SessionHeard(is_alive=True)),
 ]
 
 
@@ -87,6 +98,16 @@ def performed(*actions, resolved=0):
 BAD = [
     ("body", []),
     ("body", [6]),
+    ("body", [6, NONCE[1:], 1]),
+    ("body", [6, NONCE, -1]),
+    ("body", [7, [1] * 4097, []]),
+    ("body", [7, [1], [b""]]),
+    ("body", [8, 1]),
+    ("request", [20, b"", 1]),
+    ("request", [21, None]),
+    ("part", [35, [[1, NONCE]]]),
+    ("part", [35, [[1, b"short", 1]]]),
+    ("answer", [54, 1]),
     ("body", [True, 1]),
     ("body", [1, 0]),
     ("body", [1, -1, [encode_action(PUT)]]),

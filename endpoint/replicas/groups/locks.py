@@ -1,0 +1,255 @@
+"""Locks and elections over sessions: who comes first holds, and each waits for the one before it.
+
+All who want a name put a key of their own, each in a session of its own. The one whose key was put
+first holds it. The next one watches that key alone, so that its end wakes one waiter and no herd.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Self
+
+import trio
+
+from endpoint import arguments
+from endpoint.barriers import Seconds
+from endpoint.closing import EitherClosing
+from endpoint.replicas.groups.part import GroupPart
+from endpoint.replicas.groups.session import Ask, Session
+from endpoint.replicas.stores.reading import Entry, Reader
+from stores.batch import Batch
+from wire.encoding import encode
+from wire.errors import InvalidData, RequestTimeout, StoreClosed
+from wire.public import public
+from wire.values import Value
+
+LOCK: Final = "peermesh/lock"
+ELECTION: Final = "peermesh/election"
+"""What the keys of locks and elections begin with: vectors of it, the name, and the session."""
+
+NAME_SIZE_MAX: Final = 1_024
+"""Characters of a name: it is a part of keys."""
+
+
+@public
+class FencingToken(NamedTuple):
+    """Tells holders of one name apart: the later one's token is greater than all before it.
+
+    It is the position at which the holder's key was put. What a lock is for keeps the greatest
+    token that it has seen, and refuses lesser ones: so a holder that does not know yet that it is
+    none any more does no harm. It travels as a vector of three integers.
+    """
+
+    term: int
+    entry: int
+    revision: int
+    """Tells two keys of one journal entry apart."""
+
+
+@public
+@dataclass(frozen=True, slots=True)
+class Elected:
+    """Who holds a name, as far as a replica knows."""
+
+    value: Value
+    """What it gave with ``elect(name, value=...)``."""
+    revision: int
+    """That of its ``FencingToken``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which name is wanted, and how."""
+
+    reader: Reader
+    prefix: tuple[str, str]
+    value: Value
+    timeout: Seconds
+
+
+def prefix_of(kind: str, name: str) -> tuple[str, str]:
+    """Give what the keys of a name begin with; raises ``InvalidData``."""
+    name = arguments.text("name", name)
+    if not 0 < len(name) <= NAME_SIZE_MAX:
+        raise InvalidData(f"a name has 1 to {NAME_SIZE_MAX} characters: {name!r:.60}")
+    return kind, name
+
+
+async def queue_of(reader: Reader, prefix: tuple[str, str]) -> list[Entry]:
+    """Give all who want a name, in their order."""
+    entries = [entry async for entry in reader.entries(prefix=prefix)]
+    return sorted(entries, key=lambda entry: entry.revision)
+
+
+@public
+class Lock(Session):
+    """A name that one holds at a time: ``async with store.lock("name") as lock``.
+
+    It is a session, too: the block is cancelled when it is lost. A holder that was paused may not
+    know yet; ``token`` and ``guard`` are for that.
+    """
+
+    def __init__(
+        self,
+        part: GroupPart,
+        ask: Ask,
+        nonce: bytes,
+        ttl: float,
+        wanted: Wanted,
+    ) -> None:
+        """Use ``ReplicaStore.lock`` or ``ReplicaStore.elect``."""
+        super().__init__(part, ask, nonce, ttl)
+        self._reader = wanted.reader
+        self._prefix = wanted.prefix
+        self._value = encode(wanted.value)
+        self._timeout = arguments.seconds("timeout", wanted.timeout)
+        self._token: FencingToken | None = None
+
+    @property
+    def token(self) -> FencingToken:
+        """What to give along with all that is done while it is held."""
+        if self._token is None:
+            raise self._error()
+        return self._token
+
+    def guard(self, batch: Batch) -> Batch:
+        """Have a batch for the same store fail with ``GuardFailed`` unless this is held.
+
+        The leader judges it: nothing that a later holder does comes between.
+        """
+        return batch.if_revision(self._key, self.token.revision)
+
+    async def open(self) -> None:
+        """Wait for it; raises what ``Session.open`` does, and ``RequestTimeout``."""
+        await super().open()
+        self._scope = trio.CancelScope()
+        if self._lost.is_set():
+            self._scope.cancel()
+        try:
+            with self._scope, trio.move_on_after(self._timeout):
+                await self._acquire()
+                return
+            if self._lost.is_set():
+                raise self._error()
+            kind, name = self._prefix
+            raise RequestTimeout(f"{kind.partition('/')[2]} {name}: not within {self._timeout:g} s")
+        except BaseException:
+            self._leave()
+            raise
+
+    @property
+    def _key(self) -> tuple[str, str, int]:
+        return (*self._prefix, self.number)
+
+    async def _acquire(self) -> None:
+        """Queue, and wait for each that is before."""
+        token = await self._queue()
+        while True:
+            queue = await queue_of(self._reader, self._prefix)
+            if (objection := self._objection()) is not None:
+                self._lose(objection)
+                await trio.sleep_forever()  # This is cancelled.
+            before = [entry for entry in queue if entry.revision < token.revision]
+            if not before:
+                break
+            await self._await_end(before[-1])
+
+    async def _queue(self) -> FencingToken:
+        """Put the key; its place in the queue is the entry that it became."""
+        part, key = self._part, encode(self._key)
+        while True:
+            revision = await (await self._put(key, self._value)).applied()
+            while part.core.revision < revision and part.runner.error is None:
+                await part.moved.wait()
+            if part.runner.error is not None:
+                raise part.runner.error
+            position = part.table.position_of(revision)
+            # Otherwise a snapshot came between: then it queues anew.
+            if position is not None:
+                self._token = FencingToken(position.term, position.index, revision)
+                return self._token
+
+    async def _await_end(self, before: Entry) -> None:
+        """Wait until one that is before has ended."""
+        part, key = self._part, encode(before.key)
+        while _revision(part, key) == before.revision:
+            if part.runner.error is not None:
+                raise part.runner.error
+            await part.moved.wait()
+
+    def _objection(self) -> str | None:
+        """Notice that the key was erased, or cleared away, by another one."""
+        if self._token is None or _revision(self._part, encode(self._key)) == self._token.revision:
+            return None
+        return f"its key {self._key} was erased or put by others"
+
+
+def _revision(part: GroupPart, key: bytes) -> int | None:
+    (revision,) = part.table.revisions([key])
+    return revision
+
+
+@public
+class Elections(EitherClosing):
+    """Who is elected, from now on: ``async for elected in store.elections("name")``.
+
+    Gives ``Elected``, or ``None`` while there is none; first who it is now, then each change. Of
+    changes that follow each other closely, the last one.
+    """
+
+    def __init__(self, part: GroupPart, reader: Reader, name: str) -> None:
+        """Use ``ReplicaStore.elections``."""
+        self._part = part
+        self._reader = reader
+        self._prefix = prefix_of(ELECTION, name)
+        self._last: Elected | None = None
+        self._has_any = self._is_closed = False
+
+    async def get(self, timeout: Seconds = None) -> Elected | None:
+        """Wait for the next change, for ``timeout`` seconds at most.
+
+        Raises ``TimeoutError`` then, and ``StoreClosed`` when none can come.
+        """
+        limit = arguments.seconds("timeout", timeout)
+        with trio.move_on_after(limit):
+            while True:
+                self._check()
+                revision = self._part.core.revision
+                found = await elected(self._reader, self._prefix)
+                if not self._has_any or found != self._last:
+                    self._has_any, self._last = True, found
+                    return found
+                while self._part.core.revision == revision:
+                    self._check()
+                    await self._part.moved.wait()
+        raise TimeoutError(f"no change within {limit:g} s")
+
+    def _check(self) -> None:
+        if self._is_closed or self._part.runner.error is not None:
+            raise StoreClosed("the store is closed, or nothing follows its elections")
+
+    def poll(self) -> list[Elected | None]:
+        """Give nothing: whether there is a change is not seen without waiting."""
+        return []
+
+    def close(self) -> None:
+        """Follow no longer."""
+        self._is_closed = True
+        self._part.moved.wake()
+
+    def __aiter__(self) -> Self:
+        """Iterate until it, or the store, is closed."""
+        return self
+
+    async def __anext__(self) -> Elected | None:
+        """Wait for the next change."""
+        try:
+            return await self.get()
+        except StoreClosed:
+            raise StopAsyncIteration from None
+
+
+async def elected(reader: Reader, prefix: tuple[str, str]) -> Elected | None:
+    """Give who holds a name."""
+    queue = await queue_of(reader, prefix)
+    return Elected(queue[0].value, queue[0].revision) if queue else None

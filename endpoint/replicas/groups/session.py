@@ -1,0 +1,245 @@
+"""Sessions with a group: what their holder puts in them is gone soon after the holder is."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Final, Self
+
+import trio
+
+from endpoint.bound import Bound
+from endpoint.replicas.groups.part import GroupPart
+from endpoint.replicas.receipts import Receipt
+from stores.lives import life_of
+from stores.table.bodies import (
+    EndSession,
+    OpenSession,
+    RenewSession,
+    SessionGranted,
+    SessionHeard,
+)
+from stores.table.sessions import SECOND_NS, SESSIONS_MAX, TTL_NS_MAX, TTL_NS_MIN
+from wire.encoding import encode
+from wire.errors import InvalidData, QuotaExceeded, SessionExpired, StoreError
+from wire.public import public
+from wire.values import Value
+
+OPEN_SECONDS: Final = 10.0
+"""How long opening a session waits for a majority."""
+
+END_SECONDS: Final = 5.0
+"""How long the end of a block waits for a majority. Without one the session ends by its time."""
+
+RENEWALS: Final = 3
+"""Renewals in a time to live: two may be lost."""
+
+Ask = Callable[[Callable[[], int]], Awaitable[Receipt]]
+"""Has a handle ask for a mutation."""
+
+
+def ttl_of(ttl: float) -> float:
+    """Check a time to live, in seconds; raises ``InvalidData``."""
+    least, most = TTL_NS_MIN / SECOND_NS, TTL_NS_MAX / SECOND_NS
+    if not least <= ttl <= most:
+        raise InvalidData(f"ttl={ttl!r}: a session lives for {least:g} to {most:g} seconds")
+    return ttl
+
+
+@public
+class Session(Bound):
+    """Keys that die with their holder: ``async with store.session(ttl=10) as session``.
+
+    A task of the endpoint renews it. The block is cancelled, and raises ``SessionExpired``, when no
+    majority has acknowledged a renewal that was sent within the last ``ttl`` seconds: so the holder
+    learns of it before the group ends the session. The end of the block ends the session.
+    """
+
+    def __init__(self, part: GroupPart, ask: Ask, nonce: bytes, ttl: float) -> None:
+        """Use ``ReplicaStore.session``."""
+        self._part = part
+        self._ask = ask
+        self._nonce = nonce
+        self._ttl = ttl_of(ttl)
+        self._number: int | None = None
+        self._until = 0.0
+        self._why = "it is not open"
+        self._scope: trio.CancelScope | None = None
+        self._lost = trio.Event()
+        self._over = trio.Event()
+        self._ended = trio.Event()
+
+    def __repr__(self) -> str:
+        """Show its store, and its number."""
+        return f"<{type(self).__name__} {self._number} of {self._part.runner.name}>"
+
+    # -- what is so ------------------------------------------------------------------------------
+
+    @property
+    def number(self) -> int:
+        """What ``Entry.session`` of its keys is; raises ``SessionExpired`` before it is open."""
+        if self._number is None:
+            raise self._error()
+        return self._number
+
+    @property
+    def ttl(self) -> float:
+        """Its time to live, in seconds."""
+        return self._ttl
+
+    @property
+    def is_alive(self) -> bool:
+        """False once the group may have ended it. True may be outdated as soon as it is read."""
+        is_open = self._number is not None and not self._over.is_set()
+        return is_open and trio.current_time() < self._until
+
+    def check(self) -> None:
+        """Raise ``SessionExpired`` unless it is alive."""
+        if not self.is_alive:
+            raise self._error()
+
+    async def wait_lost(self) -> None:
+        """Wait until it is lost; it is not by its end."""
+        await self._lost.wait()
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    async def put(self, key: Value, value: Value) -> Receipt:
+        """Set a key for as long as the session lives.
+
+        The key goes with the session of its last put: one without a session keeps it. The receipt
+        raises ``SessionExpired`` if the session had ended, ``QuotaExceeded`` if it has too many
+        keys.
+        """
+        self.check()
+        return await self._put(encode(key), encode(value))
+
+    async def put_unique(self, key: Value, value: Value) -> bool:
+        """Set a key if it is missing, and tell whether it was; see ``put``."""
+        self.check()
+        requests, life = self._part.core.requests, life_of(self.number)
+        receipt = await self._ask(partial(requests.put_unique, encode(key), encode(value), life))
+        await receipt.applied()
+        return receipt.is_inserted()
+
+    async def _put(self, key: bytes, value: bytes) -> Receipt:
+        requests, life = self._part.core.requests, life_of(self.number)
+        return await self._ask(partial(requests.put, key, value, life))
+
+    # -- from its opening to its end -------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Open it, and have it renewed; raises ``NoQuorum``, ``NotAllowed``, ``QuotaExceeded``."""
+        if self._number is not None or self._over.is_set():
+            raise InvalidData("a session is opened once: ask the store for another one")
+        sent = trio.current_time()
+        request = OpenSession(self._nonce, round(self._ttl * SECOND_NS))
+        answer = await self._part.ask(request, OPEN_SECONDS)
+        assert isinstance(answer, SessionGranted), answer
+        if answer.session is None:
+            raise QuotaExceeded(
+                f"store {self._part.runner.name} has {SESSIONS_MAX} sessions, and no room for more"
+            )
+        self._number, self._until = answer.session, sent + self._ttl
+        self._why = f"no renewal was acknowledged within {self._ttl:g} s"
+        self._part.runner.start_task(self._keep)
+
+    async def close(self) -> None:
+        """End it, and all of its keys; once more does nothing.
+
+        Waits until the group has ended it; for no answer if it is lost, as there may be none.
+        """
+        if self._leave() and not self._lost.is_set():
+            await self._ended.wait()
+
+    async def __aenter__(self) -> Self:
+        """Open it, for the block."""
+        await self.open()
+        self._scope = trio.CancelScope()
+        self._scope.__enter__()
+        if self._lost.is_set():
+            self._scope.cancel()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """End it; raises ``SessionExpired`` if it was lost, unless there is another error."""
+        was_alive, scope = self.is_alive, self._scope
+        assert scope is not None, "the block was entered"
+        try:
+            is_over = scope.__exit__(kind, value, traceback) or value is None
+        finally:  # It may raise what is left of a group of errors.
+            self._leave()
+        await self.close()
+        if is_over and not was_alive:
+            raise self._error()
+
+    # -- steps -----------------------------------------------------------------------------------
+
+    def _error(self) -> SessionExpired:
+        what = f"session {self._number} of store {self._part.runner.name}"
+        return SessionExpired(f"{what} is over: {self._why}")
+
+    def _leave(self) -> bool:
+        """Have it ended by a task of the endpoint; tells whether there is anything to end."""
+        if self._number is None or self._part.runner.error is not None:
+            self._over.set()
+            return False
+        if not self._over.is_set():
+            self._why = "it was closed" if self.is_alive else self._why
+            self._over.set()
+            self._part.runner.start_task(self._end)
+        return True
+
+    async def _end(self) -> None:
+        try:
+            with suppress(StoreError):
+                await self._part.ask(EndSession(self.number), END_SECONDS)
+        finally:
+            self._ended.set()
+
+    async def _keep(self) -> None:
+        """Renew it until it is over, or lost."""
+        while not self._over.is_set() and not self._lost.is_set():
+            now = trio.current_time()
+            with trio.move_on_after(min(self._ttl / RENEWALS, max(0.0, self._until - now))):
+                await self._over.wait()
+                return
+            await self._renew()
+
+    async def _renew(self) -> None:
+        """Renew it once; what is acknowledged counts from its sending."""
+        sent = trio.current_time()
+        answer: object = None
+        if sent < self._until:
+            with suppress(StoreError):
+                answer = await self._part.ask(RenewSession(self.number), self._until - sent)
+        if self._part.runner.error is not None:
+            self._lose(f"{self._part.runner.error}")
+        elif answer == SessionHeard(is_alive=False):
+            self._lose("the group has ended it")
+        elif trio.current_time() >= self._until:
+            self._lose(self._why)
+        elif (objection := self._objection()) is not None:
+            self._lose(objection)
+        elif answer is not None:
+            self._until = sent + self._ttl
+
+    def _objection(self) -> str | None:
+        """Say why it is of no use any more, if something else is in the way."""
+        return None
+
+    def _lose(self, why: str) -> None:
+        """Let its holder know."""
+        if self._over.is_set() or self._lost.is_set():
+            return
+        self._why, self._until = why, 0.0
+        self._lost.set()
+        if self._scope is not None:
+            self._scope.cancel()
