@@ -530,6 +530,11 @@ def test_a_plan_holds_the_routes_of_all_headers() -> None:
     assert isinstance(plan, Plan)
     assert not plan.deliveries
     assert not plan.onward
+    assert plan.head.topics == ()
+    core.subscribe("here", ["/ab"])
+    plan = core.plan(LEFT, frame([encoded("/a"), encoded("/ab")], b"\0\1", first=1))
+    assert plan is not None
+    assert plan.head.topics == ("/a", "/ab"), "though the first is not heard"
     core.subscribe("here", [""])
     found = []
     for first, headers in enumerate(
