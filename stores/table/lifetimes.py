@@ -48,7 +48,7 @@ class Lifetimes:
         """Say why some keys cannot live with a session; ``None`` if they can."""
         return self.sessions.objection(session, keys, self._overlay)
 
-    def bind(self, actions: Iterable[Action]) -> None:
+    def tie(self, actions: Iterable[Action]) -> None:
         """Note which keys live with sessions, once their puts are judged or staged."""
         for action in actions:
             if isinstance(action, PutCommand):
@@ -56,7 +56,7 @@ class Lifetimes:
                     continue
             elif not isinstance(action, BatchResultCommand):
                 continue
-            self.sessions.bind(bound_keys(action), self._overlay)
+            self.sessions.tie(bound_keys(action), self._overlay)
 
     def note(self, action: Action) -> None:
         """Note when what was put expires, or with what it ends."""
@@ -79,7 +79,7 @@ class Lifetimes:
     def _appoint(self, keys: Sequence[bytes], life: int) -> None:
         session = session_of(life)
         if session is not None:
-            self.sessions.bind({session: keys}, self._overlay)
+            self.sessions.tie({session: keys}, self._overlay)
             return
         expiries = self._overlay.committed.columns.expiries
         for key in keys:

@@ -149,7 +149,7 @@ class TableMachine(AppliedReads, Machine):
                     self._overlay.stage(actions)
                 self._judged = None
                 self._writers.stage_request(index, *body.asked)
-                self._lifetimes.bind(actions)
+                self._lifetimes.tie(actions)
             case SessionOpened() | SessionsEnded():
                 self._lifetimes.sessions.stage(index, body)
                 if isinstance(body, SessionsEnded) and body.removal is not None:
@@ -314,7 +314,7 @@ class TableMachine(AppliedReads, Machine):
             judged = judge(request, table, now.elapsed_ns, self.meter, object_to)
             actions += judged
             if len(requests) > 1:  # Those after it are judged with it.
-                self._lifetimes.bind(judged)
+                self._lifetimes.tie(judged)
                 stage = overlay.stage if is_blind else overlay.do
                 stage(judged)
         body = Performed(write.resolved, tuple(actions))

@@ -180,7 +180,7 @@ class Sessions:
                 self._numbers.pop(row.nonce, None)
         return SessionHeard(is_alive=False)
 
-    def bind(self, bound: Mapping[int, Sequence[bytes]], overlay: Overlay) -> None:
+    def tie(self, bound: Mapping[int, Sequence[bytes]], overlay: Overlay) -> None:
         """Note which keys live with which sessions now."""
         for session, keys in bound.items():
             noted = self._keys.setdefault(session, {})

@@ -7,14 +7,13 @@ first holds it. The next one watches that key alone, so that its end wakes one w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.groups.session import Ask, Session
 from endpoint.replicas.stores.reading import Entry, Reader
 from stores.batch import Batch
@@ -22,6 +21,9 @@ from wire.encoding import encode
 from wire.errors import InvalidData, RequestTimeout, StoreClosed
 from wire.public import public
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.replicas.groups.part import GroupPart
 
 LOCK: Final = "peermesh/lock"
 ELECTION: Final = "peermesh/election"

@@ -6,12 +6,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import trio
 
 from endpoint.bound import Bound
-from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.receipts import Receipt
 from stores.lives import life_of
 from stores.table.bodies import (
@@ -26,6 +25,9 @@ from wire.encoding import encode
 from wire.errors import InvalidData, QuotaExceeded, SessionExpired, StoreError
 from wire.public import public
 from wire.values import Value
+
+if TYPE_CHECKING:
+    from endpoint.replicas.groups.part import GroupPart
 
 OPEN_SECONDS: Final = 10.0
 """How long opening a session waits for a majority."""
