@@ -79,9 +79,9 @@ if TYPE_CHECKING:
     from endpoint.inspection import Snapshot
     from endpoint.replicas.groups.attachments import GroupAttachments
     from endpoint.replicas.groups.replica import ReplicaStore
+    from endpoint.replicas.groups.single import SingleAttachments
     from endpoint.replicas.logs.log import Log
     from endpoint.replicas.logs.log_attachments import LogAttachments
-    from endpoint.replicas.stores.attachments import Attachments
     from endpoint.replicas.stores.store import Store
     from endpoint.replicas.stores.store_proxy import StoreProxy
 
@@ -182,7 +182,7 @@ class Endpoint(Bound):
             lambda: self.describe().to_dict(),
             is_answering=self.settings.admin,
         )
-        self._attachments: Attachments | None = None
+        self._attachments: SingleAttachments | None = None
         self._log_attachments: LogAttachments | None = None
         self._group_attachments: GroupAttachments | None = None
         self._network = Network(
@@ -687,24 +687,24 @@ class Endpoint(Bound):
         name: str,
         backend: Backend | str = Backend.Memory,
         *,
-        replicas: int = 0,
+        fresh: bool = False,
         **options: object,
     ) -> Attaching[Store]:
         """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
 
         ``Backend.SQLite`` needs ``path``, and takes ``synchronous``, and ``key_file`` or ``keys``
         for a file that is encrypted. Beyond ``max_entries`` (10 million) or ``max_bytes`` of keys
-        and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit. A
-        receipt is given when so many ``replicas`` have the mutation, besides this master. Raises
+        and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit.
+        What is acknowledged is here alone: ``attach_replica`` has a majority keep it. Raises
         ``MasterExists`` if a master of that name is known, ``BackendFailure``, ``InvalidData``, and
         ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
         backend = backend_of(backend)
-        replicas = arguments.count("replicas", replicas, least=0)
+        arguments.refuse_replicas(options)
         self._check_open()
-        attach = self._stores().attach_master
-        return Attaching(partial(attach, name, backend, options, replicas))
+        attach = partial(self._stores().attach_master, fresh=bool(fresh))
+        return Attaching(partial(attach, name, backend, options))
 
     def attach_clone(
         self,
@@ -843,12 +843,12 @@ class Endpoint(Bound):
             self._log_attachments = LogAttachments(self.loop, self._around, self.subscribe)
         return self._log_attachments
 
-    def _stores(self) -> Attachments:
+    def _stores(self) -> SingleAttachments:
         if self._attachments is None:
             with first_use():
-                from endpoint.replicas.stores.attachments import Attachments
+                from endpoint.replicas.groups.single import SingleAttachments
 
-            self._attachments = Attachments(self.loop, self._around)
+            self._attachments = SingleAttachments(self.loop, self._around, self._groups())
         return self._attachments
 
     def _groups(self) -> GroupAttachments:
@@ -856,7 +856,10 @@ class Endpoint(Bound):
             with first_use():
                 from endpoint.replicas.groups.attachments import GroupAttachments
 
-            own_name = self._core.authorisation.name or self.settings.name
+            authorisation = self._core.authorisation
+            # A certificate that is made from a cluster secret proves no name.
+            proven = authorisation.name if authorisation.are_names_proven else None
+            own_name = proven or self.settings.name
             self._group_attachments = GroupAttachments(self.loop, self._around, own_name)
         return self._group_attachments
 
@@ -869,7 +872,7 @@ class Endpoint(Bound):
 
     def known_groups(self) -> tuple[str, ...]:
         """Name those of the known stores that a replica group keeps, sorted."""
-        return self._core.reach.names_of(GROUP_SUFFIX)
+        return self._core.reach.groups()
 
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach that have a keeper, or a follower at another endpoint, sorted."""

@@ -18,6 +18,7 @@ from wire.topics import (
     GROUP_SUFFIX,
     KEEPER_SUFFIX,
     MASTER_SUFFIX,
+    PROXY_SUFFIX,
     check_topic,
     command_name,
     minimal,
@@ -178,6 +179,8 @@ class Role:
             return self != NOTHING
         rights = self.rights(name)
         # Proxies ask clones; all else that goes there speaks for a master, or for a replica.
+        if topic.endswith(PROXY_SUFFIX):
+            return rights.vote
         return rights.lead or (rights.read and topic.endswith(CLONE_SUFFIX))
 
     def may_hear(self, topic: str) -> bool:

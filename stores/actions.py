@@ -65,7 +65,16 @@ class PutCommand:
     expiry_ns: int | None
     """The same for all pairs."""
     pairs: Sequence[bytes]
-    """Key, value, key, value, and so on: one flat list is decoded three times as fast as pairs."""
+    """Key, value, key, value, and so on: one flat list is decoded three times as fast as pairs.
+
+    Kept as a tuple: the collector of cycles forgets a tuple of bytes when it first sees it, and
+    goes through a list each time. Journals and histories keep a million pairs.
+    """
+
+    def __post_init__(self) -> None:
+        """Take a list as the tuple that is kept."""
+        if type(self.pairs) is list:
+            self.pairs = tuple(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)

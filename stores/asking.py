@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
+from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
 from wire.identifiers import EndpointId
 
 REPEAT_TICKS: Final = 5
@@ -18,10 +18,11 @@ QUIET_TICKS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class KnownReplica:
-    """An endpoint that has a store's master or a clone of it."""
+    """An endpoint that has a store's master or a clone of it, or a replica of its group."""
 
     endpoint: EndpointId
-    is_master: bool
+    is_master: bool = True
+    """False for a clone. Any replica of a group may lead."""
 
 
 @dataclass(slots=True)
@@ -72,6 +73,10 @@ class Questions:
     def cancel(self, number: int) -> None:
         """Ask no longer."""
         self._asked.pop(number, None)
+
+    def is_for_master(self, number: int) -> bool:
+        """Tell whether what has no answer is asked of the master alone."""
+        return self._asked[number].is_for_master
 
     def explain(self, number: int) -> str:
         """Say why there is no answer yet."""

@@ -15,6 +15,7 @@ from stores.following import Following
 from stores.history import History
 from stores.outcomes import Ledger, outcome_of
 from stores.persistence import Loaded
+from stores.questions import in_steps
 from stores.recalling import Recall
 from stores.replication import Answer, HeldAnswers
 from stores.requests import Requests
@@ -142,7 +143,6 @@ class Clone:
             self._table.revision,
             is_in_touch=self._seeker.is_in_touch,
             unanswered=self._writing.pending_count,
-            replicas=self._replicas,
             bytes=self._table.columns.size,
         )
 
@@ -472,7 +472,7 @@ class Clone:
         def reply(limit: int) -> None:
             self._effects.append(self._answer_proxy(command, now_ns, limit))
 
-        job = answering.in_steps(self._table, reply)
+        job = in_steps(self._table.catch_up, reply)
         if not self._work.add(command.sender.endpoint, answering.name_of(command), job):
             self._effects.append(answering.refuse_busy(self, command))
 

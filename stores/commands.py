@@ -12,6 +12,14 @@ from channels import ConsumerMessage, ProducerMessage
 from stores.actions import Action, WriterId
 from stores.digests import Digest, ReplicaDigest
 from stores.outcomes import Outcome
+from stores.questions import (
+    LookUpCommand as LookUpCommand,
+    Question as Question,
+    ReadAnswerCommand as ReadAnswerCommand,
+    ReadRefusedCommand as ReadRefusedCommand,
+    Row as Row,
+    ScanCommand as ScanCommand,
+)
 from stores.snapshots import Chunk
 from wire.errors import ErrorCode
 from wire.identifiers import EntityId
@@ -221,66 +229,12 @@ class OutcomesCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class LookUpCommand:
-    """A proxy to a replica: what is under this key?
-
-    Epoch and sequence number name the state that the proxy has seen: an earlier one is no answer.
-    """
-
-    number: int
-    revision_min: int
-    """Answer with a state of at least this revision, whatever its epoch."""
-    key: bytes
-    has_value: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ScanCommand:
-    """A proxy to a replica: which entries are in this span? Epoch and number as in a look-up."""
-
-    number: int
-    revision_min: int
-    start: bytes
-    stop: bytes | None
-    limit: int
-    has_values: bool
-
-
-Row = tuple[bytes, bytes | None, int, int | None]
-"""Key, value if it was asked for, revision, and when it expires."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadAnswerCommand:
-    """A replica to a proxy: this is there, in the state of this epoch and revision."""
-
-    number: int
-    rows: tuple[Row, ...]
-    continuation: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRefusedCommand:
-    """A replica to a proxy: what I have is no answer; ask another one."""
-
-    number: int
-    is_stale: bool
-    """True if readers here get ``StaleData`` too; otherwise it may be able to answer soon."""
-    text: str
-    is_denied: bool = False
-    """True if the proxy has no right to read: no other replica will answer either."""
-
-
-@dataclass(frozen=True, slots=True)
 class NotAllowedCommand:
     """To a clone or a writer: what you ask for is not done, your role does not permit it."""
 
     is_reading: bool
     """Whether it is about having a clone; otherwise about everything that was asked to be done."""
     text: str
-
-
-Question = LookUpCommand | ScanCommand
 
 
 ProducerControl = (

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
-from stores.commands import ReadAnswerCommand, ReadRefusedCommand
 from stores.digests import ReplicaDigest
 from stores.outcomes import Outcome
 from stores.persistence import Changes
+from stores.questions import ReadAnswerCommand, ReadRefusedCommand
 from stores.quota import QuotaLevel
 from stores.table import ChangeKind, Entry
 from wire.errors import ErrorCode

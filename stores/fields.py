@@ -15,7 +15,6 @@ from stores.actions import (
     StepKind,
     WriterId,
 )
-from stores.commands import Row
 from stores.digests import Digest, ReplicaDigest
 from stores.limits import (
     CHUNK_COUNT_MAX,
@@ -25,6 +24,7 @@ from stores.limits import (
     RUN_COUNT_MAX,
 )
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
+from stores.questions import Row
 from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId

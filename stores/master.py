@@ -50,6 +50,7 @@ from stores.outcomes import (
 )
 from stores.persistence import Loaded
 from stores.proxies import Proxies
+from stores.questions import in_steps
 from stores.quota import UNLIMITED, Meter, Quota
 from stores.reading import CommittedReads
 from stores.recalling import recalled
@@ -146,7 +147,6 @@ class Master(CommittedReads):
             is_in_touch=True,
             sequence=self._clones.sequence,
             unacknowledged=channel.unacknowledged,
-            replicas=self._gate.replicas,
             clones=replicas_of(channel.consumers),
             bytes=self._table.columns.size,
             max_entries=self.meter.quota.max_entries,
@@ -437,7 +437,7 @@ class Master(CommittedReads):
         def reply(limit: int) -> None:
             self._effects.append(answering.answer(self, self.epoch, command, limit))
 
-        job = answering.in_steps(self._table, reply)
+        job = in_steps(self._table.catch_up, reply)
         if not self._work.add(command.sender.endpoint, answering.name_of(command), job):
             self._effects.append(answering.refuse_busy(self, command))
 

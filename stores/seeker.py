@@ -6,7 +6,7 @@ never followed. One of the same term is followed if it is later, or if the prese
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -197,8 +197,11 @@ SeekerEffect = Search | Follow | Drop | Refuse | Depose | MasterFound | MasterLo
 class Seeker:
     """Takes in what is known of leaders, and gives what to do about them, to be done in order."""
 
-    def __init__(self, *, has_copy: bool) -> None:
-        """Follow no leader yet. A reader without a copy is level once it is taken in."""
+    def __init__(self, *, has_copy: bool, term_of: Callable[[int], int] = term_of) -> None:
+        """Follow no leader yet. A reader without a copy is level once it is taken in.
+
+        ``term_of`` gives the term of a leader's epoch.
+        """
         self.state = State.SEARCHING
         self.leader: LeaderId | None = None
         """The one that is followed, or was last."""
@@ -207,6 +210,7 @@ class Seeker:
         self.heard_ns = 0
         """When the leader was heard last."""
         self._has_copy = has_copy
+        self._term_of = term_of
         self._tick = 0
         self._silent_ticks = 0
         self._search_tick: int | None = None
@@ -280,7 +284,7 @@ class Seeker:
     # -- steps -----------------------------------------------------------------------------------
 
     def _is_fenced(self, leader: LeaderId) -> bool:
-        return term_of(leader.epoch) < term_of(self.known_epoch)
+        return self._term_of(leader.epoch) < self._term_of(self.known_epoch)
 
     def _classify(self, sender: LeaderId, *, offers: bool) -> Event:
         if self._is_fenced(sender):

@@ -105,7 +105,7 @@ def _of_stores() -> list[Mistake]:
         Mistake(
             "master of text", lambda k: k.a.attach_master("s", "postgres"), "memory and sqlite"
         ),
-        Mistake("master replicas", lambda k: k.a.attach_master("s", replicas="x"), "replicas="),
+        Mistake("master replicas", lambda k: k.a.attach_master("s", replicas=1), "attach_replica"),
         Mistake("clone stale", lambda k: k.a.attach_clone("s", stale_interval="x"), "stale_inter"),
         Mistake(
             "clone buffer", lambda k: k.a.attach_clone("s", mutation_buffer_interval=-1), "mutation"

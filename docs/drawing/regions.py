@@ -40,7 +40,12 @@ from stores.group import (
     machine as group_machine,
     messages as group_messages,
 )
-from stores.log import changes as log_changes, effects as log_effects, messages as log_messages
+from stores.log import (
+    bodies as log_bodies,
+    changes as log_changes,
+    effects as log_effects,
+    messages as log_messages,
+)
 from stores.table import bodies as table_bodies
 from wire import messages
 
@@ -150,7 +155,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.scanning",
         "stores.proxies",
         "stores.asking",
-        "stores.answering",
+        "stores.questions",
         "stores.history",
         "stores.watches",
         "stores.succession",
@@ -203,6 +208,8 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "table-limits": lambda: limits_table(
         "stores.table.writers", "stores.table.pins", "stores.table.lineage"
     ),
+    "log-machine-requests": lambda: messages_table(log_bodies.LogRequest),
+    "log-machine-bodies": lambda: messages_table(log_bodies.Body),
     "qos2-limits": lambda: limits_table("peermesh.brokers.qos2.limits"),
     "qos2-pace": lambda: settings_table(Pace),
     "qos2-counters": lambda: counters_table(Counters),

@@ -469,6 +469,10 @@ class Runner:
 
     # The role.
 
+    def unsynced(self) -> None:
+        """Have readers wait for a state: there is none, until a leader is found."""
+        self.is_synced = self.is_in_touch = False
+
     def swapped(self) -> None:
         """Go on with the core that the part has now, which is of the other role."""
         before, self._topics = self._topics, self._part.topics(self.name)

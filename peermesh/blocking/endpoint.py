@@ -261,11 +261,11 @@ class Endpoint(Bound):
         name: str,
         backend: Backend | str = Backend.Memory,
         *,
-        replicas: int = 0,
+        fresh: bool = False,
         **options: object,
     ) -> Store:
         """Attach the master of a store; see ``peermesh.Endpoint.attach_master``."""
-        rest: dict[str, Any] = {"replicas": replicas, **options}
+        rest: dict[str, Any] = {"fresh": fresh, **options}
         return self._attach_store(partial(self._core.attach_master, name, backend, **rest))
 
     def attach_clone(

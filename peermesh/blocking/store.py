@@ -91,15 +91,10 @@ class Store(ObservedStore):
         return self._core.is_master()
 
     def promote(
-        self,
-        backend: Backend = Backend.Memory,
-        *,
-        replicas: int = 0,
-        force: bool = False,
-        **options: object,
+        self, backend: Backend = Backend.Memory, *, force: bool = False, **options: object
     ) -> Promotion:
         """Make this clone the master of its store; see ``peermesh.Store.promote``."""
-        ask = partial(self._core.promote, backend, replicas=replicas, force=force, **options)
+        ask = partial(self._core.promote, backend, force=force, **options)
         return self._passage.call(self._promote, ask)
 
     async def _promote(self, ask: Callable[[], Awaitable[Promotion]]) -> Promotion:
@@ -145,6 +140,10 @@ class ReplicaStore(ObservedStore):
         """Use ``Endpoint.attach_replica``."""
         super().__init__(passage, core)
         self._replica = core
+
+    def inside(self) -> tuple[Passage, CoreReplica]:
+        """Give the way into the loop's thread, and the store in there: for what serves it."""
+        return self._passage, self._replica
 
     def at_master(self) -> Reader:
         """Read as ``read("linear")`` does; see ``peermesh.ReplicaStore.at_master``."""

@@ -234,12 +234,16 @@ async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
 async def open_copy(mesh: Mesh, name: str) -> AsyncIterator[Store | ReplicaStore]:
     """Join the mesh with a clone of a store, or with a replica of a group that has no vote."""
     async with mesh.endpoint() as endpoint:
-        await join(endpoint, mesh)
-        await expect_store(endpoint, mesh, name)
-        if name in endpoint.known_groups():
-            yield await _join_group(endpoint, mesh, name)
-        else:
-            yield await _attach_clone(endpoint, mesh, name)
+        yield await join_as_copy(endpoint, mesh, name)
+
+
+async def join_as_copy(endpoint: Endpoint, mesh: Mesh, name: str) -> Store | ReplicaStore:
+    """Join the mesh, and attach a clone of a store, or a replica of its group without a vote."""
+    await join(endpoint, mesh)
+    await expect_store(endpoint, mesh, name)
+    if name in endpoint.known_groups():
+        return await _join_group(endpoint, mesh, name)
+    return await _attach_clone(endpoint, mesh, name)
 
 
 async def join_as_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
@@ -262,17 +266,11 @@ async def _attach_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
 
 
 @asynccontextmanager
-async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy | ReplicaStore]:
-    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched.
-
-    Of a replica group it is a replica without a vote, which takes a copy.
-    """
+async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
+    """Join the mesh with a proxy of a store that has a leader: no copy of all is fetched."""
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
         await expect_store(endpoint, mesh, name)
-        if name in endpoint.known_groups():
-            yield await _join_group(endpoint, mesh, name)
-            return
         store = await endpoint.attach_proxy(name)
         await _meet_master(store, mesh)
         yield store

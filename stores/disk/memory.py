@@ -32,7 +32,7 @@ class MemoryLogBackend:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._runs: dict[int, RunList] = {}
+        self._runs: dict[int, RunList[Run]] = {}
 
     @property
     def is_durable(self) -> bool:
@@ -77,7 +77,7 @@ class MemoryLogBackend:
     def close(self) -> None:
         """Do nothing."""
 
-    def _list(self, partition: int) -> RunList:
+    def _list(self, partition: int) -> RunList[Run]:
         found = self._runs.get(partition)
         if found is None:
             found = self._runs[partition] = RunList()

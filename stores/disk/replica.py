@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Final, Unpack
+from typing import Final, Protocol, Unpack
 
 from stores.disk.journal_entries import Bodies, runs_of
 from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
@@ -62,6 +62,36 @@ class LoadedReplica:
     """The least recently active first."""
     exposed: tuple[str, ...]
     """Files that others could read until now, a sentence for each."""
+
+
+class ReplicaRows(Protocol):
+    """A replica's file, whatever it is in. Every method may block, and raise ``BackendFailure``."""
+
+    def load(self, founding: Founding) -> LoadedReplica:
+        """Open or create the file."""
+
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier release another name, and say which, if there is one."""
+
+    def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
+        """Note of which group the journal is, once for ever, with the founder's entries."""
+
+    def persist(
+        self,
+        write: Persist,
+        rows: Slice | None = None,
+        *,
+        installed: Iterable[Changes] = (),
+        machine: bytes = b"",
+        forced_after: int = -1,
+    ) -> None:
+        """Make a change of the journal durable, with a slice of rows if given."""
+
+    def checkpoint(self, rows: Slice) -> None:
+        """Make a slice of rows durable."""
+
+    def close(self) -> None:
+        """Let go of files and locks."""
 
 
 class SQLiteReplica:
@@ -230,8 +260,9 @@ class SQLiteReplica:
     def _write_slice(self, connection: sqlite3.Connection, rows: Slice) -> None:
         point, meta = rows.checkpoint, self._meta
         index = point.applied.index
-        assert meta.reached in (meta.applied.index, index), "one checkpoint after the other"
+        reached = max(meta.reached, index, rows.reached)
         assert meta.applied <= point.applied <= self._journal.end, "rows follow the journal"
+        assert reached <= self._journal.end.index, "rows follow the journal, each of them"
         assert meta.floor <= point.floor <= point.applied, (meta.floor, point)
         if rows.is_last:
             numbers = {"revision": rows.changes.revision, "applied": index}
@@ -242,14 +273,14 @@ class SQLiteReplica:
                 point.voters,
                 point.applied,
                 point.times,
-                index,
+                reached,
                 point.machine,
             )
             self._write_meta(connection, meta)
         else:
             self._state.write(connection, rows.changes, {})
-            if meta.reached != index:
-                self._write_meta(connection, replace(meta, reached=index))
+            if meta.reached != reached:
+                self._write_meta(connection, replace(meta, reached=reached))
 
     def _write_meta(self, connection: sqlite3.Connection, meta: Meta) -> None:
         write_meta(connection, self._codec, meta)

@@ -7,45 +7,47 @@ clocks come in with each tick.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from handshake.access import Right
-from stores.effects import Closed, MasterFound, MasterLost
+from stores.effects import MasterFound, MasterLost
 from stores.group import effects as grouped
-from stores.group.ballot import NEW_SLOTS
 from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
-from stores.group.effects import Snapshot
-from stores.group.member import Member, Stored
-from stores.group.membership import Wanted
-from stores.group.messages import Message
+from stores.group.member import Member
+from stores.group.messages import HigherTerm, Message
 from stores.group.positions import MemberId
 from stores.group.words import (
+    OUTSIDE,
     Answered,
     Ask,
     Barred,
+    Cede,
     Declined,
+    Differs,
     Farewell,
     Greeting,
+    Holding,
+    Leads,
+    Letter,
+    Looked,
     Order,
+    Seek,
     Steer,
     Steered,
+    Verdict,
+    Verify,
     Word,
 )
 from stores.quota import Quota
-from stores.replica.arrival import Arrival
-from stores.replica.asked.desk import Desk
 from stores.replica.asked.errands import Errands
-from stores.replica.asked.outbox import Outbox
 from stores.replica.asked.waits import Waits
 from stores.replica.beginning import Beginning, World
-from stores.replica.carrying import Carrier
-from stores.replica.effects import Begin, News, ReplicaEffect
-from stores.replica.facts import Facts
-from stores.replica.lazy import RowKeeper
+from stores.replica.comparing import Comparing
+from stores.replica.effects import News, ReplicaEffect
+from stores.replica.life import Life
 from stores.replica.roster import Roster
-from stores.table.bodies import ChangeQuota, TableRequest
+from stores.table.bodies import ChangeQuota, TableRequest, check_asker
 from stores.table.machine import TableMachine
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
@@ -55,7 +57,7 @@ LATE_NS: Final = 500_000_000
 before the next tick. Half of what an election takes."""
 
 
-class GroupCore(Facts):
+class GroupCore(Life):
     """A replica of a group at one endpoint."""
 
     def __init__(
@@ -68,48 +70,45 @@ class GroupCore(Facts):
         world: World,
     ) -> None:
         """Start with what is stored, and with the declared names that the ``roster`` has."""
-        super().__init__(entity, roster, codec, machine, beginning, world.now_ns())
-        floor = beginning.stored.floor.index
-        self.carrier = Carrier(self, self._hear, self._begun, floor)
-        self._carry_out = self.carrier.carry_out
+        super().__init__(entity, roster, machine, codec, beginning, world)
         self.errands = Errands(self, self._carry_out)
-        self._beginning = beginning
-        self._world = world
-        self._arrival = Arrival(self, self._carry_out, world.new_group)
-        self._desk = Desk(self, self._carry_out, beginning.manner)
         self._waits = Waits(self, self._carry_out)
+        self.comparing = Comparing(self, self._carry_out)
         self._leader: MemberId | None = None
         self._ticked_ns = world.monotonic_ns()
-        self._was_late = self._is_closed = self._is_paused = False
+        self._was_late = False
 
     # -- what comes in ---------------------------------------------------------------------------
-
-    def start(self) -> list[ReplicaEffect]:
-        """Start: as the member that there is, or with the question who else is there."""
-        if self.group is not None:
-            self._start_member(self._beginning.stored)
-        else:
-            self._begin(self._arrival.begin())
-        self._arrival.greet()
-        return self._take()
 
     def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
         """Take in a command; raises ``DecodeError``."""
         letter = self.read(payload)
-        if self._is_closed or not self._world.vouches(sender, letter.sender.name):
+        is_outside = letter.sender == OUTSIDE
+        is_vouched = is_outside or self._world.vouches(sender, letter.sender.name)
+        if self._is_closed or self._is_paused or not is_vouched:
             return []
-        if self._is_paused:
-            return []
+        if is_outside:
+            self.proxies.hear(sender, letter, now_ns)
+        else:
+            self._hear_member(sender, letter)
+        return self._take()
+
+    def _hear_member(self, sender: EndpointId, letter: Letter) -> None:
         content = letter.content
         if isinstance(content, Greeting):
+            if self._manner.is_single:
+                self.adoption.hear_greeting(sender, letter, content)
             self._begin(self._arrival.hear(sender, letter, content))
+        elif isinstance(content, Holding):
+            self.adoption.hear_holding(sender, letter, content)
         elif isinstance(content, Barred):
-            if self.group is None or letter.group in (None, self.group):
+            is_ours = self.group is None or letter.group in (None, self.group)
+            if is_ours and content.life in (None, self.own.life):
                 self._on_barred(letter.sender, content)
         elif letter.group == self.group and self.member is not None:
             self.roster.meet(sender, letter.sender)
-            self._on_content(self.member, sender, letter.sender, content)
-        return self._take()
+            if not self.adoption.bars(sender, content):
+                self._on_content(self.member, sender, letter.sender, content)
 
     def flush(self, now_ns: int) -> list[ReplicaEffect]:
         """Propose what was asked."""
@@ -137,20 +136,29 @@ class GroupCore(Facts):
             self.look_at_quota()
             self.carrier.tend_journal(self.member)
         self._arrival.tick()
+        self.adoption.tick()
         self._desk.tick()
         self._waits.tick()
         self.errands.tick()
+        self.comparing.tick()
         return self._take()
 
+    @property
+    def has_work(self) -> bool:
+        """True while a page for a proxy waits, or what is here is compared."""
+        return (self.proxies.has_work or self.machine.is_comparing) and not self._is_closed
+
     def work(self, now_ns: int) -> list[ReplicaEffect]:
-        """Have nothing to do."""
-        return []
+        """Take a step of what is compared, and look up a page; raises ``DecodeError``."""
+        self.comparing.work()
+        self.proxies.work()
+        return self._take()
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[ReplicaEffect]:
         """Take a hint: an endpoint is gone."""
-        for member in self.roster.lose(endpoint):
-            if self.member is not None:
-                self._carry_out(self.member.unreachable(member))
+        self.proxies.lose(endpoint)
+        self._lose(endpoint)
+        self.adoption.lose(endpoint)
         return self._take()
 
     def endpoint_discovered(self, endpoint: EndpointId) -> list[ReplicaEffect]:
@@ -204,6 +212,11 @@ class GroupCore(Facts):
         self.errands.begin_ask(token, request)
         return self._take()
 
+    def begin_verify(self, token: int) -> list[ReplicaEffect]:
+        """Compare what all members hold; ``Verified`` tells what came of it."""
+        self.comparing.begin(token)
+        return self._take()
+
     def set_quota(self, quota: Quota) -> list[ReplicaEffect]:
         """Have the group go by another quota; only at its leader."""
         if self.member is not None:
@@ -220,82 +233,15 @@ class GroupCore(Facts):
         if not self._is_closed and not self._is_paused:
             self._desk.pump()
 
-    # -- the role --------------------------------------------------------------------------------
-
-    def pause(self) -> Snapshot:
-        """Stand still, and give what is applied; until ``settle_in``, or ``go_on``."""
-        assert self.member is not None, "it has a state"
-        self._is_paused = True
-        return self.member.state.freeze()
-
-    def go_on(self) -> list[ReplicaEffect]:
-        """Stand still no more."""
-        self._is_paused = False
-        return self._take()
-
-    def settle_in(self, snapshot: Snapshot, keeper: RowKeeper) -> list[ReplicaEffect]:
-        """Go on with a file, which has this state, and the promises of this member."""
-        assert self.member is not None, "it has a state"
-        promises = self.member.ballot.promises
-        position = snapshot.position
-        stored = Stored(
-            promises, NEW_SLOTS, position, snapshot.voters, (), position.index, snapshot.times
-        )
-        self._beginning = replace(self._beginning, stored=stored, reached=0)
-        self.carrier.use(keeper, position.index)
-        self._is_paused = False
-        self._start_member(stored)
-        return self._take()
-
-    def bequeath(self, text: str) -> list[ReplicaEffect]:
-        """End without a word to others: what has no outcome is refused, as it may be lost."""
-        self._desk.give_up(ErrorCode.FENCED, text)
-        self._is_closed = True
-        return self.take()
-
-    def inherit(self, outbox: Outbox) -> None:
-        """Take on what a handle has asked for so far."""
-        self.outbox = outbox
-        outbox.rewind()
-
     # -- the end ---------------------------------------------------------------------------------
 
     def close(self) -> list[ReplicaEffect]:
-        """Say goodbye: another voter is to lead at once, if this one does."""
+        """Do what can be done at once, and say goodbye: another voter is to lead at once."""
+        self._pump()
         self._end(ErrorCode.SHUTTING_DOWN, "the store's replica closed")
         return self._take()
 
-    def _end(self, code: ErrorCode, text: str) -> None:
-        if self._is_closed:
-            return
-        if self.member is not None and self.member.leading is not None:
-            for effect in self.member.leading.pass_on():
-                if isinstance(effect, grouped.Send):
-                    self.send(effect.to, effect.message)
-        if self.group is not None:
-            self.send_all(Farewell())
-        self._desk.give_up(code, text)
-        self._is_closed = True
-        self.tell(Closed(code, text))
-
     # -- letters ---------------------------------------------------------------------------------
-
-    def _begin(self, begin: Begin | None) -> None:
-        if begin is not None:
-            self.carrier.begin(begin)
-
-    def _begun(self, begin: Begin) -> None:
-        if not self._is_closed:
-            self.group = begin.group
-            self._start_member(replace(self._beginning.stored, entries=begin.entries))
-            self._arrival.greet()
-
-    def _start_member(self, stored: Stored) -> None:
-        wanted = Wanted(frozenset(self.roster.declared))
-        self.member = Member(stored, self.machine, self._world.draw, wanted=wanted)
-        self.member.state.advance(max(self._beginning.reached, stored.applied))
-        moment = Moment(self._world.monotonic_ns(), self._world.now_ns())
-        self._carry_out(self.member.start(moment))
 
     def _on_barred(self, sender: MemberId, barred: Barred) -> None:
         """Learn that a right is missing: what was asked fails, and a copy ends.
@@ -317,22 +263,46 @@ class GroupCore(Facts):
     ) -> None:
         match content:
             case Ask(ticket, request):
+                check_asker(request, sender)
                 self._carry_out(member.propose((sender, ticket), request))
             case Answered(ticket, answer):
                 self._on_answer(ticket, answer)
                 self._pump()
             case Declined(ticket):
                 self.outbox.declined(ticket)
+            case Farewell():
+                self.proxies.lose(sender)
+                self.roster.lose(sender)
+                self._carry_out(member.farewell(other))
+            case HigherTerm(term) if self._is_deposed_in(term):
+                self.is_deposed = True
+            case Steer() | Steered() | Verify() | Looked() | Verdict() | Cede() | Differs():
+                self._on_errand(sender, other, content)
+            case Greeting() | Barred() | Holding() | Seek() | Leads():
+                pass
+            case _:
+                self._carry_out(member.receive(other, content))
+
+    def _on_errand(
+        self,
+        sender: EndpointId,
+        other: MemberId,
+        content: Steer | Steered | Verify | Looked | Verdict | Cede | Differs,
+    ) -> None:
+        match content:
             case Steer():
                 self.errands.obey(sender, content)
             case Steered():
                 self.errands.hear_order(content)
-            case Farewell():
-                self._carry_out(member.unreachable(other))
-            case Greeting() | Barred():
-                pass
-            case _:
-                self._carry_out(member.receive(other, content))
+            case Verify() | Looked() | Verdict():
+                self.comparing.hear(sender, other, content)
+            case Cede() | Differs():
+                self.give_way(other, content)
+
+    def _lose(self, endpoint: EndpointId) -> None:
+        for member in self.roster.lose(endpoint):
+            if self.member is not None:
+                self._carry_out(self.member.unreachable(member))
 
     def _on_answer(self, ticket: int, answer: object) -> None:
         if not self.errands.hear_ask(ticket, answer=answer):
@@ -343,8 +313,18 @@ class GroupCore(Facts):
     def _take(self) -> list[ReplicaEffect]:
         if not self._is_closed:
             self._notice()
+            if self.machine.has_shown and self._is_level:
+                self.machine.reveal()
             self._waits.tell_over()
         return self.take()
+
+    @property
+    def _is_level(self) -> bool:
+        """True if all is applied here that the leader is known to have."""
+        member = self.member
+        if member is None or not self.is_served or member.missing_count:
+            return False
+        return member.state.commit == member.journal.end_index
 
     def _notice(self) -> None:
         """Tell of another leader, once it serves."""
@@ -354,23 +334,23 @@ class GroupCore(Facts):
         before, self._leader = self._leader, leader
         self.outbox.rewind()
         if leader is None:
-            where = self._entity_of(before or self.own)
-            self.tell(MasterLost(where, "the group elects a leader"))
+            where = self.entity_of(before or self.own)
+            is_single = self._manner.is_single
+            what = "it closed, or is not heard" if is_single else "the group elects a leader"
+            self.tell(MasterLost(where, what))
             return
         assert self.member is not None
-        self.tell(MasterFound(self._entity_of(leader), self.member.ballot.term))
+        self.was_served = True
+        self.tell(MasterFound(self.entity_of(leader), self.member.ballot.term))
         self.outbox.resume()
         self._pump()
         self._waits.rewind()
 
-    def _entity_of(self, member: MemberId) -> EntityId:
-        if self._manner.is_single and member == self.own:
-            return self.entity
-        return EntityId(self.roster.endpoint_of(member) or self.entity.endpoint, 0)
-
     def _hear(self, effect: grouped.Effect) -> None:
         """Take in what the member says to those who asked, and to persons."""
         match effect:
+            case _ if self.proxies.hear_member(effect):
+                pass
             case grouped.Replied(caller=(None, int() as ticket), answer=answer):
                 self._on_answer(ticket, answer)
             case grouped.Replied(caller=(EndpointId() as where, int() as ticket), answer=answer):
@@ -381,14 +361,5 @@ class GroupCore(Facts):
                 self.outbox.declined(ticket)
             case grouped.Readable(caller=(_, int() as number)):
                 self._waits.answered(-number)
-            case grouped.WholenessChanged(is_whole=is_whole):
-                news = News.WHOLE if is_whole else News.REGRESSED
-                self.tell_news(news, news.value)
-            case grouped.HistoryConflict(leader=leader, agreed=agreed, commit=commit):
-                self.tell_news(
-                    News.CONFLICT,
-                    f"the leader {leader.name} has entries up to {agreed} in common with this"
-                    f" replica, which knows {commit} to be committed",
-                )
             case _:
-                pass
+                self.tell_of(effect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from stores.effects import Multicast, Unicast
+from stores.effects import Multicast, ToProxy, Unicast
 from stores.group.clock import NO_TIMES
 from stores.group.codec import GroupCodec
 from stores.group.member import Member
@@ -140,6 +140,11 @@ class Standing:
         """Send a letter to an endpoint."""
         for payload in self.write(content):
             self._effects.append(Unicast(where, payload))
+
+    def send_outside(self, where: EndpointId, content: Message | Word) -> None:
+        """Send a letter to a proxy, which does not hear the group's topic."""
+        for payload in self.write(content):
+            self._effects.append(ToProxy(where, payload))
 
     def send_all(self, content: Message | Word) -> None:
         """Send a letter to all that hear the group's topic."""

@@ -35,14 +35,18 @@ class WriteQueue:
         if keeper is None:
             self._instant.append(write)
             return None
-        takes_rows = isinstance(write, Persist) and write.snapshot is None
-        return self._queue(write, keeper.take() if takes_rows else None)
+        rows: Slice | None = None
+        if isinstance(write, Persist) and write.snapshot is None:
+            rows = keeper.take(write.keep + len(write.entries))
+        return self._queue(write, rows)
 
-    def put_rows(self, keeper: RowKeeper) -> ToDisk | None:
-        """Write rows alone, if some wait and the disk has nothing else to do."""
-        if self._under_way or not keeper.has_slices:
-            return None
-        return self._queue(None, keeper.take())
+    def put_rows(self, keeper: RowKeeper, durable: int) -> ToDisk | None:
+        """Write rows alone, if some wait and the disk has nothing else to do.
+
+        ``durable`` is the last entry on the disk.
+        """
+        rows = None if self._under_way else keeper.take(durable)
+        return None if rows is None else self._queue(None, rows)
 
     def take_instant(self) -> Write | None:
         """Give the next write of a replica in memory: it is done."""
@@ -54,12 +58,22 @@ class WriteQueue:
         assert done.token == token, (token, done)
         return done.write
 
-    def next(self) -> ToDisk | None:
-        """Leave the written one behind, and give what goes to the disk now."""
+    def next(self, keeper: RowKeeper | None, durable: int) -> ToDisk | None:
+        """Leave the written one behind, and give what goes to the disk now.
+
+        Those are rows, if the disk has nothing else to do, or if too many of them wait.
+        """
         self._under_way.popleft()
+        if keeper is not None and (keeper.is_behind or not self._under_way):
+            rows = keeper.take(durable)
+            if rows is not None:
+                self._under_way.appendleft(self._numbered(None, rows))
         return self._under_way[0] if self._under_way else None
 
     def _queue(self, write: Write | None, rows: Slice | None) -> ToDisk | None:
-        self._token += 1
-        self._under_way.append(ToDisk(self._token, write, rows))
+        self._under_way.append(self._numbered(write, rows))
         return self._under_way[0] if len(self._under_way) == 1 else None
+
+    def _numbered(self, write: Write | None, rows: Slice | None) -> ToDisk:
+        self._token += 1
+        return ToDisk(self._token, write, rows)

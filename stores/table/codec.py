@@ -25,9 +25,24 @@ from stores.actions import (
 from stores.encoding import decode_action, encode_action, load_array
 from stores.group.positions import Position
 from stores.judgement import Request
-from stores.limits import CHUNK_COUNT_MAX, KEY_SIZE_MAX, OUTCOMES_MAX, RUN_COUNT_MAX
+from stores.limits import (
+    CHUNK_COUNT_MAX,
+    ERROR_TEXT_SIZE_MAX,
+    KEY_SIZE_MAX,
+    OUTCOMES_MAX,
+    RUN_COUNT_MAX,
+)
 from stores.outcomes import Outcome
+from stores.questions import (
+    LookUpCommand,
+    Question,
+    ReadAnswerCommand,
+    ReadRefusedCommand,
+    Row,
+    ScanCommand,
+)
 from stores.quota import Quota
+from stores.scanning import PAGE_COUNT_MAX
 from stores.table.bodies import (
     Answered,
     Body,
@@ -35,10 +50,12 @@ from stores.table.bodies import (
     Compare,
     Compared,
     EndSession,
+    Found,
     OpenSession,
     OutOfOrder,
     Performed,
     QuotaChanged,
+    Read,
     Register,
     Registered,
     Registration,
@@ -48,6 +65,7 @@ from stores.table.bodies import (
     SessionOpened,
     SessionRow,
     SessionsEnded,
+    Stamp,
     TableRequest,
     UnknownWriter,
     Write,
@@ -57,6 +75,7 @@ from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, Writer
 from stores.table.sessions import SESSIONS_MAX
 from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
+from wire import cbor
 from wire.errors import DecodeError, InvalidData
 
 ACTIONS_MAX: Final = 2 * RUN_COUNT_MAX
@@ -129,6 +148,32 @@ def _request(value: object) -> Request:
 
 
 _requests: Final = fields.list_of(_request, RUN_COUNT_MAX)
+
+
+def _stamp(value: object) -> Stamp:
+    match value:
+        case [term, revision]:
+            return Stamp(fields.count(term), fields.count(revision))
+        case _:
+            raise DecodeError("a state that was read has a term and a revision")
+
+
+def _question(value: object) -> Question:
+    count, flag = fields.count, fields.flag
+    match value:
+        case [number, revision_min, key, has_value]:
+            numbers = count(number), count(revision_min)
+            return LookUpCommand(*numbers, fields.key(key), flag(has_value))
+        case [number, revision_min, start, stop, limit, has_values]:
+            numbers = count(number), count(revision_min)
+            span = fields.byte_string(start), fields.optional_bytes(stop)
+            return ScanCommand(*numbers, *span, count(limit), flag(has_values))
+        case _:
+            raise DecodeError("a proxy asks for a key, or for a stretch of keys")
+
+
+def _found(stamp: Stamp, number: int, rows: tuple[Row, ...], continuation: bytes | None) -> Found:
+    return Found(stamp, ReadAnswerCommand(number, rows, continuation))
 
 
 def _actions(value: object) -> tuple[Action, ...]:
@@ -205,9 +250,10 @@ _REQUESTS: Final[dict[int, _Shape[TableRequest]]] = {
     17: (Write, (fields.count, _requests, fields.count)),
     18: (ChangeQuota, (_quota,)),
     19: (Compare, (fields.count,)),
-    20: (OpenSession, (_nonce, fields.count)),
-    21: (RenewSession, (fields.count,)),
-    22: (EndSession, (fields.count,)),
+    20: (Read, (_stamp, fields.flag, _question)),
+    21: (OpenSession, (_nonce, fields.count)),
+    22: (RenewSession, (fields.count,)),
+    23: (EndSession, (fields.count,)),
 }
 _PARTS: Final[dict[int, _Shape[Part]]] = {
     32: (
@@ -224,12 +270,23 @@ _ANSWERS: Final[dict[int, _Shape[Answered]]] = {
     50: (UnknownWriter, (fields.count,)),
     51: (OutOfOrder, (fields.count,)),
     52: (lambda: None, ()),
-    53: (SessionGranted, (fields.optional_count,)),
-    54: (SessionHeard, (fields.flag,)),
+    53: (
+        _found,
+        (
+            *(_stamp, fields.count, fields.list_of(fields.row, PAGE_COUNT_MAX)),
+            fields.optional_bytes,
+        ),
+    ),
+    54: (ReadRefusedCommand, (fields.count, fields.flag, fields.text)),
+    55: (SessionGranted, (fields.optional_count,)),
+    56: (SessionHeard, (fields.flag,)),
 }
 
 
 # -- out -------------------------------------------------------------------------------------------
+
+_WRITERS_START: Final = b"\x82\x18\x22"
+"""An array of two, and the kind of ``WritersPart``."""
 
 _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     ExpireCommand: lambda value: [2, value.keys],
@@ -244,15 +301,15 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     Write: lambda value: [17, value.number, [*map(encode_action, value.requests)], value.resolved],
     ChangeQuota: lambda value: [18, _packed_quota(value.quota)],
     Compare: lambda value: [19, value.number],
-    OpenSession: lambda value: [20, value.nonce, value.ttl_ns],
-    RenewSession: lambda value: [21, value.session],
-    EndSession: lambda value: [22, value.session],
+    Read: lambda value: [20, list(value.seen), value.is_linear, _packed_question(value.question)],
+    OpenSession: lambda value: [21, value.nonce, value.ttl_ns],
+    RenewSession: lambda value: [22, value.session],
+    EndSession: lambda value: [23, value.session],
     HeadPart: lambda value: [
         *(32, value.revision, [value.position.term, value.position.index], value.entry_count),
         *(_packed_quota(value.quota), [list(reign) for reign in value.reigns]),
     ],
     EntriesPart: lambda value: [33, value.pairs, value.revisions, value.expiries],
-    WritersPart: lambda value: [34, [_packed_row(row) for row in value.rows]],
     SessionsPart: lambda value: [
         *(35, [[row.session, row.nonce, row.ttl_ns] for row in value.rows])
     ],
@@ -261,8 +318,15 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     UnknownWriter: lambda value: [50, value.number],
     OutOfOrder: lambda value: [51, value.expected],
     type(None): lambda value: [52],
-    SessionGranted: lambda value: [53, value.session],
-    SessionHeard: lambda value: [54, value.is_alive],
+    Found: lambda value: [
+        *(53, list(value.stamp), value.answer.number, value.answer.rows),
+        value.answer.continuation,
+    ],
+    ReadRefusedCommand: lambda value: [
+        *(54, value.number, value.is_stale, value.text[:ERROR_TEXT_SIZE_MAX])
+    ],
+    SessionGranted: lambda value: [55, value.session],
+    SessionHeard: lambda value: [56, value.is_alive],
 }
 
 
@@ -270,8 +334,18 @@ def _packed_quota(quota: Quota) -> list[object]:
     return [quota.max_entries, quota.max_bytes]
 
 
-def _packed_row(row: LedgerRow) -> list[object]:
-    return [row.writer, row.number, row.last_request, fields.pack(row.outcomes)]
+def _encoded_row(row: LedgerRow) -> bytes:
+    if row.encoded is None:
+        outcomes = fields.pack(row.outcomes)
+        row.encoded = cbor2.dumps([row.writer, row.number, row.last_request, outcomes])
+    return row.encoded
+
+
+def _packed_question(question: Question) -> list[object]:
+    head: list[object] = [question.number, question.revision_min]
+    if isinstance(question, LookUpCommand):
+        return [*head, question.key, question.has_value]
+    return [*head, question.start, question.stop, question.limit, question.has_values]
 
 
 def encode_body(body: Body) -> bytes:
@@ -289,11 +363,14 @@ def encode_request(request: TableRequest) -> bytes:
 
 
 def encode_part(part: Part) -> bytes:
-    """Write a part of a snapshot."""
-    return _encode(part)
+    """Write a part of a snapshot; the record of a writer is encoded once."""
+    if not isinstance(part, WritersPart):
+        return _encode(part)
+    count = cbor.head(cbor.ARRAY, len(part.rows))
+    return b"".join((_WRITERS_START, count, *map(_encoded_row, part.rows)))
 
 
-def encode_answer(answer: Answered) -> bytes:
+def encode_answer(answer: object) -> bytes:
     """Write an answer."""
     return _encode(answer)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from stores.group.positions import Position
 from stores.history import History
-from stores.persistence import Rows
+from stores.persistence import Census, Rows
 from stores.scanning import Page, Span, scan
 from stores.table.lineage import Lineage, Standing
 from stores.table.overlay import Overlay
@@ -74,6 +74,10 @@ class AppliedReads:
     def snapshot(self) -> Columns:
         """Copy what readers see."""
         return self._overlay.copy()
+
+    def census(self) -> Census:
+        """Count what is in the table, where nothing is staged."""
+        return Census.of(self._overlay.committed.columns)
 
     def scan(self, span: Span, limit: int) -> Page:
         """Give the first entries of a span in the order of keys; raises ``InvalidData``."""

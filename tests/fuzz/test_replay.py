@@ -91,7 +91,7 @@ def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
         raise ZeroDivisionError
 
     broken = {"values": "decode", "frames": "FrameDecoder", "control": "decode_control",
-              "handshake": "FrameDecoder", "store": "Master", "texts": "parse_value",
+              "handshake": "FrameDecoder", "store": "GroupCore", "texts": "parse_value",
               "lines": "PublisherSession", "agent": "Inbox", "edge": "Guest", "http": "Access",
               "log": "Keeper", "mesh": "EndpointLoop", "tls": "_network",
               "webhdfs": "parse", "admin": "decode_request",

@@ -107,7 +107,7 @@ DRIVER = [
         "who does not vouch is not heard",
         "an endpoint speaks as a member whose name it has not",
         f"{_FOLDER}/core.py",
-        "        if self._is_closed or not self._world.vouches(sender, letter.sender.name):\n",
+        "        if self._is_closed or not (is_outside or self._world.vouches(sender, letter.sender.name)):\n",
         "        if self._is_closed:\n",
     ),
     Safeguard(
@@ -206,7 +206,7 @@ DRIVER = [
     _driver(
         "a leader whose disk failed hands over",
         "a group waits for an election timeout, though its leader knows that it cannot lead",
-        f"{_FOLDER}/core.py",
+        f"{_FOLDER}/life.py",
         "        if self.member is not None and self.member.leading is not None:\n"
         "            for effect in self.member.leading.pass_on():\n",
         "        if self.member is not None and self.member.leading is not None:\n"

@@ -117,9 +117,9 @@ HOSTILE = [
     Safeguard(
         "keys are sorted in slices",
         "the first scan of a large store stops the endpoint",
-        "stores/answering.py",
-        "    while (handled := table.catch_up(count)) == count:\n",
-        "    while (handled := min(table.catch_up(2**60), 0)) == count:\n",
+        "stores/questions.py",
+        "    while (handled := prepare(count)) == count:\n",
+        "    while (handled := min(prepare(2**60), 0)) == count:\n",
         (WORK,),
     ),
     Safeguard(

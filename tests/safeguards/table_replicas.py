@@ -6,6 +6,7 @@ from tests.safeguards.safeguard import Safeguard
 
 BALLOT = ("tests/stores/disk/test_ballot_file.py",)
 REPLICA = ("tests/stores/disk/test_replica.py",)
+KEEPER = ("tests/stores/replica/test_lazy.py",)
 
 REPLICAS = [
     Safeguard(
@@ -124,7 +125,7 @@ REPLICAS = [
         "lazy rows: they say how far they may reach",
         "after a crash readers see some keys of a later state, and others of an earlier one",
         "stores/disk/replica.py",
-        "            if meta.reached != index:\n",
+        "            if meta.reached != reached:\n",
         "            if False:\n",
         REPLICA,
     ),
@@ -141,6 +142,14 @@ REPLICAS = [
         "after a crash the machine has what its journal has not",
         "stores/disk/replica.py",
         '        assert meta.applied <= point.applied <= self._journal.end, "rows follow the journal"\n',
+        "",
+        REPLICA,
+    ),
+    Safeguard(
+        "lazy rows: each of them follows the journal",
+        "after a crash the machine has rows of entries which its journal has not",
+        "stores/disk/replica.py",
+        '        assert reached <= self._journal.end.index, "rows follow the journal, each of them"\n',
         "",
         REPLICA,
     ),
@@ -163,10 +172,26 @@ REPLICAS = [
     Safeguard(
         "lazy rows: a census goes with each slice",
         "a crash between two slices leaves a file that is refused as damaged",
-        "stores/disk/lazy_rows.py",
-        "        yield Slice(checkpoint, replace(part, census=counting.after(part)), is_last=False)\n",
-        "        yield Slice(checkpoint, replace(part, census=None), is_last=False)\n",
-        REPLICA,
+        "stores/replica/lazy.py",
+        "        return Changes(0, is_cleared=is_cleared, rows=rows, erased=erased, census=census)\n",
+        "        return Changes(0, is_cleared=is_cleared, rows=rows, erased=erased)\n",
+        KEEPER,
+    ),
+    Safeguard(
+        "lazy rows: a slice says up to where its rows reach",
+        "rows that are of a later state than the journal's beginning are read as they are",
+        "stores/replica/lazy.py",
+        "        return Slice(point, changes, is_last, reached)\n",
+        "        return Slice(point, changes, is_last)\n",
+        KEEPER,
+    ),
+    Safeguard(
+        "lazy rows: none is ahead of the journal on the disk",
+        "after a crash a file has rows of entries that it lacks, and is refused as damaged",
+        "stores/replica/lazy.py",
+        "        if point is None or reached > durable:\n",
+        "        if point is None:\n",
+        KEEPER,
     ),
     Safeguard(
         "replica: an upgrade counts the rows that it found",
@@ -183,5 +208,53 @@ REPLICAS = [
         "        is_whole = promises.is_whole and mark is not None and mark <= end\n",
         "        is_whole = promises.is_whole\n",
         ("tests/stores/disk/test_replica_regression.py",),
+    ),
+    Safeguard(
+        "forced lead: a deposed master does not lead again",
+        "a master whose clone was promoted takes the lead back, and drops what that one acknowledged",
+        "stores/replica/core.py",
+        "                self.is_deposed = True\n",
+        "                pass\n",
+        ("tests/stores/replica/test_promotion.py",),
+    ),
+    Safeguard(
+        "forced lead: writers go on after lost requests",
+        "a writer asks for ever, at the speed of the link, for what the promoted clone waits for",
+        "stores/table/writers.py",
+        "            is_next = first in (last_request + 1, resolved + 1)\n",
+        "            is_next = first == last_request + 1\n",
+        ("tests/stores/table/test_machine.py", "tests/stores/replica/test_promotion.py"),
+    ),
+    Safeguard(
+        "forced lead: lost revisions are left out first",
+        "a promoted clone fails at its first writes, if several come at once",
+        "stores/table/machine.py",
+        "        self._stage_term(term)\n",
+        "        pass\n",
+        ("tests/stores/table/test_machine.py",),
+    ),
+    Safeguard(
+        "idle: later requests are not waited for",
+        "await_idle never ends while other tasks write",
+        "stores/replica/asked/waits.py",
+        "            if not standing.outbox.is_resolved(wait.last_request):\n",
+        "            if len(standing.outbox):\n",
+        ("tests/stores/replica/test_master.py",),
+    ),
+    Safeguard(
+        "idle: members that are gone are not waited for",
+        "await_idle waits two seconds for a clone that closed",
+        "stores/replica/asked/waits.py",
+        "        return is_silent or is_gone or status.match >= index\n",
+        "        return is_silent or status.match >= index\n",
+        ("tests/stores/replica/test_master.py",),
+    ),
+    Safeguard(
+        "a follower that joins learns what is committed",
+        "a new clone is empty until its master's next tick",
+        "stores/group/leading.py",
+        "        return [*sent, Send(sender, self._keepalive())] if sent else sent\n",
+        "        return sent\n",
+        ("tests/stores/replica/test_master.py",),
     ),
 ]

@@ -7,9 +7,10 @@ from typing import Any, cast
 
 from endpoint.replicas.backends import check_options, take_path
 from endpoint.replicas.storage_keys import take_keys
+from endpoint.surroundings import ReplicaOpener
 from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
 from stores.disk.medium import PrivateMedium
-from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
+from stores.disk.replica import Founding, LoadedReplica, ReplicaRows, SQLiteReplica
 from stores.disk.rows import PLAIN, Codec
 from stores.group.effects import Persist, Promises, SavePromises, Snapshot, SyncMarks, WriteMark
 from stores.group.election import FORCED_TERMS
@@ -44,23 +45,36 @@ class ReplicaFiles:
     more use.
     """
 
-    def __init__(self, name: str, options: dict[str, object], *, is_renamed: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: dict[str, object],
+        opener: ReplicaOpener | None = None,
+        *,
+        is_renamed: bool = False,
+    ) -> None:
         """Take the options of ``Backend.SQLite``; nothing is opened yet.
 
-        One that ``is_renamed`` keeps the name that it had, whatever its endpoint is called now.
+        ``opener`` makes other files than SQLite's. One that ``is_renamed`` keeps the name that it
+        had, whatever its endpoint is called now.
         """
         self._is_renamed = is_renamed
         options = dict(options)
-        self.path = take_path(options, "a replica in SQLite")
+        self.path = take_path(options, "an SQLite store")
+        self._term = 0
+        """That of the promises on the disk."""
+        self._rows: ReplicaRows
+        if opener is not None:
+            self._rows, medium = opener(self.path, options)
+            self._ballot = BallotFile(medium, None)
+            return
         keys, codec = take_keys(options), cast("Codec", PLAIN)
         if keys is not None:
             from stores.disk.seals import Vault
 
             codec = Vault(self.path, keys)
-        check_options(options, "a replica in SQLite")
+        check_options(options, "an SQLite store")
         self._rows = SQLiteReplica(self.path, TableCodec(), codec, name, **cast("Any", options))
-        self._term = 0
-        """That of the promises on the disk."""
         self._ballot = BallotFile(PrivateMedium(self.path + SUFFIX), keys)
 
     def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
@@ -141,7 +155,8 @@ class ReplicaFiles:
                 slices, beside = installed(write.snapshot)
                 self._rows.persist(write, installed=slices, machine=beside)
             case Persist() as write:
-                self._rows.persist(write, job.rows, forced_after=self._term - FORCED_TERMS)
+                begin = self._term // FORCED_TERMS * FORCED_TERMS
+                self._rows.persist(write, job.rows, forced_after=begin - 1)
             case SavePromises(promises=promises):
                 self._ballot.save(promises)
                 self._term = promises.term

@@ -14,8 +14,10 @@ from endpoint.replicas.parts import AnyEffect, Topics
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.observers import Observer, Observers
+from endpoint.replicas.stores.verifying import Verification
 from net.wakeup import Wakeup
-from stores.effects import Changed, Deposed
+from stores.digests import ReplicaDigest
+from stores.effects import Changed, Deposed, ToProxy, Verified
 from stores.group.effects import WriteMark
 from stores.group.membership import MemberStatus
 from stores.group.words import Order
@@ -25,7 +27,7 @@ from stores.table.bodies import TableRequest
 from stores.watches import Bookmark, Selection, Watcher
 from stores.work import SLICE_COUNT
 from wire.errors import BackendFailure, NoQuorum, NotAllowed, PromotionRefused, RequestTimeout
-from wire.topics import group_topic
+from wire.topics import group_topic, proxy_topic
 
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,
@@ -33,6 +35,7 @@ _CODES: Final = {
     News.DISK_FAILED: StatusCode.REPLICA_DISK_FAILED,
     News.BARRED: StatusCode.NOT_ALLOWED,
     News.CONFLICT: StatusCode.STORE_CONFLICT,
+    News.ANEW: StatusCode.STORE_CONFLICT,
 }
 
 
@@ -53,6 +56,7 @@ class GroupPart:
         self._observers = Observers()
         self._asks: Questions[AskDone] = Questions()
         self._orders: Questions[tuple[MemberStatus, ...]] = Questions()
+        self._verifying: Questions[tuple[ReplicaDigest, ...]] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
 
@@ -81,17 +85,28 @@ class GroupPart:
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
-            case AskDone(token):
-                self._asks.answer(token, effect)
-            case OrderDone(token, members):
-                self._orders.answer(token, members)
+            case ToProxy(to, payload):
+                self.runner.send_command(proxy_topic(self.runner.name), to, payload)
+            case AskDone() | OrderDone() | Verified():
+                self._answer(effect)
             case Changed():
                 self._observers.push(effect)
             case Told(news, text):
+                if news is News.ANEW:
+                    self.runner.unsynced()
                 self.runner.tell_status(_CODES[news], self.core.entity, text)
             case _:
                 raise AssertionError(f"no replica of a group asks for {effect}")
         return ()
+
+    def _answer(self, effect: AskDone | OrderDone | Verified) -> None:
+        match effect:
+            case AskDone(token):
+                self._asks.answer(token, effect)
+            case OrderDone(token, members):
+                self._orders.answer(token, members)
+            case Verified(token, rows):
+                self._verifying.answer(token, rows)
 
     def was_carried_out(self) -> None:
         """Wake those that wait."""
@@ -106,6 +121,7 @@ class GroupPart:
         self.moved.wake()
         self._observers.end()
         self._orders.end()
+        self._verifying.end()
         self._asks.end()
 
     # -- for handles -----------------------------------------------------------------------------
@@ -206,6 +222,20 @@ class GroupPart:
         if question.answer.refusal:
             raise NotAllowed(question.answer.refusal)
         return question.answer.answer
+
+    async def verify(self, seconds: float) -> Verification:
+        """Compare what all members hold; raises ``RequestTimeout`` if no leader answers."""
+        with self._verifying.ask() as question:
+            with trio.move_on_after(seconds):
+                self.runner.carry_out(self.core.begin_verify(question.number))
+                await question.wait()
+            self.core.comparing.end(question.number)
+        if question.answer is None:
+            raise self.runner.error or RequestTimeout(
+                f"store {self.runner.name}: its leader did not compare the replicas within"
+                f" {seconds:g} s"
+            )
+        return Verification(question.answer)
 
     async def force(self, seconds: float) -> None:
         """Lead without a majority; raises ``PromotionRefused`` while another one leads."""

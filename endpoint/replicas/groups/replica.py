@@ -28,7 +28,9 @@ from endpoint.replicas.groups.part import GroupPart
 from endpoint.replicas.groups.session import Session
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
+from endpoint.replicas.stores.store import VERIFY_SECONDS
 from endpoint.replicas.stores.store_handle import StoreHandle
+from endpoint.replicas.stores.verifying import Verification
 from stores.group.words import Order
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
@@ -251,6 +253,17 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
         """Make a nonce that no other handle makes, nor this one a second time."""
         writer = self.part.core.requests.writer
         return sha256(b"%b%d" % (writer, next(self._nonces))).digest()[:NONCE_SIZE]
+
+    # Comparison.
+
+    async def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
+        """Compare what all members hold at one entry of the journal.
+
+        Members are waited for for five seconds. A learner in memory that differs takes all anew; a
+        voter that differs is told of as ``STORE_CONFLICT``. Raises ``RequestTimeout`` and
+        ``NotAllowed``.
+        """
+        return await self.part.verify(_seconds(timeout))
 
     # The quota.
 

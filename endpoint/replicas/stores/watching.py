@@ -254,6 +254,10 @@ class Watch(EitherClosing):
         elif watcher is not None:
             self._items.append(Gap(watcher.revision))
             start = None
+        elif start is not None and self._runner.is_master and start - 1 > core.revision:
+            # No mutation has that number yet: it is of another history.
+            self._items.append(Gap(start - 1))
+            start = None
         self._core, self._watcher = core, Watcher(core, self._selection, start)
         return self._watcher
 

@@ -79,11 +79,10 @@ class Desk:
         """Send the leader what has room under way; tells whether there was anything."""
         asked: list[tuple[int, TableRequest]] = []
         self._standing.outbox.pump(lambda *each: asked.append(each), is_local=is_local)
-        for ticket, request in asked:
-            if is_local:
-                self._carry_out(member.propose((None, ticket), request))
-            else:
-                self._standing.send(leader, Ask(ticket, request))
+        if is_local and asked:
+            self._carry_out(member.propose_all(((None, ticket), each) for ticket, each in asked))
+        for ticket, request in () if is_local else asked:
+            self._standing.send(leader, Ask(ticket, request))
         return bool(asked)
 
     def _resolve(self, outcomes: Iterable[Outcome]) -> None:

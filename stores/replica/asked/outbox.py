@@ -37,7 +37,7 @@ from stores.table.bodies import (
     UnknownWriter,
     Write,
 )
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, StoreClosed
 from wire.identifiers import EntityId
 
 WINDOW_COUNT: Final = 256
@@ -99,6 +99,10 @@ class Outbox:
         """True if more may be asked."""
         return self._count < UNRESOLVED_COUNT_MAX and self._size < UNRESOLVED_SIZE_MAX
 
+    def is_resolved(self, request: int) -> bool:
+        """Tell whether a request, which is gathered no more, and all before it have an outcome."""
+        return not self._parcels or self._parcels[0].first > request
+
     @property
     def has_unsent(self) -> bool:
         """True if something waits to be proposed."""
@@ -147,6 +151,16 @@ class Outbox:
         self._open.clear()
         self._sent = 0
         self._waits = True
+
+    def register_anew(self) -> None:
+        """Ask another group for all that has no answer: it knows nothing of this writer."""
+        self.requests.seal()
+        for parcel in self._parcels:
+            parcel.outcomes = None
+        last = self.requests.last_request
+        self._given_up = self._parcels[0].first - 1 if self._parcels else last
+        self._number = None
+        self.rewind()
 
     def resume(self) -> None:
         """Propose what waits: there is a leader."""
@@ -209,6 +223,10 @@ class Outbox:
             outcomes.append(Outcome(parcel.first, parcel.last, Refused(code, f"{text}: {state}")))
         return outcomes
 
+    def close(self) -> None:
+        """Take on nothing more: whatever is asked for raises ``StoreClosed``."""
+        self.requests.serve(_refuse)
+
     # -- steps -----------------------------------------------------------------------------------
 
     def _add(self, action: Action) -> None:
@@ -244,3 +262,7 @@ class Outbox:
         self._parcels.popleft()
         self._count -= len(parcel.requests)
         self._size -= parcel.size
+
+
+def _refuse(action: Action) -> None:
+    raise StoreClosed("the store is closed: attach it again")

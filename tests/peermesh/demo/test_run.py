@@ -17,7 +17,7 @@ import pytest
 from peermesh import Backend, blocking
 from peermesh.demo.events import EventReader
 from peermesh.demo.keys import DEPTH_MAX
-from peermesh.demo.mesh import COUNTS
+from peermesh.demo.mesh import COUNTS, VOTERS
 from peermesh.demo.reading import read_lines
 from peermesh.demo.sessions import PROCESSES, session_members
 from peermesh.demo.tally import Tally, compare
@@ -26,7 +26,7 @@ from peermesh.demo.viewer import read_table
 from peermesh.testing.time_limits import limit
 from tests.secrecy.planted import plant
 
-ROLES = {"store-a", "store-b", "keeper", "sensor", "driver", "viewer"}
+ROLES = {*VOTERS, "keeper", "sensor", "driver", "viewer"}
 
 pytestmark = [
     pytest.mark.spark,
@@ -94,14 +94,14 @@ def test_counts_are_exact_and_no_secret_told_whoever_is_killed(demo, events, tmp
     assert run.process.returncode == 0, errors
     total = f"{EVENTS:,} events under {len(GOOD)} keys in 2 windows, {len(BAD)} bad lines"
     assert f"recount: {total}" in output
-    assert f"clone:   {total}" in output
+    assert f"replica: {total}" in output
     assert "0 lost, 0 double" in output
-    for role in ("sensor", "store-b", "viewer", "keeper", "driver", "store-a"):
+    for role in ("sensor", "store-b", "viewer", "keeper", "driver"):
         assert f"{role} is started, again" in output
-    for victim in ("keeper", "driver", "master"):
+    for victim in ("keeper", "driver", "leader"):
         assert f"SIGKILL for the {victim} (" in output
     assert re.search(
-        r"from each kill .*: keeper \([\d.]+ s\), driver \([\d.]+ s\), master \(", output
+        r"from each kill .*: keeper \([\d.]+ s\), driver \([\d.]+ s\), leader \(", output
     )
     assert "watermark dropped: 0" in output
     assert f"line {len(GOOD) * 500 + 4}: not JSON" in output
@@ -161,16 +161,19 @@ def test_when_all_is_killed_nothing_runs_on_and_what_was_counted_is_there(demo, 
             with contextlib.suppress(ProcessLookupError):
                 gone.append(os.pidfd_open(member))
         # The supervisor first, who would start the others again.
-        for pid in (run.process.pid, pids["store-a"], pids["store-b"]):
+        for pid in (run.process.pid, *(pids[voter] for voter in VOTERS)):
             os.kill(pid, signal.SIGKILL)
         assert wait_until_gone(gone)
         for each in gone:
             os.close(each)
-    with (
-        blocking.Endpoint() as endpoint,
-        endpoint.attach_master(COUNTS, Backend.SQLite, path=work / "counts-0-0.sqlite") as store,
-    ):
-        table = read_table(store.items())
+    with blocking.Endpoint(name=VOTERS[0]) as one, blocking.Endpoint(name=VOTERS[1]) as other:
+        one.peer("127.0.0.1", other.listen())
+        for endpoint in (other, one):
+            path = work / f"{COUNTS}-{endpoint.settings.name}.sqlite"
+            store = endpoint.attach_replica(
+                COUNTS, voters=VOTERS, backend=Backend.SQLite, path=path
+            )
+        table = read_table(store.at_master().items())
     lines = sum(table.values())
     assert lines >= counted > 0
     reader, tally = EventReader("k.x", "ts"), Tally()

@@ -20,6 +20,7 @@ from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Loaded
 from stores.sealing import StorageKeys
 from stores.table import Table
+from tests.stores.disk.log_replicas import LogReplicaKind
 from tests.stores.disk.replicas import ReplicaKind
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
@@ -174,4 +175,5 @@ KINDS: dict[str, Callable[[StorageKeys | None], Kind]] = {
     "table": TableKind,
     "log": LogKind,
     "replica": ReplicaKind,
+    "logreplica": LogReplicaKind,
 }

@@ -13,9 +13,9 @@ import cbor2
 
 from stores.actions import Action, ClearCommand, EraseCommand, PutCommand, WriterId
 from stores.commits import GroupCommit
-from stores.disk.lazy_rows import Checkpoint, Slice, sliced
+from stores.disk.lazy_rows import Checkpoint, Slice
 from stores.disk.machine_meta import Meta
-from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
+from stores.disk.replica import Founding, LoadedReplica, ReplicaRows, SQLiteReplica
 from stores.disk.rows import PLAIN
 from stores.disk.seals import Vault
 from stores.group.clock import Times
@@ -26,6 +26,7 @@ from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Census, Changes, Rows
 from stores.sealing import StorageKeys
 from stores.table import Columns, Entry as StoredEntry, Table
+from tests.stores.disk.slicing import sliced
 from wire.identifiers import EndpointId, EntityId
 
 WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
@@ -33,7 +34,7 @@ GROUP = b"0123456789abcdef"
 FOUNDING = Founding(GROUP, MemberId("a", 1), 1_000)
 VOTERS = (MemberId("a", 1), MemberId("b", 2))
 
-Step = Callable[[SQLiteReplica], None]
+Step = Callable[[ReplicaRows], None]
 
 
 class TestBodies:

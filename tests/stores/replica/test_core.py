@@ -65,6 +65,7 @@ class Mesh:
             now_ns=lambda: self.now_ns,
             new_group=lambda: b"g" * 16,
             vouches=lambda endpoint, name: endpoint not in self.strangers,
+            may_vote=lambda: True,
         )
         entity = EntityId(self.where[name], 0)
         roster = Roster(own, self.where[name], voters)

@@ -185,13 +185,13 @@ def test_a_new_leader_gives_all_sessions_their_full_time(lab):
     pass_time(lab, SECOND_NS)
     old = lab.leader
     lab.swap()
-    lab.leader.lead(lab.now)
+    lab.leader.lead(lab.now, lab.term)
     pass_time(lab, 3 * FULL_NS)
     pass_time(lab, FULL_NS - 1)
     assert lab.judge(RenewSession(session)) == Answer(ALIVE)
     lab.swap()
     assert lab.leader is old
-    lab.leader.lead(lab.now)  # Its deadlines are of its first lead.
+    lab.leader.lead(lab.now, lab.term)  # Its deadlines are of its first lead.
     pass_time(lab, SECOND_NS)
     assert lab.judge(RenewSession(session)) == Answer(ALIVE)
 
@@ -446,7 +446,7 @@ class Program:
 
     def swap(self, session):
         self.lab.swap()
-        self.lab.leader.lead(self.lab.now)
+        self.lab.leader.lead(self.lab.now, self.lab.term)
 
     def tick(self, session):
         self.lab.expire()

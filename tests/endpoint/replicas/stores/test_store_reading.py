@@ -318,6 +318,31 @@ async def test_a_watch_at_a_clone_outlives_its_master_and_says_what_it_does_not_
             assert items[3] == Bookmark(4)
 
 
+@pytest.mark.groups
+async def test_a_watch_at_a_clone_misses_nothing_that_its_master_did_out_of_its_sight(
+    tmp_path: Path,
+) -> None:
+    options = {"path": tmp_path / "s.db"}
+    with trio.fail_after(limit()):
+        async with Endpoint() as left, Endpoint() as right, right.attach_clone("s") as clone:
+            assert await right.peer("127.0.0.1", await left.listen(), retry=0)
+            with clone.watch() as watch:
+                async with left.attach_master("s", Backend.SQLite, **options) as master:
+                    await (await master.put("k", 1)).applied()
+                    assert await clone.await_idle(timeout=limit())
+                    while watch.revision < 1:
+                        await watch.get()
+                async with Endpoint() as other:
+                    async with other.attach_master("s", Backend.SQLite, **options) as master:
+                        await master.put("k", 3)
+                        await (await master.put("new", 4)).applied()
+                async with left.attach_master("s", Backend.SQLite, **options):
+                    items = [await watch.get() for _ in range(2)]
+            commits = [item for item in items if isinstance(item, Commit)]
+            assert [each.revision for each in commits] == [2, 3]
+            assert [each.changes[0].key for each in commits] == ["k", "new"]
+
+
 async def test_closing_a_watch_waits_for_nobody_and_ends_who_waits() -> None:
     async with pair() as (_, _, master, _):
         ended = []
@@ -380,3 +405,24 @@ async def test_a_watch_goes_on_with_another_core_of_its_store() -> None:
         assert (commit.revision, mark) == (2, Bookmark(2))
         part.core = core
         assert (await watch.get(), type(await watch.get())) == (Gap(2), Entry)
+
+
+@pytest.mark.groups
+async def test_watches_begin_anew_where_the_lead_was_taken_by_force() -> None:
+    async with pair() as (_, _, master, clone):
+        await (await master.put("k", 1)).applied()
+        assert await clone.await_idle(timeout=limit())
+        watches = [clone.watch(), master.watch()]
+        for watch in watches:
+            assert [type(item) for item in watch.poll()] == [Entry, Bookmark]
+        await clone.promote(force=True)
+        await (await clone.put("k", 2)).applied()
+        for watch in watches:
+            assert isinstance(await watch.get(), Gap)
+            view = 0
+            while view != 2:
+                item = await watch.get()
+                if isinstance(item, Entry):
+                    view = item.value
+                elif isinstance(item, Commit):
+                    view = item.changes[-1].entry.value
