@@ -11,6 +11,7 @@ from typing import Final
 
 from stores.actions import Action, DigestCommand, ExpireCommand, WriterId, request_range
 from stores.judgement import REQUESTS, Request
+from stores.limits import RUN_COUNT_MAX
 from stores.outcomes import Outcome
 from stores.quota import Quota
 from wire.errors import DecodeError
@@ -65,6 +66,9 @@ class Write:
             first, last = first or asked[0], asked[1]
         if first < 1:
             raise DecodeError("a writer asks for nothing")
+        if last - first >= RUN_COUNT_MAX:
+            # All of them refused would make an entry that no other member reads.
+            raise DecodeError(f"a writer asks for {last + 1 - first} changes at a time")
         return first, last
 
 

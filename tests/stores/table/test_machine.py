@@ -18,6 +18,7 @@ from stores.group.clock import Times
 from stores.group.election import FORCED_TERMS
 from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
+from stores.limits import RUN_COUNT_MAX
 from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import Quota, QuotaLevel
 from stores.scanning import EVERYTHING
@@ -32,7 +33,7 @@ from stores.table.bodies import (
     UnknownWriter,
     Write,
 )
-from stores.table.codec import encode_body
+from stores.table.codec import decode_body, encode_body
 from stores.table.machine import TableMachine
 from stores.table.overlay import SKIP
 from stores.work import SLICE_COUNT
@@ -238,6 +239,25 @@ def test_requests_of_a_writer_are_done_in_order(lab, handle):
     assert lab.judge(early) == Answer(OutOfOrder(1))
     handle.put("b", 1)
     assert lab.judge(early) == Answer(OutOfOrder(2))
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_writer_asks_for_so_much_at_a_time_that_others_can_read_its_refusal(lab, handle, more):
+    lab.leader.meter.replace(Quota(1, None))
+    sizes = [RUN_COUNT_MAX // 2, RUN_COUNT_MAX // 2 + more]
+    runs, first = [], 1
+    for size in sizes:
+        pairs = [each for key in range(first, first + size) for each in (encode(key), encode(1))]
+        runs.append(PutCommand(handle.writer, first, None, pairs))
+        first += size
+    write = Write(handle.number, tuple(runs))
+    if more:
+        with pytest.raises(DecodeError, match=f"asks for {RUN_COUNT_MAX + 1} changes at a time"):
+            lab.judge(write)
+    else:
+        lab.judge(write)
+        _, body = lab.entries[-1]
+        assert decode_body(encode_body(body)).asked == (handle.writer, write.asked[1])
 
 
 def test_requests_that_are_numbered_anew_are_refused(lab, handle):
