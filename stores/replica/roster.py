@@ -79,6 +79,11 @@ class Roster:
         """The first voters, if this replica is to found the group now."""
         return self._founding.founders
 
+    def hears_majority(self, voters: Voters) -> bool:
+        """Tell whether so many voters are heard that they can elect a leader."""
+        heard = sum(self._is_heard(voter.name) for voter in voters)
+        return bool(voters) and heard >= majority(voters)
+
     def explain_founding(self) -> str:
         """Say in a sentence why there is no group here yet."""
         refusal = self._founding.refusal
@@ -90,9 +95,9 @@ class Roster:
         """Say in a sentence why no leader serves this replica."""
         if not voters:
             return "the group is known, and nothing of its journal has come yet"
-        silent = [self._silence(voter) for voter in voters if not self._is_heard(voter.name)]
-        if len(voters) - len(silent) >= majority(voters):
+        if self.hears_majority(voters):
             return "a leader is being elected"
+        silent = [self._silence(voter) for voter in voters if not self._is_heard(voter.name)]
         return f"{len(silent)} of {len(voters)} voters: {', '.join(silent)}"
 
     def _is_heard(self, name: str) -> bool:

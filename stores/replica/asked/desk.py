@@ -35,7 +35,11 @@ class Desk:
         outbox.tick()
         if len(outbox) and standing.bar.text is not None and not standing.is_served:
             self.give_up(ErrorCode.NOT_AUTHORIZED, standing.bar.text)
-        is_hopeless = not self._manner.is_single and self._leaderless_ticks >= SILENT_TICKS
+        is_hopeless = (
+            not self._manner.is_single
+            and self._leaderless_ticks >= SILENT_TICKS
+            and not standing.roster.hears_majority(standing.voters)  # They may only take longer.
+        )
         is_overdue = outbox.silent_ticks >= self._manner.patience_ticks
         if len(outbox) and (is_hopeless or is_overdue):
             self._give_up_waiting()

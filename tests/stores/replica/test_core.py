@@ -14,14 +14,15 @@ from stores.group.messages import FromFollower, Keepalive, PreVote, TimeoutNow
 from stores.group.positions import START, MemberId
 from stores.group.roles import Role
 from stores.outcomes import Refused
-from stores.replica.beginning import Beginning, World
+from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
 from stores.replica.core import LATE_NS, GroupCore
 from stores.replica.effects import News, ToDisk, Told
 from stores.replica.lazy import RowKeeper
-from stores.replica.roster import Roster
+from stores.replica.roster import SILENT_TICKS, Roster
 from stores.table import Columns
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
+from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
 TICK_NS = 100_000_000
@@ -395,3 +396,26 @@ def test_members_know_at_once_that_their_leader_closed() -> None:
     mesh.work()
     assert not mesh.cores["d"].is_served
     assert isinstance(mesh.told["d"][-1], MasterLost)
+
+
+@pytest.mark.parametrize("is_heard", [True, False], ids=["an election takes long", "alone"])
+def test_what_is_asked_fails_early_where_no_majority_is_heard_alone(is_heard: bool) -> None:
+    mesh = Mesh()
+    leader = mesh.lead()
+    asking, other = (name for name in mesh.cores if name != leader)
+    mesh.cut = {leader} if is_heard else {leader, other}
+    mesh.slow = {asking, other}  # No vote gets onto a disk.
+    while mesh.cores[asking].is_served:
+        mesh.tick()
+        mesh.work()
+    mesh.put(asking)
+    ticks = 0
+    while not mesh.outcomes(asking):
+        mesh.tick()
+        mesh.work()
+        ticks += 1
+    expected = PATIENCE_TICKS if is_heard else SILENT_TICKS
+    assert abs(ticks - expected) <= 1
+    (refused,) = mesh.outcomes(asking)
+    assert refused.code is ErrorCode.NO_QUORUM
+    assert ("being elected" in refused.text) is is_heard
