@@ -242,10 +242,12 @@ class Subscriber(Closing):
         with self._settling:
             if self._descriptor is None:
                 return
-            with suppress(BlockingIOError):
-                os.eventfd_read(self._descriptor)
+            # Not cleared first: another thread may look just then.
             if self._ready or not self._mailbox.is_empty() or self._is_closed:
                 os.eventfd_write(self._descriptor, 1)
+            else:
+                with suppress(BlockingIOError):
+                    os.eventfd_read(self._descriptor)
 
     # For the loop, in its thread.
 

@@ -46,6 +46,29 @@ def test_it_is_readable_while_messages_wait(
     assert subscriber.fileno() == subscriber.fileno()
 
 
+def test_it_is_not_cleared_for_a_moment_while_messages_wait(
+    endpoint: blocking.Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subscriber, cleared = endpoint.subscribe("/t", local=True), []
+    clear = os.eventfd_read
+
+    def note(descriptor: int) -> int:
+        cleared.append(subscriber.available())
+        return clear(descriptor)
+
+    monkeypatch.setattr(os, "eventfd_read", note)
+    assert not is_readable(subscriber)
+    for number in range(3):
+        endpoint.publish("/t", number)
+    while subscriber.available() < 3:
+        threading.Event().wait(0.001)
+    for _ in range(3):
+        subscriber.get(limit())
+    assert not is_readable(subscriber)
+    assert cleared
+    assert not any(cleared)
+
+
 def test_what_came_before_the_first_use_is_seen(endpoint: blocking.Endpoint) -> None:
     subscriber = endpoint.subscribe("/t", local=True)
     for number in range(3):
