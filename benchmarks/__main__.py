@@ -37,7 +37,7 @@ benchmarks:
   relay      messages a second through a third endpoint, beside the direct way
   store      puts, gets and the first fill of a clone
   queries    compare and set, scans, and what fifty watches are told
-  replicas   mixes of commands at a master, at a replica that is alone, and in a group of three
+  replicas   mixes of commands at a master, in groups of one and three, in Redis and etcd
   log        acknowledged appends, and reads with and without a copy
   modules    messages a second through a link of the module broker
   edge       messages a second through a channel of the edge broker

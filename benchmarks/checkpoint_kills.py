@@ -1,13 +1,15 @@
 """Kill -9 around Spark's checkpoints: ``python -m benchmarks.checkpoint_kills --batches 200``.
 
-Jobs count words, with their checkpoints at a pair of gateways: one in front of a store's master,
-one in front of a clone that has all that is answered. Every few batches, at a random moment, one of
-these is killed, and the job is started again if that ended it:
+Jobs count words, with their checkpoints at three gateways, whose replicas of one store elect their
+leader. Every few batches, at a random moment, one of these is killed, and the job is started again
+if that ended it:
 
 - the driver, with everything that belongs to it;
 - an executor, of a driver with two executors in processes of their own;
-- the gateway with the master, which is started again on its file;
-- the gateway with the master, whose clone is promoted; a new clone takes its place.
+- a gateway, whichever it is;
+- the gateway that leads.
+
+Gateways are started again on their files.
 
 In the end of each job the result has to equal a plain recount, with no batch missing. With
 ``--journal FILE`` every job that is done is noted there, and counts when the command is run again
@@ -37,7 +39,8 @@ from peermesh.spark.trial import Kind
 
 JOB_BATCHES: Final = 20
 """Batches of a job, so that each kind of state gets its turn."""
-VICTIMS: Final = ("driver", "executor", "gateway", "master")
+VICTIMS: Final = ("driver", "executor", "gateway", "leader")
+NAMES: Final = ("a", "b", "c")
 COMMAND: Final = (sys.executable, "-m", "peermesh.cli")
 STARTS_MAX: Final = 3 * JOB_BATCHES
 
@@ -51,28 +54,26 @@ def free_port() -> int:
 
 @dataclass
 class Gateway:
-    """One of the pair, and how to start it."""
+    """One of the three, and how to start it."""
 
+    name: str
     folder: Path
     http: int = field(default_factory=free_port)
     mesh: int = field(default_factory=free_port)
-    generation: int = 0
     process: subprocess.Popen[str] | None = None
 
-    def start(self, peer: Gateway | None) -> None:
-        """Serve: as the master on its file, or with a clone of the peer's."""
-        self.generation += peer is not None
-        path = self.folder / f"{self.http}-{self.generation}.db"
-        role = [] if peer is None else ["--clone", "--peer", f"127.0.0.1:{peer.mesh}"]
+    def start(self, others: list[Gateway]) -> None:
+        """Serve, with a replica in the same file each time."""
+        peers = [word for each in others for word in ("--peer", f"127.0.0.1:{each.mesh}")]
         self.process = subprocess.Popen(
             [
-                *COMMAND, "serve", "webhdfs", "--store", f"kills:{path}", "--json", *role,
-                "--replicas", "1",
+                *COMMAND, "serve", "webhdfs", "--store", f"kills:{self.folder / self.name}.db",
+                "--voters", ",".join(NAMES), "--node", self.name, "--json", *peers,
                 "--http", f"127.0.0.1:{self.http}", "--listen", f"127.0.0.1:{self.mesh}",
             ],
             stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
-        self.await_event("serving" if peer is None else "store_master_found")
+        self.await_event("serving")
 
     def await_event(self, name: str) -> None:
         """Read on until something has happened."""
@@ -82,8 +83,9 @@ class Gateway:
             raise RuntimeError(f"the gateway ended before {name}")
 
     def kill(self) -> None:
-        """End it at once."""
-        assert self.process is not None
+        """End it at once, if it was started."""
+        if self.process is None:
+            return
         assert self.process.stdout is not None
         self.process.kill()
         self.process.wait()
@@ -94,12 +96,12 @@ class Job:
     """One job, and what is done to it."""
 
     def __init__(
-        self, folder: Path, pair: list[Gateway], victims: list[str], chance: random.Random
+        self, folder: Path, gateways: list[Gateway], victims: list[str], chance: random.Random
     ) -> None:
         """Choose what state it keeps."""
         self.folder = folder
         self.source, self.output = folder / "source", folder / "output"
-        self.pair = pair
+        self.gateways = gateways
         self.victims = victims
         self.chance = chance
         self.kind = chance.choice(list(Kind))
@@ -136,7 +138,7 @@ class Job:
 
     def _start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
-        settings = spark_conf(*(f"127.0.0.1:{gateway.http}" for gateway in self.pair))
+        settings = spark_conf(*(f"127.0.0.1:{gateway.http}" for gateway in self.gateways))
         if "executor" in self.victims:
             settings["spark.master"] = "local-cluster[2,1,600]"
             settings["spark.executor.memory"] = "600m"
@@ -166,7 +168,6 @@ class Job:
         return driver.poll() is None
 
     def _kill(self, driver: subprocess.Popen[bytes], victim: str) -> None:
-        active, standby = self.pair
         match victim:
             case "driver":
                 os.killpg(driver.pid, signal.SIGKILL)
@@ -174,16 +175,23 @@ class Job:
             case "executor":
                 for executor in executors_of(driver.pid)[:1]:
                     os.kill(executor, signal.SIGKILL)
-            case "gateway":
-                active.kill()
-                active.start(None)
             case _:
-                active.kill()
-                promotion = ["store", "promote", "kills", "--force"]
-                peer = ["--peer", f"127.0.0.1:{standby.mesh}"]
-                subprocess.run([*COMMAND, *promotion, *peer], check=True, capture_output=True)
-                self.pair.reverse()
-                active.start(standby)
+                is_any = victim == "gateway"
+                name = self.chance.choice(NAMES) if is_any else leader_of(self.gateways)
+                killed = next(each for each in self.gateways if each.name == name)
+                killed.kill()
+                killed.start([each for each in self.gateways if each is not killed])
+
+
+def leader_of(gateways: list[Gateway]) -> str:
+    """Ask the group which of them leads."""
+    peers = [word for each in gateways for word in ("--peer", f"127.0.0.1:{each.mesh}")]
+    asking = ["store", "members", "kills", "--json", "--wait", "60", *peers]
+    while True:  # it may be electing one just now
+        done = subprocess.run([*COMMAND, *asking], stdout=subprocess.PIPE, text=True, check=False)
+        for member in map(json.loads, done.stdout.splitlines()):
+            if member.get("leader"):
+                return str(member["name"])
 
 
 def executors_of(session: int) -> list[int]:
@@ -239,14 +247,14 @@ def main() -> int:
     journal = Journal(options.journal, victims)
     chance = random.Random(len(journal.jobs) if options.seed is None else options.seed)
     with tempfile.TemporaryDirectory(prefix="peermesh-kills-") as name:
-        pair = [Gateway(Path(name)), Gateway(Path(name))]
+        gateways = [Gateway(each, Path(name)) for each in NAMES]
         try:
-            pair[0].start(None)
-            pair[1].start(pair[0])
+            for number, gateway in enumerate(gateways):
+                gateway.start(gateways[:number])
             while journal.total("batches") < options.batches:
                 folder = Path(name) / f"job{len(journal.jobs)}"
                 folder.mkdir()
-                job = Job(folder, pair, victims, chance)
+                job = Job(folder, gateways, victims, chance)
                 began = time.monotonic()
                 job.run()
                 journal.note(
@@ -258,7 +266,7 @@ def main() -> int:
                 )  # fmt: skip
                 shutil.rmtree(folder)
         finally:
-            for gateway in pair:
+            for gateway in gateways:
                 gateway.kill()
     totals = {word: journal.total(word) for word in ("batches", "kills", "starts", "seconds")}
     print(f"{' and '.join(victims)}: {len(journal.jobs)} jobs, {totals}, exact")

@@ -1,12 +1,12 @@
 """Spark with checkpoints at a gateway, beside ``file://``: ``python -m benchmarks.checkpoints``.
 
 One session of Spark runs the same small jobs with checkpoints in a local directory, at a gateway
-whose store is on disk, and at one whose store is on disk and has two clones that have to have each
-change before it is answered. Places take turns, and another one begins in each round. Told is the
+whose store is on disk, and at one of a group of three on disk, of which two have each change before
+it is answered. Places take turns, and another one begins in each round. Told is the
 median time of a batch, as Spark itself measures it, without the first batches of each run; ratios
 are taken within a round, and told is their median. Beside it stands the processor time that a batch
-took, of Spark with all that it starts, and of gateway and clones: that depends less on what else is
-running.
+took, of Spark with all that it starts, and of gateway and replicas: that depends less on what else
+is running.
 """
 
 from __future__ import annotations
@@ -74,28 +74,31 @@ class Place:
 
 
 @contextmanager
-def gateway(path: Path, replicas: int) -> Iterator[Place]:
-    """Serve a store on disk, with so many clones."""
+def gateway(path: Path, voters: tuple[str, ...]) -> Iterator[Place]:
+    """Serve a store on disk: a master's, or at the first of these replicas of a group."""
     with ExitStack() as stack:
 
         def start(*arguments: str) -> Command:
-            command = Command(*arguments)
+            command = Command(*arguments, "--listen", "127.0.0.1:0", "--json")
             stack.callback(command.end)
             return command
 
-        master = start(
-            "serve", "webhdfs", "--store", f"checkpoints:{path}", "--http", "127.0.0.1:0",
-            "--listen", "127.0.0.1:0", "--json", "--replicas", str(replicas),
-        )  # fmt: skip
-        mesh = f"127.0.0.1:{master.await_event('listening')['port']}"
-        address = master.await_event("serving")["address"]
-        clones = [
-            start("node", "--clone", "checkpoints", "--peer", mesh, "--json")
-            for _ in range(replicas)
-        ]
-        for clone in clones:
-            clone.await_event("clone")
-        served = tuple(each.process.pid for each in (master, *clones))
+        place = ("--store", f"checkpoints:{path}", "--http", "127.0.0.1:0")
+        group = ("--voters", ",".join(voters))
+        role = (*group, "--node", voters[0]) if voters else ()
+        first = start("serve", "webhdfs", *place, *role)
+        mesh = f"127.0.0.1:{first.await_event('listening')['port']}"
+        address = first.await_event("serving")["address"]
+        others = [
+            start(
+                "node", "--name", name, "--replica", f"checkpoints:{path}.{name}", *group,
+                "--peer", mesh,
+            )
+            for name in voters[1:]
+        ]  # fmt: skip
+        for other in others:
+            other.await_event("store_master_found")
+        served = tuple(each.process.pid for each in (first, *others))
         yield Place(f"webhdfs://{address}", served)
 
 
@@ -146,8 +149,8 @@ def main() -> int:
         trial.write_source(base / "source", (f"words of text {n}" for n in range(BATCHES)))
         places = {
             "file://": Place((base / "local").as_uri()),
-            "on disk": stack.enter_context(gateway(base / "disk.db", 0)),
-            "on three replicas": stack.enter_context(gateway(base / "replicated.db", 2)),
+            "on disk": stack.enter_context(gateway(base / "disk.db", ())),
+            "on three replicas": stack.enter_context(gateway(base / "a.db", ("a", "b", "c"))),
         }
         folder = base / "spark"
         folder.mkdir()

@@ -8,6 +8,7 @@ over the rounds. What others took of the machine meanwhile stands beside each fi
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -45,10 +46,14 @@ class Variant:
     options: Mapping[str, Any] = field(default_factory=dict)
     needs: str | None = None
     """A module without which it is left out."""
+    program: str | None = None
+    """A program without which it is left out."""
 
     @property
     def missing(self) -> str | None:
         """Say why it cannot run here; ``None`` if it can."""
+        if self.program is not None and shutil.which(self.program) is None:
+            return f"{self.program} is not installed: apt install redis-server etcd-server"
         if self.needs is None or importlib.util.find_spec(self.needs) is not None:
             return None
         return f"{self.needs} is not installed: pip install 'peermesh[bench]'"

@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Final, Protocol, TypeVar
 
 from wire.addresses import PORT_MAX, read_port
-from wire.errors import InvalidTopic
+from wire.errors import InvalidData, InvalidTopic
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId
 from wire.limits import HOLD_LABEL_SIZE_MAX
 from wire.scalars import shorten
@@ -42,6 +42,16 @@ HEX_SIZE: Final = 2 * ENDPOINT_ID_SIZE
 
 COUNT_MAX: Final = 2**31 - 1
 """The largest count that makes sense anywhere: two thousand million messages in one queue."""
+
+
+def refuse_replicas(options: Mapping[str, object]) -> None:
+    """Raise ``InvalidData`` for ``replicas=``, which counted the copies of a store."""
+    if "replicas" in options:
+        raise InvalidData(
+            f"replicas={options['replicas']!r}: copies of a store are counted no more:"
+            ' attach_replica(name, voters=("a", "b", "c")) has a majority of its voters'
+            " keep what a receipt is given for"
+        )
 
 
 def port(name: str, value: object, *, least: int = 1) -> int:

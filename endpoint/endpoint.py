@@ -70,6 +70,7 @@ from wire.topics import (
     FOLLOWER_SUFFIX,
     GROUP_SUFFIX,
     KEEPER_SUFFIX,
+    LOG_GROUP_SUFFIX,
     MASTER_SUFFIX,
     check_topic,
 )
@@ -77,11 +78,13 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.inspection import Snapshot
+    from endpoint.replicas.group_logs.attachments import GroupLogAttachments
+    from endpoint.replicas.group_logs.replica import ReplicaLog
     from endpoint.replicas.groups.attachments import GroupAttachments
     from endpoint.replicas.groups.replica import ReplicaStore
+    from endpoint.replicas.groups.single import SingleAttachments
     from endpoint.replicas.logs.log import Log
     from endpoint.replicas.logs.log_attachments import LogAttachments
-    from endpoint.replicas.stores.attachments import Attachments
     from endpoint.replicas.stores.store import Store
     from endpoint.replicas.stores.store_proxy import StoreProxy
 
@@ -182,9 +185,10 @@ class Endpoint(Bound):
             lambda: self.describe().to_dict(),
             is_answering=self.settings.admin,
         )
-        self._attachments: Attachments | None = None
+        self._attachments: SingleAttachments | None = None
         self._log_attachments: LogAttachments | None = None
         self._group_attachments: GroupAttachments | None = None
+        self._group_log_attachments: GroupLogAttachments | None = None
         self._network = Network(
             credentials,
             allow_plain=self.settings.allow_plain,
@@ -687,24 +691,24 @@ class Endpoint(Bound):
         name: str,
         backend: Backend | str = Backend.Memory,
         *,
-        replicas: int = 0,
+        fresh: bool = False,
         **options: object,
     ) -> Attaching[Store]:
         """Attach the master of a store: ``async with endpoint.attach_master("name") as store``.
 
         ``Backend.SQLite`` needs ``path``, and takes ``synchronous``, and ``key_file`` or ``keys``
         for a file that is encrypted. Beyond ``max_entries`` (10 million) or ``max_bytes`` of keys
-        and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit. A
-        receipt is given when so many ``replicas`` have the mutation, besides this master. Raises
+        and values (2 GiB) nothing more is taken, with ``QuotaExceeded``; ``None`` sets no limit.
+        What is acknowledged is here alone: ``attach_replica`` has a majority keep it. Raises
         ``MasterExists`` if a master of that name is known, ``BackendFailure``, ``InvalidData``, and
         ``CredentialsError`` for a key.
         """
         name = arguments.text("name", name)
         backend = backend_of(backend)
-        replicas = arguments.count("replicas", replicas, least=0)
+        arguments.refuse_replicas(options)
         self._check_open()
-        attach = self._stores().attach_master
-        return Attaching(partial(attach, name, backend, options, replicas))
+        attach = partial(self._stores().attach_master, fresh=bool(fresh))
+        return Attaching(partial(attach, name, backend, options))
 
     def attach_clone(
         self,
@@ -835,6 +839,33 @@ class Endpoint(Bound):
         self._check_open()
         return Attaching(partial(self._logs().attach_proxy, name, limit))
 
+    def attach_log_replica(
+        self,
+        name: str,
+        *,
+        voters: Iterable[str] = (),
+        partitions: int | None = None,
+        backend: Backend | str = Backend.Memory,
+        **options: object,
+    ) -> Attaching[ReplicaLog]:
+        """Attach a replica of a log whose group of replicas elects its leader.
+
+        ``voters`` are names of endpoints, as ``attach_replica`` takes them. ``partitions`` is one
+        for a new log, and stays: the first leader's number is that of all. Each replica has all
+        entries in memory, whichever its backend is: 10 million and 2 GiB at most, if ``set_quota``
+        says nothing else. ``Backend.SQLite`` needs ``path``. Raises ``MasterExists`` if the log has
+        a keeper, ``InvalidData``, ``NotAllowed`` without the right ``vote``, of a learner ``read``,
+        ``BackendFailure``, and ``CredentialsError`` for a key.
+        """
+        name = arguments.text("name", name)
+        names = [arguments.text("voters", each) for each in voters]
+        backend = backend_of(backend)
+        if partitions is not None:
+            partitions = arguments.count("partitions", partitions)
+        self._check_open()
+        attach = self._group_logs().attach
+        return Attaching(partial(attach, name, names, partitions, backend, options))
+
     def _logs(self) -> LogAttachments:
         if self._log_attachments is None:
             with first_use():
@@ -843,12 +874,12 @@ class Endpoint(Bound):
             self._log_attachments = LogAttachments(self.loop, self._around, self.subscribe)
         return self._log_attachments
 
-    def _stores(self) -> Attachments:
+    def _stores(self) -> SingleAttachments:
         if self._attachments is None:
             with first_use():
-                from endpoint.replicas.stores.attachments import Attachments
+                from endpoint.replicas.groups.single import SingleAttachments
 
-            self._attachments = Attachments(self.loop, self._around)
+            self._attachments = SingleAttachments(self.loop, self._around, self._groups())
         return self._attachments
 
     def _groups(self) -> GroupAttachments:
@@ -856,9 +887,24 @@ class Endpoint(Bound):
             with first_use():
                 from endpoint.replicas.groups.attachments import GroupAttachments
 
-            own_name = self._core.authorisation.name or self.settings.name
+            own_name = self._name_in_groups()
             self._group_attachments = GroupAttachments(self.loop, self._around, own_name)
         return self._group_attachments
+
+    def _group_logs(self) -> GroupLogAttachments:
+        if self._group_log_attachments is None:
+            with first_use():
+                from endpoint.replicas.group_logs.attachments import GroupLogAttachments
+
+            own_name = self._name_in_groups()
+            self._group_log_attachments = GroupLogAttachments(self.loop, self._around, own_name)
+        return self._group_log_attachments
+
+    def _name_in_groups(self) -> str:
+        authorisation = self._core.authorisation
+        # A certificate that is made from a cluster secret proves no name.
+        proven = authorisation.name if authorisation.are_names_proven else None
+        return proven or self.settings.name
 
     def known_stores(self) -> tuple[str, ...]:
         """Name the stores in reach: a master, or at another endpoint a clone or replica; sorted.
@@ -869,11 +915,15 @@ class Endpoint(Bound):
 
     def known_groups(self) -> tuple[str, ...]:
         """Name those of the known stores that a replica group keeps, sorted."""
-        return self._core.reach.names_of(GROUP_SUFFIX)
+        return self._core.reach.groups()
 
     def known_logs(self) -> tuple[str, ...]:
-        """Name the logs in reach that have a keeper, or a follower at another endpoint, sorted."""
-        return self._core.reach.names_of(KEEPER_SUFFIX, FOLLOWER_SUFFIX)
+        """Name the logs in reach: a keeper, or elsewhere a follower or replica; sorted."""
+        return self._core.reach.names_of(KEEPER_SUFFIX, FOLLOWER_SUFFIX, LOG_GROUP_SUFFIX)
+
+    def known_log_groups(self) -> tuple[str, ...]:
+        """Name those of the known logs that a replica group keeps, sorted."""
+        return self._core.reach.log_groups()
 
     def describe(self) -> Snapshot:
         """Give a frozen snapshot of everything here, with the process: what ``describe`` tells.

@@ -22,14 +22,19 @@ from handshake.signing import SEED_SIZE
 from wire.identifiers import EndpointId
 
 if TYPE_CHECKING:
+    from stores.disk.log_files import LogReplicaRows
+    from stores.disk.medium import Medium
+    from stores.disk.replica import ReplicaRows
     from stores.log.changes import LogBackend
-    from stores.persistence import StoreBackend
 
-BackendOpener = Callable[[str, dict[str, object]], "StoreBackend"]
-"""Gives the backend of a path, with the options of ``Backend.SQLite``."""
+ReplicaOpener = Callable[[str, dict[str, object]], "tuple[ReplicaRows, Medium]"]
+"""Gives the file of a store at a path, with the options of ``Backend.SQLite``, and its ballot's."""
+
+LogReplicaOpener = Callable[[str, dict[str, object]], "tuple[LogReplicaRows, Medium]"]
+"""Gives the file of a log's replica at a path, with the same options, and its ballot's."""
 
 LogOpener = Callable[[str, dict[str, object]], "LogBackend"]
-"""Gives the same for a log."""
+"""Gives the backend of a log at a path, with the same options."""
 
 
 def _now_ns() -> int:
@@ -67,8 +72,10 @@ class Surroundings:
     open_tcp_listeners: Callable[..., Awaitable[list[trio.SocketListener]]] = (
         trio.open_tcp_listeners
     )
-    open_file: BackendOpener | None = None
-    """Makes the backends that keep a store in a file; ``None`` is SQLite."""
+    open_replica: ReplicaOpener | None = None
+    """Makes the files that keep a store; ``None`` is SQLite."""
+    open_log_replica: LogReplicaOpener | None = None
+    """Makes those of a log's replica."""
     open_log_file: LogOpener | None = None
     """Makes those that keep a log in a file."""
 

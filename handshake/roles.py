@@ -15,9 +15,10 @@ from handshake.principals import ANONYMOUS
 from wire.errors import InvalidTopic, RolesError
 from wire.topics import (
     CLONE_SUFFIX,
-    GROUP_SUFFIX,
+    GROUP_SUFFIXES,
     KEEPER_SUFFIX,
     MASTER_SUFFIX,
+    PROXY_SUFFIX,
     check_topic,
     command_name,
     minimal,
@@ -171,13 +172,15 @@ class Role:
         receivers of commands of a kind that is not known here: of a sender with any right these
         are passed on.
         """
-        if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX, GROUP_SUFFIX)):
+        if topic.endswith((MASTER_SUFFIX, KEEPER_SUFFIX, *GROUP_SUFFIXES)):
             return True
         name = store_name(topic)
         if name is None:
             return self != NOTHING
         rights = self.rights(name)
         # Proxies ask clones; all else that goes there speaks for a master, or for a replica.
+        if topic.endswith(PROXY_SUFFIX):
+            return rights.vote
         return rights.lead or (rights.read and topic.endswith(CLONE_SUFFIX))
 
     def may_hear(self, topic: str) -> bool:
@@ -189,7 +192,7 @@ class Role:
         return rights.read or (rights.write and not topic.endswith(_COPIES))
 
 
-_COPIES: Final = (CLONE_SUFFIX, GROUP_SUFFIX, "/<$>/log/follower")
+_COPIES: Final = (CLONE_SUFFIX, *GROUP_SUFFIXES, "/<$>/log/follower")
 
 EVERYTHING: Final = Role(
     publish=("",),

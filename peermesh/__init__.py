@@ -22,16 +22,15 @@ if TYPE_CHECKING:
     from endpoint.pubsub.stream import StatusSubscriber as StatusSubscriber
     from endpoint.pubsub.subscriber import Subscriber as Subscriber
     from endpoint.replicas.attaching import Backend as Backend
+    from endpoint.replicas.group_logs.replica import ReplicaLog as ReplicaLog
     from endpoint.replicas.groups.locks import (
         Elected as Elected,
         Elections as Elections,
         FencingToken as FencingToken,
         Lock as Lock,
     )
-    from endpoint.replicas.groups.replica import (
-        GroupMember as GroupMember,
-        ReplicaStore as ReplicaStore,
-    )
+    from endpoint.replicas.groups.membership import GroupMember as GroupMember
+    from endpoint.replicas.groups.replica import ReplicaStore as ReplicaStore
     from endpoint.replicas.groups.session import Session as Session
     from endpoint.replicas.logs.log import Log as Log
     from endpoint.replicas.logs.log_consumer import LogConsumer as LogConsumer

@@ -7,7 +7,7 @@ equal bytes are equal typed values (``wire.encoding``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
@@ -65,7 +65,16 @@ class PutCommand:
     expiry_ns: int | None
     """The same for all pairs."""
     pairs: Sequence[bytes]
-    """Key, value, key, value, and so on: one flat list is decoded three times as fast as pairs."""
+    """Key, value, key, value, and so on: one flat list is decoded three times as fast as pairs.
+
+    Kept as a tuple: the collector of cycles forgets a tuple of bytes when it first sees it, and
+    goes through a list each time. Journals and histories keep a million pairs.
+    """
+
+    def __post_init__(self) -> None:
+        """Take a list as the tuple that is kept."""
+        if type(self.pairs) is list:
+            self.pairs = tuple(self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,21 +248,6 @@ class RefusalCommand:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DigestCommand:
-    """Has every clone look whether it has what the master has, here. Raises no revision.
-
-    It comes twice: at the moment that is compared, and with the sum, once the master knows it.
-    """
-
-    number: int
-    """Of the comparison."""
-    revision: int
-    entry_count: int
-    total: int | None
-    """The sum of the entries' checksums; ``None`` at the moment that is compared."""
-
-
 Action = (
     PutCommand
     | PutUniqueCommand
@@ -266,7 +260,6 @@ Action = (
     | BatchCommand
     | BatchResultCommand
     | RefusalCommand
-    | DigestCommand
 )
 """What travels as a payload."""
 
@@ -281,21 +274,21 @@ def request_range(action: Action) -> tuple[int, int] | None:
         return None if first is None else (first, first + len(action.pairs) // 2 - 1)
     if isinstance(action, EraseCommand):
         return action.request, action.request + len(action.keys) - 1
-    if isinstance(action, (ExpireCommand, DigestCommand)):
+    if isinstance(action, ExpireCommand):
         return None
     return action.request, action.request
 
 
-def rest_of(action: Action, last_request: int) -> Action:
-    """Give what is left of a run of requests when those up to ``last_request`` are done.
+ACTION_SIZE: Final = 100
+"""Bytes that an action takes besides its keys and values, roughly."""
 
-    A promoted clone may know a part of what its master made of a run.
-    """
-    asked = request_range(action)
-    assert asked is not None, action
-    assert asked[0] <= last_request < asked[1], (action, last_request)
-    done, first = last_request + 1 - asked[0], last_request + 1
-    if isinstance(action, (PutCommand, AddCommand, SubtractCommand)):
-        return replace(action, request=first, pairs=action.pairs[2 * done :])
-    assert isinstance(action, EraseCommand), action
-    return replace(action, request=first, keys=action.keys[done:])
+
+def size_of(action: Action) -> int:
+    """Give the bytes of an action that has not been encoded, roughly."""
+    size = ACTION_SIZE
+    if isinstance(action, PutCommand):
+        size += sum(map(len, action.pairs))
+    elif isinstance(action, BatchResultCommand):
+        for change in action.changes:
+            size += len(change.key) + len(change.value or b"")
+    return size

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
+from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
 from wire.identifiers import EndpointId
 
 REPEAT_TICKS: Final = 5
@@ -16,20 +16,12 @@ QUIET_TICKS: Final = 50
 """Ticks for which a replica that did not answer is asked only if there is no other."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownReplica:
-    """An endpoint that has a store's master or a clone of it."""
-
-    endpoint: EndpointId
-    is_master: bool
-
-
 @dataclass(slots=True)
 class _Asked:
     question: Question
     is_for_master: bool
     repeat_ticks: int = 0
-    asked: KnownReplica | None = None
+    asked: EndpointId | None = None
     refusals: dict[EndpointId, ReadRefusedCommand] = field(default_factory=dict)
     reason: str = ""
 
@@ -39,7 +31,7 @@ class Questions:
 
     def __init__(
         self,
-        send: Callable[[KnownReplica, Question], None],
+        send: Callable[[EndpointId, Question], None],
         answered: Callable[[ReadAnswerCommand | ReadRefusedCommand, int], None],
     ) -> None:
         """Ask with ``send``; hand what came of it, with its revision, to ``answered``."""
@@ -47,7 +39,7 @@ class Questions:
         """Where the master that is followed is; others are not asked for what is freshest."""
         self._send = send
         self._answered = answered
-        self._replicas: tuple[KnownReplica, ...] = ()
+        self._replicas: tuple[EndpointId, ...] = ()
         self._quiet: dict[EndpointId, int] = {}
         self._asked: dict[int, _Asked] = {}
 
@@ -55,7 +47,7 @@ class Questions:
         """Count what has no answer."""
         return len(self._asked)
 
-    def survey(self, replicas: Sequence[KnownReplica]) -> None:
+    def survey(self, replicas: Sequence[EndpointId]) -> None:
         """Learn which replicas can be reached, the nearest first."""
         if (found := tuple(replicas)) == self._replicas:
             return
@@ -73,6 +65,10 @@ class Questions:
         """Ask no longer."""
         self._asked.pop(number, None)
 
+    def is_for_master(self, number: int) -> bool:
+        """Tell whether what has no answer is asked of the master alone."""
+        return self._asked[number].is_for_master
+
     def explain(self, number: int) -> str:
         """Say why there is no answer yet."""
         asked = self._asked.get(number)
@@ -81,13 +77,11 @@ class Questions:
         if asked.reason:
             return asked.reason
         assert asked.asked is not None, asked
-        return f"endpoint {asked.asked.endpoint} has not answered"
+        return f"endpoint {asked.asked} has not answered"
 
     def expects(self, sender: EndpointId, number: int) -> bool:
         """Tell whether a question has no answer yet, and this endpoint may give one."""
-        return number in self._asked and any(
-            replica.endpoint == sender for replica in self._replicas
-        )
+        return number in self._asked and sender in self._replicas
 
     def answer(self, sender: EndpointId, answer: ReadAnswerCommand, revision: int) -> None:
         """Take in an answer that is expected."""
@@ -106,7 +100,7 @@ class Questions:
             return
         asked.refusals[sender] = refusal
         asked.reason = f"endpoint {sender} could not answer: {refusal.text}"
-        if asked.asked is not None and asked.asked.endpoint == sender:
+        if asked.asked is not None and asked.asked == sender:
             self._ask_next(asked)
 
     def tick(self) -> None:
@@ -115,13 +109,13 @@ class Questions:
         for asked in list(self._asked.values()):
             asked.repeat_ticks -= 1
             if asked.repeat_ticks <= 0:
-                if asked.asked is not None and asked.asked.endpoint not in asked.refusals:
-                    self._quiet[asked.asked.endpoint] = QUIET_TICKS
+                if asked.asked is not None and asked.asked not in asked.refusals:
+                    self._quiet[asked.asked] = QUIET_TICKS
                 self._ask_next(asked)
 
     def _ask_next(self, asked: _Asked) -> None:
         candidates = [replica for replica in self._replicas if self._is_fit(asked, replica)]
-        left = [replica for replica in candidates if replica.endpoint not in asked.refusals]
+        left = [replica for replica in candidates if replica not in asked.refusals]
         if candidates and not left and all(known.is_stale for known in asked.refusals.values()):
             del self._asked[asked.question.number]
             self._answered(next(iter(asked.refusals.values())), 0)
@@ -132,11 +126,9 @@ class Questions:
         if not left:
             asked.refusals.clear()
         left = left or candidates
-        asked.asked = min(left, key=lambda known: known.endpoint in self._quiet, default=None)
+        asked.asked = min(left, key=lambda known: known in self._quiet, default=None)
         if asked.asked is not None:
             self._send(asked.asked, asked.question)
 
-    def _is_fit(self, asked: _Asked, replica: KnownReplica) -> bool:
-        if asked.is_for_master:
-            return replica.is_master and replica.endpoint == self.master
-        return True
+    def _is_fit(self, asked: _Asked, replica: EndpointId) -> bool:
+        return not asked.is_for_master or replica == self.master

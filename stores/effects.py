@@ -1,4 +1,4 @@
-"""What a master or a clone asks its driver to do: one closed union.
+"""What a replica, a proxy, or a part of a log asks its driver to do: one closed union.
 
 The driver carries effects out in order, without waiting in between.
 """
@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from stores.actions import WriterId
-from stores.commands import ReadAnswerCommand, ReadRefusedCommand
 from stores.digests import ReplicaDigest
 from stores.outcomes import Outcome
-from stores.persistence import Changes
+from stores.questions import ReadAnswerCommand, ReadRefusedCommand
 from stores.quota import QuotaLevel
 from stores.table import ChangeKind, Entry
 from wire.errors import ErrorCode
@@ -22,7 +21,7 @@ from wire.identifiers import EndpointId, EntityId
 # takes three times as long.
 @dataclass(slots=True)
 class Unicast:
-    """Send a command to one endpoint, on the clones' topic or, if a clone sends, the master's."""
+    """Send to one endpoint, on the topic that those hear who are spoken to."""
 
     to: EndpointId
     payload: bytes
@@ -30,7 +29,7 @@ class Unicast:
 
 @dataclass(slots=True)
 class Multicast:
-    """Send a command to everyone on the clones' topic or, if a clone sends, the master's."""
+    """Send to everyone, on the topic that those hear who are spoken to."""
 
     payload: bytes
 
@@ -50,26 +49,6 @@ class ToProxy:
 
     to: EndpointId
     payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class ToClone:
-    """Send a proxy's command to a clone, on the clones' topic."""
-
-    to: EndpointId
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Persist:
-    """Hand the changes to the backend's ``commit``, outside of the loop.
-
-    Then call ``persisted(token)``, or ``commit_failed(token, …)``. There is one at a time. What
-    it makes durable is not told before.
-    """
-
-    token: int
-    changes: Changes
 
 
 @dataclass(slots=True)
@@ -102,7 +81,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class MasterFound:
-    """The clone is in touch with this master, and has its state."""
+    """A leader serves this replica, or this reader is in touch with it."""
 
     master: EntityId
     epoch: int
@@ -118,7 +97,7 @@ class MasterLost:
 
 @dataclass(frozen=True, slots=True)
 class SecondMaster:
-    """Another master of this store's name is alive. It is told once for each, and ignored."""
+    """Another leader of this name is alive. It is told once for each, and ignored."""
 
     master: EntityId
     epoch: int
@@ -126,9 +105,9 @@ class SecondMaster:
 
 @dataclass(frozen=True, slots=True)
 class Deposed:
-    """Another master leads in a later term: this one is fenced, and of no more use.
+    """Another keeper leads in a later term: this one is fenced, and of no more use.
 
-    What it told its clones before may be lost. A clone in its place will follow the other one.
+    What it told its followers before may be lost. A follower in its place goes with the other one.
     """
 
     master: EntityId
@@ -143,7 +122,7 @@ class Verified:
 
     token: int
     rows: tuple[ReplicaDigest, ...]
-    """The master's first."""
+    """The leader's first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +157,6 @@ Effect = (
     | Multicast
     | ToOwnKind
     | ToProxy
-    | ToClone
-    | Persist
     | Resolve
     | IdleReached
     | Changed

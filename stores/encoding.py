@@ -17,8 +17,7 @@ from channels.config import NACK_COUNT_MAX
 from stores import actions, commands, fields
 from stores.actions import Action, WriterId
 from stores.commands import Actions, Content, InternalCommand
-from stores.limits import BATCH_COUNT_MAX, CLONES_MAX, OUTCOMES_MAX, SNAPSHOT_WINDOW_CHUNKS
-from stores.scanning import PAGE_COUNT_MAX
+from stores.limits import BATCH_COUNT_MAX
 from wire import cbor
 from wire.errors import DecodeError
 from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
@@ -73,10 +72,6 @@ _ACTION_SHAPES: Final[dict[int, _Shape[Action]]] = {
         actions.RefusalCommand,
         (fields.writer, fields.count, fields.error_code, fields.text),
     ),
-    66: (
-        actions.DigestCommand,
-        (fields.count, fields.count, fields.count, fields.optional_count),
-    ),
 }
 
 _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
@@ -84,60 +79,13 @@ _CONTENT_SHAPES: Final[dict[int, _Shape[Content]]] = {
     10: (commands.KeepaliveCommand, (fields.flag,)),
     11: (commands.CumulativeAckCommand, ()),
     12: (commands.NackCommand, (fields.list_of(fields.count, NACK_COUNT_MAX),)),
-    13: (
-        commands.AckCloneCommand,
-        (
-            fields.count,
-            fields.count,
-            fields.count,
-            fields.list_of(fields.outcome, OUTCOMES_MAX),
-            fields.count,
-            fields.optional_chunk,
-        ),
-    ),
     14: (commands.RetransmitFailedCommand, ()),
     32: (Actions, (fields.payloads,)),
     36: (commands.HandshakeRequestCommand, (fields.optional_writer, fields.count)),
     37: (commands.UnknownConsumerCommand, ()),
-    38: (
-        commands.SnapshotRequestCommand,
-        (fields.list_of(fields.count, SNAPSHOT_WINDOW_CHUNKS),),
-    ),
-    39: (commands.SnapshotChunkCommand, (fields.chunk,)),
-    40: (commands.BarrierRequestCommand, (fields.count,)),
-    41: (commands.BarrierAnswerCommand, (fields.count,)),
     42: (commands.DetachCommand, ()),
-    43: (commands.MasterClosedCommand, (fields.error_code, fields.text)),
     # Below 64, where the messages of logs begin: logs hear it too.
     44: (commands.NotAllowedCommand, (fields.flag, fields.text)),
-    64: (commands.ProclaimCommand, ()),
-    65: (commands.ReplicatedCommand, ()),
-    67: (commands.DigestAnswerCommand, (fields.count, fields.digest)),
-    68: (commands.VerifyRequestCommand, (fields.count,)),
-    69: (
-        commands.VerifyAnswerCommand,
-        (fields.count, fields.list_of(fields.replica, CLONES_MAX + 1)),
-    ),
-    70: (commands.GreetingCommand, (fields.count, fields.writer, fields.count)),
-    71: (
-        commands.OutcomesCommand,
-        (fields.count, fields.count, fields.count, fields.list_of(fields.outcome, OUTCOMES_MAX)),
-    ),
-    72: (commands.LookUpCommand, (fields.count, fields.count, fields.key, fields.flag)),
-    73: (
-        commands.ScanCommand,
-        (
-            *(fields.count, fields.count, fields.byte_string, fields.optional_bytes),
-            *(fields.count, fields.flag),
-        ),
-    ),
-    74: (
-        commands.ReadAnswerCommand,
-        (fields.count, fields.list_of(fields.row, PAGE_COUNT_MAX), fields.optional_bytes),
-    ),
-    75: (commands.ReadRefusedCommand, (fields.count, fields.flag, fields.text, fields.flag)),
-    80: (commands.HistoryRequestCommand, (fields.count, fields.count)),
-    81: (commands.HistoryAnswerCommand, (fields.count, fields.count, fields.byte_string)),
 }
 
 _KINDS: Final[dict[type, int]] = {

@@ -15,19 +15,14 @@ from stores.actions import (
     StepKind,
     WriterId,
 )
-from stores.commands import Row
-from stores.digests import Digest, ReplicaDigest
 from stores.limits import (
-    CHUNK_COUNT_MAX,
     ERROR_TEXT_SIZE_MAX,
     KEY_SIZE_MAX,
-    OUTCOMES_MAX,
     RUN_COUNT_MAX,
 )
-from stores.outcomes import Applied, Outcome, Refused, WriterRow
-from stores.snapshots import Chunk
+from stores.outcomes import Applied, Outcome, Refused
+from stores.questions import Row
 from wire.errors import DecodeError, ErrorCode
-from wire.identifiers import ENDPOINT_ID_SIZE, EndpointId, EntityId
 
 _ItemT = TypeVar("_ItemT")
 _COUNT_END: Final = 1 << 64
@@ -137,16 +132,24 @@ def optional_list_of(
     return lambda value: None if value is None else list_of(accept, count_max)(value)
 
 
-def _byte_strings(value: object, count_max: int) -> list[bytes]:
+def byte_strings(value: object, count_max: int) -> list[bytes]:
+    """Accept an array of byte strings, maybe of none."""
     # One set for all types: a look at each item alone would cost ten times as much.
-    if type(value) is not list or len(value) > count_max or set(map(type, value)) != _ONLY_BYTES:
-        raise _refusal(f"an array of 1 to {count_max} byte strings", value)
-    return value
+    items = _items(value, count_max)
+    if not set(map(type, items)) <= _ONLY_BYTES:
+        raise _refusal(f"an array of at most {count_max} byte strings", value)
+    return items
+
+
+def _some_byte_strings(value: object, count_max: int) -> list[bytes]:
+    if not (items := byte_strings(value, count_max)):
+        raise _refusal("at least one byte string", value)
+    return items
 
 
 def pairs(value: object) -> list[bytes]:
     """Accept keys and values in turn, at least one of each."""
-    items = _byte_strings(value, 2 * RUN_COUNT_MAX)
+    items = _some_byte_strings(value, 2 * RUN_COUNT_MAX)
     if len(items) % 2 or not _are_keys(items[::2]):
         raise _refusal("keys and values in turn", value)
     return items
@@ -154,7 +157,7 @@ def pairs(value: object) -> list[bytes]:
 
 def keys(value: object) -> list[bytes]:
     """Accept keys, at least one."""
-    items = _byte_strings(value, RUN_COUNT_MAX)
+    items = _some_byte_strings(value, RUN_COUNT_MAX)
     if not _are_keys(items):
         raise _refusal(f"keys of 1 to {KEY_SIZE_MAX} bytes", value)
     return items
@@ -165,12 +168,19 @@ def _are_keys(items: list[bytes]) -> bool:
     return 0 not in sizes and max(sizes) <= KEY_SIZE_MAX
 
 
+def counts(value: object) -> list[int]:
+    """Accept an array of counts, maybe of none."""
+    if type(value) is not list or not _are_counts(value):
+        raise _refusal("an array of counts", value)
+    return value
+
+
 def payloads(value: object) -> list[bytes]:
     """Accept a run of encoded actions, at least one."""
-    return _byte_strings(value, RUN_COUNT_MAX)
+    return _some_byte_strings(value, RUN_COUNT_MAX)
 
 
-# -- the parts of batches, outcomes and snapshots --------------------------------------------------
+# -- the parts of batches, outcomes and answers ---------------------------------------------------
 
 
 def guard(value: object) -> Guard:
@@ -225,35 +235,6 @@ def outcome(value: object) -> Outcome:
             raise _refusal("an outcome", value)
 
 
-def writer_row(value: object) -> WriterRow:
-    """Accept the record of a writer."""
-    match _items(value, 3):
-        case [name, request, outcomes]:
-            found = tuple(outcome(item) for item in _items(outcomes, OUTCOMES_MAX))
-            return WriterRow(writer(name), count(request), found)
-        case _:
-            raise _refusal("the record of a writer", value)
-
-
-def digest(value: object) -> Digest:
-    """Accept what a replica has."""
-    match _items(value, 3):
-        case [revision, entry_count, total]:
-            return Digest(count(revision), count(entry_count), count(total))
-        case _:
-            raise _refusal("a digest", value)
-
-
-def replica(value: object) -> ReplicaDigest:
-    """Accept what became of a replica in a comparison."""
-    match _items(value, 3):
-        case [bytes() as endpoint, number, found] if len(endpoint) == ENDPOINT_ID_SIZE:
-            entity = EntityId(EndpointId(endpoint), count(number))
-            return ReplicaDigest(entity, None if found is None else digest(found))
-        case _:
-            raise _refusal("a replica", value)
-
-
 def row(value: object) -> Row:
     """Accept an entry for a proxy."""
     match _items(value, 4):
@@ -264,28 +245,6 @@ def row(value: object) -> Row:
             )
         case _:
             raise _refusal("an entry", value)
-
-
-def chunk(value: object) -> Chunk:
-    """Accept a part of a snapshot."""
-    match _items(value, 6):
-        case [index, is_last, list() as flat, list() as revisions, list() as expiries, rows]:
-            ledger = [writer_row(row) for row in _items(rows, CHUNK_COUNT_MAX)]
-            found = Chunk(count(index), flag(is_last), flat, revisions, expiries, ledger)
-        case _:
-            raise _refusal("a chunk", value)
-    if not set(map(type, flat)) <= {bytes} or not _are_counts(revisions + expiries):
-        raise _refusal("columns of byte strings and counts", value)
-    if len(flat) != 2 * len(revisions) or len(expiries) % 2:
-        raise _refusal("columns of one length", value)
-    if expiries and max(expiries[::2]) >= len(revisions):
-        raise _refusal("positions of entries", value)
-    return found
-
-
-def optional_chunk(value: object) -> Chunk | None:
-    """Accept a part of a snapshot, or null."""
-    return None if value is None else chunk(value)
 
 
 def _are_counts(items: list[Any]) -> bool:
@@ -312,26 +271,11 @@ def _pack_step(value: Step) -> list[object]:
 
 _PACKERS: Final[dict[type, Callable[[Any], object]]] = {
     Change: lambda value: [value.key, value.value, value.expiry_ns],
-    Chunk: lambda value: [
-        value.index,
-        value.is_last,
-        value.pairs,
-        value.revisions,
-        value.expiries,
-        [pack(row) for row in value.writers],
-    ],
-    Digest: lambda value: [value.revision, value.entry_count, value.total],
     ErrorCode: int,
     Guard: lambda value: [int(value.kind), value.key, value.value, value.revision],
     Initial: int,
     Outcome: _pack_outcome,
-    ReplicaDigest: lambda value: [
-        value.replica.endpoint,
-        value.replica.object,
-        pack(value.digest),
-    ],
     Step: _pack_step,
-    WriterRow: lambda value: [value.writer, value.last_request, pack(value.outcomes)],
     tuple: lambda value: [pack(item) for item in value],
     WriterId: bytes,
 }

@@ -1,4 +1,4 @@
-"""What a store or log takes of whom: the rights of a sender against what a command asks for.
+"""What a log takes of whom: the rights of a sender against what a command asks for.
 
 It stands before the cores, which know of no rights. Only senders whose rights are limited pass by
 here: the commands of all others are decoded once.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from handshake.roles import Rights
 from stores import commands
-from stores.commands import InternalCommand, NotAllowedCommand, Question, ReadRefusedCommand
-from stores.effects import Effect, ToProxy, Unicast
+from stores.commands import InternalCommand, NotAllowedCommand
+from stores.effects import Effect, Unicast
 from stores.encoding import decode_command, encode_command
 from stores.epochs import term_of
 from stores.log import messages
@@ -22,9 +22,6 @@ from stores.log.messages import Fetch, LogMessage, MoveCursor, StateQuery, TimeQ
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
-Kind = Literal["store", "log"]
-"""The two that speak differently of the same rights."""
-
 
 @dataclass(frozen=True, slots=True)
 class Post:
@@ -32,15 +29,9 @@ class Post:
 
     entity: EntityId
     epoch: int
-    """Of the master or keeper; of no meaning elsewhere."""
+    """Of the keeper; of no meaning elsewhere."""
     is_master: bool
-    """Whether it decides: a master, or the keeper of a log."""
-    kind: Kind
-
-    @property
-    def is_log(self) -> bool:
-        """Tell whether messages of logs are for it."""
-        return self.kind == "log"
+    """Whether it decides: the keeper of a log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +52,13 @@ _WRITERS_CONTROL: Final = (
     commands.KeepaliveCommand,
     commands.RetransmitFailedCommand,
     commands.UnknownConsumerCommand,
+    commands.DetachCommand,
 )
-_OF_ANYBODY: Final = (commands.GreetingCommand, commands.DetachCommand)
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One sender with limited rights, before one store or log: it may not lead, in any case."""
+    """One sender with limited rights, before one log: it may not lead, in any case."""
 
     store: str
     who: str
@@ -76,15 +67,13 @@ class Guard:
 
     def examine(self, post: Post, payload: bytes) -> Refusal | None:
         """Say why a command is not taken; ``None`` if it is. Raises ``DecodeError``."""
-        if post.is_log and is_log_message(payload):
+        if is_log_message(payload):
             sender, message = decode_message(payload)
             return self._examine_message(post, sender, message)
         command = decode_command(payload)
-        if not post.is_master:
-            return self._examine_at_copy(post, command)
-        if isinstance(command.content, commands.ProclaimCommand) or _is_fencing(post, command):
+        if not post.is_master or _is_fencing(post, command):
             return self._refuse(_LEADING)
-        wanted = self._wanted(post, command)
+        wanted = self._wanted(command)
         if wanted is None or getattr(self.rights, wanted):
             return None
         return self._refuse(wanted, *_answer(post, command, wanted, self._text(wanted)))
@@ -93,25 +82,15 @@ class Guard:
         """Give what the sender is told if it has a copy, and may not read any more."""
         return (Unicast(endpoint, _not_allowed(post, _READING, self._text(_READING))),)
 
-    def _wanted(self, post: Post, command: InternalCommand) -> str | None:
-        """Name the right that a command to a master takes; ``None`` if it takes none."""
+    def _wanted(self, command: InternalCommand) -> str | None:
+        """Name the right that a command to a keeper takes; ``None`` if it takes none."""
         content = command.content
         if isinstance(content, commands.Actions):
-            is_reading = post.is_log and not self.rights.write and _are_cursors(content.payloads)
+            is_reading = not self.rights.write and _are_cursors(content.payloads)
             return _READING if is_reading else _WRITING
-        if isinstance(content, _OF_ANYBODY):
-            return None
         if isinstance(content, _WRITERS_CONTROL):
             return None  # without actions there is nothing that a channel could do
         return _READING
-
-    def _examine_at_copy(self, post: Post, command: InternalCommand) -> Refusal | None:
-        """Take questions of proxies; all else speaks for a master."""
-        if not isinstance(command.content, Question):
-            return self._refuse(_LEADING)
-        if self.rights.read:
-            return None
-        return self._refuse(_READING, *_answer(post, command, _READING, self._text(_READING)))
 
     def _examine_message(self, post: Post, sender: EntityId, message: LogMessage) -> Refusal | None:
         if not post.is_master or _is_deposing(post, message):
@@ -134,9 +113,9 @@ class Guard:
 
 
 def _is_fencing(post: Post, command: InternalCommand) -> bool:
-    """Tell whether the command would depose its master: it speaks of one of a later term."""
-    names_a_master = isinstance(command.content, commands.NamesMaster)
-    return names_a_master and command.epoch is not None and _is_later(command.epoch, post.epoch)
+    """Tell whether the command would depose its keeper: it speaks of one of a later term."""
+    names_a_leader = isinstance(command.content, commands.NamesLeader)
+    return names_a_leader and command.epoch is not None and _is_later(command.epoch, post.epoch)
 
 
 def _is_deposing(post: Post, message: LogMessage) -> bool:
@@ -157,18 +136,9 @@ def _are_cursors(payloads: Sequence[bytes]) -> bool:
 
 
 def _answer(post: Post, command: InternalCommand, wanted: str, text: str) -> tuple[Effect, ...]:
-    """Tell the sender. Whether it is a clone or a proxy is not known: it hears one of both.
-
-    All readers of a log hear the same topic.
-    """
-    endpoint, content = command.sender.endpoint, command.content
-    if isinstance(content, Question):
-        refused = ReadRefusedCommand(content.number, is_stale=False, text=text, is_denied=True)
-        reply = InternalCommand(0, post.entity, None, 0, refused)
-        return (ToProxy(endpoint, encode_command(reply)),)
+    """Tell the sender."""
     payload = _not_allowed(post, wanted, text, command.session)
-    to_clone = Unicast(endpoint, payload)
-    return (to_clone,) if post.is_log else (to_clone, ToProxy(endpoint, payload))
+    return (Unicast(command.sender.endpoint, payload),)
 
 
 def _not_allowed(post: Post, wanted: str, text: str, session: int | None = None) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from channels import (
@@ -14,7 +14,7 @@ from channels import (
 )
 from stores.broadcasting import STORE_CHANNEL
 from stores.commands import Content, InternalCommand, consumer_command
-from stores.effects import Effect, ToProxy, Unicast
+from stores.effects import Effect, Unicast
 from stores.encoding import encode_command
 from stores.limits import INPUTS_MAX
 from wire.errors import DecodeError, ErrorCode
@@ -64,17 +64,14 @@ class Inputs:
         entity: EntityId,
         effects: list[Effect],
         on_action: Callable[[EntityId, bytes], None],
-        proxies: Container[object] = (),
     ) -> None:
         """Append to ``effects``; ``on_action`` gets the sender and an encoded action.
 
         It may raise ``DecodeError``, which ends the channel from that sender.
-        ``proxies`` hear on a topic of their own.
         """
         self.on_action = on_action
         self._entity = entity
         self._effects = effects
-        self._proxies = proxies
         self._inputs: dict[EntityId, _Input] = {}
 
     def __len__(self) -> int:
@@ -124,8 +121,7 @@ class Inputs:
     def send(self, to: EntityId, epoch: int | None, sequence: int, content: Content) -> None:
         """Send a command to a writer."""
         command = InternalCommand(sequence, self._entity, None, epoch, content)
-        topic = ToProxy if to in self._proxies else Unicast
-        self._effects.append(topic(to.endpoint, encode_command(command)))
+        self._effects.append(Unicast(to.endpoint, encode_command(command)))
 
     def _open(
         self, sender: EntityId, epoch_min: int | None, message: ProducerMessage[bytes]

@@ -196,6 +196,7 @@ def _judge_operations(
     answers: list[Action] = []
     draft: dict[bytes, bytes] = {}
     pairs: list[bytes] = []
+    first = request.request
     keys, operands = request.pairs[::2], request.pairs[1::2]
     for number, key, operand in zip(count(request.request), keys, operands):
         stored = draft[key] if key in draft else table.get(key)
@@ -203,13 +204,15 @@ def _judge_operations(
             value = operand if is_put else _operate(stored, operand, initial)
             room.replace(key, stored, value)
         except StoreError as error:
+            if pairs:
+                answers.append(PutCommand(writer, first, expires_at_ns, pairs))
             answers.append(_refusal(writer, number, error))
-            pairs = []
+            pairs, first = [], number + 1
             continue
         draft[key] = value
-        if not pairs:
-            answers.append(PutCommand(writer, number, expires_at_ns, pairs))
         pairs += (key, value)
+    if pairs:
+        answers.append(PutCommand(writer, first, expires_at_ns, pairs))
     return answers
 
 

@@ -53,10 +53,6 @@ WRITERS_MAX: Final = 10_000
 """Writers that a master remembers. One that is forgotten while its answers are under way may
 repeat a command; ten thousand others have to write in the meantime for that."""
 
-FOLLOWED_OUTCOMES_MAX: Final = 1_024
-"""Outcomes that a clone keeps for each writer, for the case that it is promoted. A clone does not
-hear what writers have heard; one that waited for more than that is told that it is unknown."""
-
 INPUTS_MAX: Final = 4_096
 """Writers attached to a master at a time; each may make it buffer a little."""
 
@@ -72,9 +68,6 @@ CHUNK_SIZE_MAX: Final = 256 * KIB
 
 CHUNK_COUNT_MAX: Final = SLICE_COUNT
 """Entries in a chunk, of tiny ones: one step's work for both sides."""
-
-SNAPSHOT_WINDOW_CHUNKS: Final = 8
-"""Chunks that a clone asks for ahead: 2 MiB under way fill any link that is not in space."""
 
 ACKNOWLEDGEMENT_SIZE: Final = 4 * MIB
 """Bytes after which a master asks its clones for an acknowledgement, not waiting for their next

@@ -21,7 +21,7 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
-from stores.limits import FOLLOWED_OUTCOMES_MAX, OUTCOMES_MAX, WRITERS_MAX
+from stores.limits import OUTCOMES_MAX, WRITERS_MAX
 from wire.errors import ErrorCode
 
 
@@ -135,14 +135,11 @@ class WriterRecord:
     last_request: int = 0
     """Everything up to it was applied or refused; a repetition is skipped."""
     published_request: int = 0
-    """The outcomes up to it were broadcast; those after it wait for a commit."""
+    """The outcomes up to it were told; those after it wait for a commit."""
     answered_request: int = 0
     """Of a log: the outcomes up to it may be told to the writer; the others wait for replicas."""
     outcomes: deque[Outcome] = field(default_factory=deque)
     """What the writer may not have heard yet, in order."""
-    told: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=OUTCOMES_MAX))
-    """Sequence numbers of broadcasts, and the last request whose outcome each told. When the
-    oldest falls out, outcomes are merely kept for longer."""
 
     def add(self, outcome: Outcome) -> None:
         """Take in the outcome of the next requests."""
@@ -156,34 +153,11 @@ class WriterRecord:
         self.outcomes.append(outcome)
 
     def published(self, *, after: int, until: int | None = None) -> tuple[Outcome, ...]:
-        """Give the outcomes that were broadcast, of requests after one, up to another if given."""
+        """Give the outcomes that were told, of requests after one, up to another if given."""
         last = self.published_request if until is None else until
         return tuple(
             part for outcome in self.outcomes if (part := outcome.between(after, last)) is not None
         )
-
-    def publish(self, request: int, sequence: int) -> None:
-        """Note that the broadcasts up to this sequence number told everything up to the request."""
-        self.published_request = request
-        self.told.append((sequence, request))
-
-    def acknowledge(self, sequence: int) -> None:
-        """Forget what the writer's clone has heard by now: all broadcasts up to this one."""
-        request: int | None = None
-        while self.told and self.told[0][0] <= sequence:
-            request = self.told.popleft()[1]
-        if request is not None:
-            self.forget(request)
-
-    def told_until(self, sequence: int) -> int:
-        """Give the last request whose outcome was told with this broadcast or an earlier one."""
-        return next((request for told, request in reversed(self.told) if told <= sequence), 0)
-
-    def hear(self, request: int) -> None:
-        """Forget what the writer says that it knows: what became of all up to this request."""
-        while len(self.told) > 1 and self.told[1][1] <= request:
-            self.told.popleft()
-        self.forget(min(request, self.published_request))
 
     def forget(self, request: int) -> None:
         """Forget the outcomes of requests up to this one."""
@@ -252,27 +226,8 @@ class Ledger:
             self._forgotten[oldest] = None
         return record
 
-    def follow(self, writer: WriterId, outcome: Outcome) -> None:
-        """Take in, at a clone, what its master has answered to a writer."""
-        record = self._records.pop(writer, None)
-        if record is None:
-            record = WriterRecord(writer)
-        self._records[writer] = record
-        if outcome.first_request > record.last_request:
-            record.add(outcome)
-            if len(record.outcomes) > FOLLOWED_OUTCOMES_MAX:
-                record.outcomes.popleft()
-        if len(self._records) > WRITERS_MAX:
-            del self._records[next(iter(self._records))]
-
-    def rows(self, *, is_published: bool) -> tuple[WriterRow, ...]:
-        """Give all records; only what was broadcast, if that is asked for."""
-        if is_published:
-            return tuple(
-                WriterRow(record.writer, record.published_request, record.published(after=0))
-                for record in self._records.values()
-                if record.published_request
-            )
+    def rows(self) -> tuple[WriterRow, ...]:
+        """Give all records."""
         return tuple(
             WriterRow(record.writer, record.last_request, tuple(record.outcomes))
             for record in self._records.values()

@@ -1,27 +1,13 @@
-"""What a backend takes and gives: all that a master has to find again when it starts anew."""
+"""What a store's file takes: rows, and changes of them that become durable together."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from stores.actions import WriterId
 from stores.outcomes import WriterRow
 from stores.table import Columns
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """What a backend kept, and the epoch of the master that starts with it."""
-
-    epoch: int
-    revision: int = 0
-    columns: Columns = field(default_factory=Columns)
-    writers: Sequence[WriterRow] = ()
-    """Least recently active first."""
-    exposed: Sequence[str] = ()
-    """Files that others could read until now, a sentence for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,20 +72,3 @@ class Changes:
     """Writers to remove."""
     census: Census | None = None
     """Of the store with them; ``None`` if not counted."""
-
-
-class StoreBackend(Protocol):
-    """Where a master keeps its store. Every method may block, and may raise ``BackendFailure``."""
-
-    @property
-    def is_durable(self) -> bool:
-        """True if there is anything to commit: a master then persists before it acknowledges."""
-
-    def load(self, epoch_min: int) -> Loaded:
-        """Give everything, with an epoch of at least ``epoch_min`` that no master here ever had."""
-
-    def commit(self, changes: Changes) -> None:
-        """Make changes durable. After a failure the backend is of no more use: close it."""
-
-    def close(self) -> None:
-        """Let go of files and locks."""

@@ -7,10 +7,8 @@ the promoted clone has all that was acknowledged, as long as it has all that any
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
-
-from stores.outcomes import Outcome
 
 _AnswerT = TypeVar("_AnswerT")
 
@@ -52,28 +50,3 @@ class ReplicaGate(Generic[_AnswerT]):
         while self._held and self._held[0][0] <= self.sequence:
             answers.append(self._held.popleft()[1])
         return answers
-
-
-Answer = tuple[int, Sequence[Outcome]]
-"""A request, and the outcomes up to it, as far as they are remembered."""
-
-
-class HeldAnswers:
-    """A clone's: what its master has answered, until enough clones have what it is about."""
-
-    def __init__(self) -> None:
-        """Hold nothing."""
-        self._held: deque[tuple[int, Answer]] = deque()
-
-    def hold(self, sequence: int, answer: Answer) -> None:
-        """Keep an answer until everything up to the event is replicated."""
-        self._held.append((sequence, answer))
-
-    def release(self, sequence: int) -> Iterator[Answer]:
-        """Give the answers of which everything is replicated now."""
-        while self._held and self._held[0][0] <= sequence:
-            yield self._held.popleft()[1]
-
-    def clear(self) -> None:
-        """Forget everything: another master has to answer anew."""
-        self._held.clear()

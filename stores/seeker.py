@@ -1,4 +1,4 @@
-"""Decides which leader a clone, a follower or a proxy follows.
+"""Decides which leader a proxy of a store, or a follower or a proxy of a log, follows.
 
 Leaders compare by epoch, then by entity, at every reader in the same way. One of an earlier term is
 never followed. One of the same term is followed if it is later, or if the present one is lost.
@@ -6,7 +6,7 @@ never followed. One of the same term is followed if it is later, or if the prese
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
@@ -49,8 +49,7 @@ class State(Enum):
     """How far a reader is with its leader."""
 
     SEARCHING = "searching for a leader"
-    LOADING = "taken in by a leader, and loading what it lacks"
-    IN_TOUCH = "level, as far as is known"
+    IN_TOUCH = "taken in by a leader, and in touch with it"
     LOST = "out of touch: it searches, and goes on if the same leader comes back"
 
 
@@ -65,7 +64,6 @@ class Event(Enum):
     OFFERED_EARLIER = "an earlier leader takes it in"
     FENCED = "a leader of an earlier term speaks"
     HINTED = "a later term is known of"
-    LEVEL = "all is loaded"
     LET_GO = "its leader or its stream ended"
     SILENT = "no word for long"
     UNREACHABLE = "its leader's endpoint is unreachable"
@@ -79,7 +77,7 @@ class Action(Enum):
     SEARCH = "search"
     SEARCH_ONCE = "search, once a tick"
     FOLLOW = "follow it"
-    DROP = "drop what came"
+    DROP = "let it go"
     TELL_LOST = "say it is lost"
     TELL_FOUND = "say it is found"
     COUNT_RIVAL = "count a rival's heartbeat"
@@ -97,36 +95,27 @@ class Move(NamedTuple):
 
 _DROPS: Final = Move(State.SEARCHING, (Action.DROP, Action.SEARCH))
 _LOSES: Final = Move(State.SEARCHING, (Action.TELL_LOST, Action.DROP, Action.SEARCH))
-_LOADS: Final = Move(State.LOADING, (Action.FOLLOW,))
+_FOLLOWS: Final = Move(State.IN_TOUCH, (Action.FOLLOW, Action.TELL_FOUND))
 _FINDS: Final = Move(State.IN_TOUCH, (Action.TELL_FOUND,))
 
 _MOVES: Final[dict[State, dict[Event, Move]]] = {
     State.SEARCHING: {
         Event.HEARD_LATER: Move(State.SEARCHING, (Action.SEARCH_ONCE,)),
         Event.HEARD_EARLIER: Move(State.SEARCHING, (Action.SEARCH_ONCE,)),
-        Event.OFFERED: _LOADS,
-        Event.OFFERED_LATER: _LOADS,
-        Event.OFFERED_EARLIER: _LOADS,
+        Event.OFFERED: _FOLLOWS,
+        Event.OFFERED_LATER: _FOLLOWS,
+        Event.OFFERED_EARLIER: _FOLLOWS,
         Event.LET_GO: _DROPS,
         Event.DISCOVERED: Move(State.SEARCHING, (Action.SEARCH,)),
         Event.DUE: Move(State.SEARCHING, (Action.SEARCH_ONCE,)),
-    },
-    State.LOADING: {
-        Event.HEARD_EARLIER: Move(State.LOADING, (Action.COUNT_RIVAL,)),
-        Event.OFFERED_EARLIER: Move(State.LOADING, (Action.REFUSE, Action.COUNT_RIVAL)),
-        Event.HEARD_LATER: _DROPS,
-        Event.OFFERED_LATER: _LOADS,
-        Event.HINTED: _DROPS,
-        Event.LEVEL: _FINDS,
-        Event.LET_GO: _DROPS,
-        Event.SILENT: _DROPS,  # half a snapshot is no use
-        Event.UNREACHABLE: _DROPS,
     },
     State.IN_TOUCH: {
         Event.HEARD_EARLIER: Move(State.IN_TOUCH, (Action.COUNT_RIVAL,)),
         Event.OFFERED_EARLIER: Move(State.IN_TOUCH, (Action.REFUSE, Action.COUNT_RIVAL)),
         Event.HEARD_LATER: _LOSES,
-        Event.OFFERED_LATER: Move(State.LOADING, (Action.TELL_LOST, Action.FOLLOW)),
+        Event.OFFERED_LATER: Move(
+            State.IN_TOUCH, (Action.TELL_LOST, Action.FOLLOW, Action.TELL_FOUND)
+        ),
         Event.HINTED: _LOSES,
         Event.LET_GO: _LOSES,
         Event.SILENT: Move(State.LOST, (Action.TELL_LOST,)),
@@ -137,8 +126,8 @@ _MOVES: Final[dict[State, dict[Event, Move]]] = {
         Event.HEARD_LATER: _DROPS,
         Event.HEARD_EARLIER: _DROPS,  # it is better than none
         Event.OFFERED: _FINDS,
-        Event.OFFERED_LATER: _LOADS,
-        Event.OFFERED_EARLIER: _LOADS,
+        Event.OFFERED_LATER: _FOLLOWS,
+        Event.OFFERED_EARLIER: _FOLLOWS,
         Event.HINTED: _DROPS,
         Event.LET_GO: _DROPS,
         Event.DISCOVERED: Move(State.LOST, (Action.SEARCH,)),
@@ -163,7 +152,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """Load what is missing from a leader, and follow it."""
+    """Follow a leader."""
 
     leader: LeaderId
     former: LeaderId | None
@@ -172,7 +161,7 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Forget what was loaded in part, and expect nothing of the leader any more."""
+    """Expect nothing of the leader any more."""
 
     reason: str
 
@@ -197,8 +186,8 @@ SeekerEffect = Search | Follow | Drop | Refuse | Depose | MasterFound | MasterLo
 class Seeker:
     """Takes in what is known of leaders, and gives what to do about them, to be done in order."""
 
-    def __init__(self, *, has_copy: bool) -> None:
-        """Follow no leader yet. A reader without a copy is level once it is taken in."""
+    def __init__(self, *, term_of: Callable[[int], int] = term_of) -> None:
+        """Follow no leader yet. ``term_of`` gives the term of a leader's epoch."""
         self.state = State.SEARCHING
         self.leader: LeaderId | None = None
         """The one that is followed, or was last."""
@@ -206,7 +195,7 @@ class Seeker:
         """The highest that any leader is known to have. One of an earlier term is not followed."""
         self.heard_ns = 0
         """When the leader was heard last."""
-        self._has_copy = has_copy
+        self._term_of = term_of
         self._tick = 0
         self._silent_ticks = 0
         self._search_tick: int | None = None
@@ -218,7 +207,7 @@ class Seeker:
 
     @property
     def is_in_touch(self) -> bool:
-        """True if the reader is level with its leader, as far as is known."""
+        """True if the reader has a leader, and hears it."""
         return self.state is State.IN_TOUCH
 
     def follows(self, sender: LeaderId) -> bool:
@@ -248,10 +237,6 @@ class Seeker:
             return ()
         return self._move(Event.HINTED, "it was deposed")
 
-    def level(self) -> Sequence[SeekerEffect]:
-        """Learn that everything is loaded which the leader had."""
-        return self._move(Event.LEVEL)
-
     def let_go(self, reason: str) -> Sequence[SeekerEffect]:
         """Start anew: the leader closed, forgot this reader, or sent what makes no sense."""
         return self._move(Event.LET_GO, reason)
@@ -280,7 +265,7 @@ class Seeker:
     # -- steps -----------------------------------------------------------------------------------
 
     def _is_fenced(self, leader: LeaderId) -> bool:
-        return term_of(leader.epoch) < term_of(self.known_epoch)
+        return self._term_of(leader.epoch) < self._term_of(self.known_epoch)
 
     def _classify(self, sender: LeaderId, *, offers: bool) -> Event:
         if self._is_fenced(sender):
@@ -297,8 +282,6 @@ class Seeker:
         state, actions = MOVES[self.state][event]
         effects = [each for action in actions for each in self._act(action, reason, other)]
         self.state = state
-        if state is State.LOADING and not self._has_copy:
-            effects += self._move(Event.LEVEL)
         return effects
 
     def _act(self, action: Action, reason: str, other: LeaderId | None) -> Iterator[SeekerEffect]:

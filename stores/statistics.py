@@ -35,13 +35,11 @@ class StoreStatistics:
     is_in_touch: bool
     """Whether it hears its master, or is it."""
     sequence: int = 0
-    """The latest event of a master."""
+    """The last entry of the journal."""
     unacknowledged: int = 0
-    """Events that a master keeps for clones that have not acknowledged them."""
+    """Entries of a leader's journal that its slowest copy has not acknowledged."""
     unanswered: int = 0
     """Requests of a clone or proxy that have no outcome yet."""
-    replicas: int = 0
-    """Clones that a receipt waits for."""
     clones: tuple[ReplicaStatistics, ...] = ()
     bytes: int = 0
     """Of all keys and values, encoded."""
@@ -64,7 +62,7 @@ class LogStatistics:
     """One log at one endpoint."""
 
     role: str
-    """``keeper``, ``follower`` or ``proxy``."""
+    """``keeper``, ``follower`` or ``proxy``; of a group ``leader`` or ``replica``."""
     epoch: int
     is_in_touch: bool
     spans: tuple[Span, ...] = ()

@@ -5,13 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from stores.commands import InternalCommand, ProclaimCommand
 from stores.effects import Effect, SecondMaster, ToOwnKind
-from stores.encoding import encode_command
 from stores.epochs import term_of
-from stores.requests import Requests
 from stores.seeker import RIVALS_MAX
-from stores.table import Columns
 from wire.errors import PromotionRefused
 from wire.identifiers import EndpointId, EntityId
 
@@ -63,31 +59,15 @@ class Assessment:
         return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Inheritance:
-    """What a deposed master leaves to the clone in its place."""
-
-    known_epoch: int
-    """Of the master that leads now. One of an earlier term is not followed."""
-    requests: Requests
-    """What the handle asks for. Everything up to now has its outcome."""
-    columns: Columns
-    """What observers know of; reads find nothing of it, as it may have been lost."""
-    revision: int
-
-
 class Rivals:
     """A master's ear and voice for other masters of its store."""
 
-    def __init__(
-        self, entity: EntityId, epoch: int, effects: list[Effect], call: bytes | None = None
-    ) -> None:
-        """Append to ``effects``; ``call`` says that we lead, if not as masters of stores say it."""
+    def __init__(self, entity: EntityId, epoch: int, effects: list[Effect], call: bytes) -> None:
+        """Append to ``effects``; ``call`` says that we lead."""
         self._entity = entity
         self._epoch = epoch
         self._effects = effects
-        command = InternalCommand(0, entity, None, epoch, ProclaimCommand())
-        self._call = encode_command(command) if call is None else call
+        self._call = call
         self._tick = 0
         self._told: set[tuple[int, EntityId]] = set()
 

@@ -1,4 +1,4 @@
-"""A clone's way to its master: what it asked for, kept until the master has answered."""
+"""A writer's way to its leader: what it asked for, kept until the leader has answered."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from channels import (
     RetransmitFailed,
     UnknownConsumer,
 )
-from stores.actions import Action, WriterId, request_range
+from stores.actions import WriterId
 from stores.broadcasting import STORE_CHANNEL, in_runs
 from stores.commands import (
     AttachWriterCommand,
@@ -27,7 +27,7 @@ from stores.commands import (
     UnknownConsumerCommand,
 )
 from stores.effects import Effect, Resolve, Unicast
-from stores.encoding import ActionsEncoder, encode_action, encode_command
+from stores.encoding import ActionsEncoder, encode_command
 from stores.limits import UNRESOLVED_COUNT_MAX, UNRESOLVED_SIZE_MAX
 from stores.outcomes import FORGOTTEN, Outcome, Refused
 from wire.errors import ErrorCode
@@ -35,9 +35,9 @@ from wire.identifiers import EntityId
 
 
 class Writing:
-    """Keeps every action until its outcome is known, and sends it again to a master that lacks it.
+    """Keeps every payload until its outcome is known, and sends it again to a leader that lacks it.
 
-    The channel is opened by the first action (seed 7.5), and anew for each new master.
+    The channel is opened by the first one (seed 7.5), and anew for each new leader.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Writing:
     ) -> None:
         """Append to ``effects``; the requests up to ``last_request`` are settled already.
 
-        No earlier clone of this entity had the ``incarnation``.
+        No earlier writer of this entity had the ``incarnation``.
         """
         self.resolved_request = last_request
         """The outcomes of all requests up to it are known."""
@@ -54,100 +54,65 @@ class Writing:
         self._effects = effects
         self._epoch = incarnation
         self._producer: Producer[EntityId, bytes] | None = None
-        self._master: EntityId | None = None
+        self._leader: EntityId | None = None
         self._encoder: ActionsEncoder | None = None
-        # Last request, tick, and the action: encoded, and as it was if the clone needs that.
-        self._pending: deque[tuple[int, int, bytes, Action | None]] = deque()
+        self._pending: deque[tuple[int, bytes]] = deque()
+        """Last request, and the payload that asks for it."""
         self._pending_size = 0
         self._unsent: list[bytes] = []
         self._last_request = last_request
         self._sent_request = last_request
-        self._tick = 0
 
-    # -- what the clone does ---------------------------------------------------------------------
+    # -- what the writer does --------------------------------------------------------------------
 
-    def add(self, action: Action) -> None:
-        """Take in what the handle asked for; ``flush`` sends it."""
-        asked = request_range(action)
-        assert asked is not None, action
-        self.add_encoded(asked[1], encode_action(action), action)
-
-    def add_encoded(self, last_request: int, payload: bytes, action: Action | None = None) -> None:
+    def add_encoded(self, last_request: int, payload: bytes) -> None:
         """Take in a payload that asks for everything up to this request."""
         self._last_request = last_request
-        self._pending.append((last_request, self._tick, payload, action))
+        self._pending.append((last_request, payload))
         self._pending_size += len(payload)
         self._unsent.append(payload)
 
-    def flush(self, master: EntityId) -> None:
+    def flush(self, leader: EntityId) -> None:
         """Send what was not sent yet."""
         if not self._unsent:
             return
         if self._producer is None:
-            self._open(master)
+            self._open(leader)
         else:
             self._produce(self._producer, self._unsent)
         self._unsent = []
         self._sent_request = self._last_request
 
-    def resume(self, master: EntityId) -> None:
+    def resume(self, leader: EntityId) -> None:
         """Send everything without an outcome, in a new channel if there is none."""
         if self._producer is None and self._pending:
-            self._open(master)
+            self._open(leader)
             self._unsent = []
             self._sent_request = self._last_request
 
     def hang_up(self) -> None:
-        """Close the channel, because the master is another one now."""
+        """Close the channel, because the leader is another one now."""
         self._producer = None
 
     def receive(self, sender: EntityId, message: ConsumerMessage) -> None:
-        """Take in what a master's consumer sent; only our master's counts."""
-        if self._producer is not None and sender == self._master:
+        """Take in what a leader's consumer sent; only our leader's counts."""
+        if self._producer is not None and sender == self._leader:
             self._producer.receive(sender, message)
 
     def tick(self) -> None:
         """Let one tick pass."""
-        self._tick += 1
         if self._producer is not None:
             self._producer.tick()
 
-    def give_up(self, buffer_ticks: int) -> None:
-        """Refuse what waits for a master for longer than that, and never send it again."""
-        request = self.resolved_request
-        for last_request, tick, _, _ in self._pending:
-            if self._tick - tick < buffer_ticks:
-                break
-            request = last_request
-        if request == self.resolved_request:
-            return
-        self.hang_up()
-        self._unsent = []
-        seconds = buffer_ticks / TICKS_PER_SECOND
-        sent = Refused(ErrorCode.REQUEST_TIMEOUT, _LOST_TEXT.format(seconds))
-        self._refuse_until(min(request, self._sent_request), sent)
-        self._refuse_until(request, Refused(ErrorCode.NO_SUCH_MASTER, _NEVER_SENT.format(seconds)))
-
     def deny(self, text: str) -> None:
-        """Take note that the master takes nothing from here; later requests are told so."""
+        """Take note that the leader takes nothing from here; later requests are told so."""
         self.hang_up()
         self._unsent = []
         self.refuse_all(ErrorCode.NOT_AUTHORIZED, text)
 
     def unanswered(self) -> list[bytes]:
-        """Give the actions that have no outcome, oldest first."""
-        return [payload for _, _, payload, _ in self._pending]
-
-    def recognise(self, payload: bytes) -> Action | None:
-        """Give the action of a payload if it is the next to be answered, byte for byte.
-
-        A master does most requests as they were asked: they need not be decoded when they return.
-        """
-        if self._pending:
-            _, _, asked, action = self._pending[0]
-            if asked == payload:
-                return action
-        return None
+        """Give the payloads that have no outcome, oldest first."""
+        return [payload for _, payload in self._pending]
 
     def resolve(self, outcome: Outcome) -> None:
         """Take note of an outcome; of what is known, or was never asked, nothing changes."""
@@ -159,7 +124,7 @@ class Writing:
         self._settle(news)
 
     def catch_up(self, request: int, outcomes: Sequence[Outcome]) -> None:
-        """Take note of what a snapshot says: everything up to the request is in it."""
+        """Take note of what a leader says: everything up to the request has its outcome."""
         for outcome in outcomes:
             self.resolve(outcome)
         if request > self.resolved_request:
@@ -169,11 +134,11 @@ class Writing:
         """Give up on everything without an outcome."""
         self._refuse_until(self._last_request, Refused(code, text))
 
-    # -- what the clone asks ---------------------------------------------------------------------
+    # -- what the writer asks --------------------------------------------------------------------
 
     @property
     def pending_count(self) -> int:
-        """How many actions are without an outcome."""
+        """How many payloads are without an outcome."""
         return len(self._pending)
 
     @property
@@ -190,7 +155,7 @@ class Writing:
         handle: EntityId,
         message: ProducerMessage[bytes],
     ) -> None:
-        """Put a message of the channel to the master in the form of a command (seed 7.5.1)."""
+        """Put a message of the channel to the leader in the form of a command (seed 7.5.1)."""
         match message:
             case Event(_, sequence, payloads):
                 for run in in_runs(payloads):
@@ -211,29 +176,29 @@ class Writing:
         self, producer: Producer[EntityId, bytes], message: ProducerMessage[bytes]
     ) -> None:
         """Send to the one consumer that there is."""
-        assert self._master is not None, "the channel is open"
+        assert self._leader is not None, "the channel is open"
         if isinstance(message, Event):
-            self._send_run(self._master, message.first_sequence, message.payloads)
+            self._send_run(self._leader, message.first_sequence, message.payloads)
         else:
-            self.send(producer, self._master, message)
+            self.send(producer, self._leader, message)
 
     def drop(
         self, producer: Producer[EntityId, bytes], handle: EntityId, reason: ErrorCode
     ) -> None:
-        """Close the channel to a master that does not answer."""
+        """Close the channel to a leader that does not answer."""
         self.hang_up()
 
     def handshake_completed(self, producer: Producer[EntityId, bytes], handle: EntityId) -> None:
-        """Do nothing: actions were sent without waiting for it."""
+        """Do nothing: payloads were sent without waiting for it."""
 
     # -- steps -----------------------------------------------------------------------------------
 
-    def _open(self, master: EntityId) -> None:
+    def _open(self, leader: EntityId) -> None:
         self._epoch += 1
-        self._master = master
+        self._leader = leader
         self._encoder = ActionsEncoder(self._entity, None, self._epoch)
         self._producer = Producer(self, epoch=self._epoch, config=STORE_CHANNEL)
-        self._producer.add(master)
+        self._producer.add(leader)
         self._produce(self._producer, self.unanswered())
 
     def _produce(self, producer: Producer[EntityId, bytes], payloads: Sequence[bytes]) -> None:
@@ -255,15 +220,5 @@ class Writing:
     def _settle(self, outcome: Outcome) -> None:
         self.resolved_request = outcome.last_request
         while self._pending and self._pending[0][0] <= outcome.last_request:
-            self._pending_size -= len(self._pending.popleft()[2])
+            self._pending_size -= len(self._pending.popleft()[1])
         self._effects.append(Resolve(outcome))
-
-
-TICKS_PER_SECOND = 10
-
-_LOST_TEXT = (
-    "the master went away, and none answered for {:g} s: whether it was applied is unknown;"
-    " read the key when there is a master again"
-)
-
-_NEVER_SENT = "no master was found for {:g} s: it was not sent, and will not be; ask again"

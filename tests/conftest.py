@@ -24,7 +24,7 @@ IS_CI = os.environ.get("CI") == "true"
 # No deadline and no check for slowness: a slow machine is not a failing property.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("developer", parent=_ANY_SPEED, max_examples=50)
-settings.register_profile("ci", parent=_ANY_SPEED, max_examples=200, print_blob=True)
+settings.register_profile("ci", parent=_ANY_SPEED, max_examples=100, print_blob=True)
 settings.load_profile("ci" if IS_CI else "developer")
 
 

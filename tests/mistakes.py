@@ -105,7 +105,7 @@ def _of_stores() -> list[Mistake]:
         Mistake(
             "master of text", lambda k: k.a.attach_master("s", "postgres"), "memory and sqlite"
         ),
-        Mistake("master replicas", lambda k: k.a.attach_master("s", replicas="x"), "replicas="),
+        Mistake("master replicas", lambda k: k.a.attach_master("s", replicas=1), "attach_replica"),
         Mistake("clone stale", lambda k: k.a.attach_clone("s", stale_interval="x"), "stale_inter"),
         Mistake(
             "clone buffer", lambda k: k.a.attach_clone("s", mutation_buffer_interval=-1), "mutation"
@@ -144,6 +144,8 @@ def _of_logs() -> list[Mistake]:
         Mistake("log in parts", lambda k: k.a.attach_log("l", partitions="2"), "partitions="),
         Mistake("log copies", lambda k: k.a.attach_log("l", replicas=-1), "replicas="),
         Mistake("log clone", lambda k: k.a.attach_log_clone("l", patience="x"), "patience="),
+        Mistake("log voters", lambda k: k.a.attach_log_replica("l", voters=[5]), "voters="),
+        Mistake("log of parts", lambda k: k.a.attach_log_replica("l", partitions=0), "partitions="),
         Mistake("log proxy", lambda k: k.a.attach_log_proxy("l", patience=-1), "patience="),
         Mistake("append to text", lambda k: k.log.append(1, partition="a"), "partition="),
         Mistake("append to nowhere", lambda k: k.log.append(1, partition=7), "partitions"),

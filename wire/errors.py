@@ -52,6 +52,8 @@ class ErrorCode(IntEnum):
     REVISION_GONE = 83
     NO_QUORUM = 84
     SESSION_EXPIRED = 85
+    STORE_CONFLICT = 86
+    REPLICA_REGRESSED = 87
     NO_SUCH_PARTITION = 90
     OFFSET_OUT_OF_RANGE = 91
     SEQUENCE_UNKNOWN = 92
@@ -322,6 +324,23 @@ class SessionExpired(StoreError):
     """
 
     code = ErrorCode.SESSION_EXPIRED
+
+
+@public
+class StoreConflict(StoreError):
+    """Copies of the store in reach differ, and none of them is dropped without a person's word."""
+
+    code = ErrorCode.STORE_CONFLICT
+
+
+@public
+class ReplicaRegressed(StoreError):
+    """The file of a master lacks what it has acknowledged, and no clone in reach has it.
+
+    The text says what is missing, and what to do: ``fresh=True`` leads with what the file has.
+    """
+
+    code = ErrorCode.REPLICA_REGRESSED
 
 
 @public

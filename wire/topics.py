@@ -27,12 +27,15 @@ GROUP_SUFFIX: Final = "/<$>/data/group"
 KEEPER_SUFFIX: Final = "/<$>/log/keeper"
 READER_SUFFIX: Final = "/<$>/log/reader"
 FOLLOWER_SUFFIX: Final = "/<$>/log/follower"
+LOG_GROUP_SUFFIX: Final = "/<$>/log/group"
+GROUP_SUFFIXES: Final = (GROUP_SUFFIX, LOG_GROUP_SUFFIX)
+"""Where the replicas of a group hear each other."""
 ADMIN_TOPIC: Final = "mesh/<$>/admin"
 """Where an endpoint hears what others ask of it: the topic of no store, announced by none."""
 
 _SUFFIXES: Final = (
     *(MASTER_SUFFIX, CLONE_SUFFIX, PROXY_SUFFIX, GROUP_SUFFIX),
-    *(KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX),
+    *(KEEPER_SUFFIX, READER_SUFFIX, FOLLOWER_SUFFIX, LOG_GROUP_SUFFIX),
 )
 
 KIND_SIZE_MAX: Final = 64
@@ -106,6 +109,12 @@ def log_topics(name: str) -> tuple[str, str, str]:
     """
     store_topics(name)
     return name + KEEPER_SUFFIX, name + READER_SUFFIX, _check_text(name + FOLLOWER_SUFFIX)
+
+
+def log_group_topic(name: str) -> str:
+    """Give the topic that all replicas of a log's group hear each other on."""
+    log_topics(name)
+    return name + LOG_GROUP_SUFFIX
 
 
 def store_name(topic: str) -> str | None:

@@ -34,7 +34,8 @@ def group_triggers() -> str:
 def group_rights() -> str:
     """Draw the right that each letter takes, and each request of a table."""
     rows: list[tuple[str, str]] = []
-    for right in dict.fromkeys([*RIGHTS.values(), *REQUESTS.values()]):
+    rights = (*RIGHTS.values(), *REQUESTS.values())
+    for right in dict.fromkeys(each for each in rights if each is not None):
         letters = [code(kind.__name__) for kind, wanted in RIGHTS.items() if wanted is right]
         asked = [kind.__name__ for kind, wanted in REQUESTS.items() if wanted is right]
         usual = [] if "`Ask`" in letters else [code(f"Ask({kind})") for kind in asked]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from drawing.markdown import code, table
 from drawing.reading import summary
 from drawing.tables import classes_in, fields_of
+from stores import commands
+from stores.encoding import _KINDS as COMMAND_KINDS
 from stores.log import messages
 from stores.log.encoding import kinds
 from stores.log.follower import Phase
@@ -29,6 +31,15 @@ def log_messages() -> str:
         for kind, each in sorted(kinds().items())
     ]
     return table(("kind", "message", "from", "carries", "says"), rows)
+
+
+def channel_commands() -> str:
+    """Draw the commands that the ends of channels say to each other, by kind."""
+    rows = [
+        (str(COMMAND_KINDS[each]), code(each.__name__), fields_of(each), summary(each))
+        for each in sorted(classes_in(commands.Content), key=COMMAND_KINDS.__getitem__)
+    ]
+    return table(("kind", "command", "carries", "says"), rows)
 
 
 def log_payloads(union: object) -> str:

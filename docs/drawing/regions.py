@@ -32,7 +32,7 @@ from endpoint import StatusCode
 from handshake.states import State
 from peermesh.brokers.qos2.counters import Counters
 from peermesh.brokers.qos2.limits import Pace
-from stores import effects, persistence
+from stores import effects
 from stores.batch import Batch
 from stores.group import (
     effects as group_effects,
@@ -40,7 +40,12 @@ from stores.group import (
     machine as group_machine,
     messages as group_messages,
 )
-from stores.log import changes as log_changes, effects as log_effects, messages as log_messages
+from stores.log import (
+    bodies as log_bodies,
+    changes as log_changes,
+    effects as log_effects,
+    messages as log_messages,
+)
 from stores.table import bodies as table_bodies
 from wire import messages
 
@@ -132,8 +137,6 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "channel-limits": lambda: limits_table("channels.config"),
     "store-attach": lambda: store_page.store_talk(has_put=False),
     "store-put": lambda: store_page.store_talk(has_put=True),
-    "store-commands": store_page.store_commands,
-    "store-mapping": store_page.store_mapping,
     "store-actions": store_page.store_actions,
     "store-operations": store_page.store_operations,
     "store-batch": lambda: methods_table(Batch, "guard or step"),
@@ -141,24 +144,25 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "seeker-states": store_page.seeker_states,
     "seeker-moves": store_page.seeker_moves,
     "store-effects": lambda: effects_table(effects.Effect),
-    "store-backend": lambda: methods_table(persistence.StoreBackend, "call"),
     "store-limits": lambda: limits_table(
         "stores.limits",
         "stores.seeker",
-        "stores.broadcasting",
-        "stores.clone",
         "stores.scanning",
-        "stores.proxies",
+        "stores.replica.comparing",
+        "stores.replica.kept",
+        "stores.replica.lazy",
+        "stores.replica.outsiders",
+        "stores.replica.proxies",
         "stores.asking",
-        "stores.answering",
+        "stores.questions",
         "stores.history",
         "stores.watches",
         "stores.succession",
-        "stores.verification",
         "stores.epochs",
     ),
     "quota-limits": lambda: limits_table("stores.quota", "endpoint.replicas.freed_memory"),
     "log-messages": log_page.log_messages,
+    "channel-commands": log_page.channel_commands,
     "log-requests": lambda: log_page.log_payloads(log_messages.Request),
     "log-events": lambda: log_page.log_payloads(log_messages.Event),
     "log-phases": log_page.log_phases,
@@ -169,6 +173,7 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
         "stores.log.keeper",
         "stores.log.questions",
         "stores.log.follower",
+        "stores.replica.logs.books",
     ),
     "group-roles": group_page.group_roles,
     "group-triggers": group_page.group_triggers,
@@ -203,6 +208,8 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "table-limits": lambda: limits_table(
         "stores.table.writers", "stores.table.pins", "stores.table.lineage"
     ),
+    "log-machine-requests": lambda: messages_table(log_bodies.LogRequest),
+    "log-machine-bodies": lambda: messages_table(log_bodies.Body),
     "qos2-limits": lambda: limits_table("peermesh.brokers.qos2.limits"),
     "qos2-pace": lambda: settings_table(Pace),
     "qos2-counters": lambda: counters_table(Counters),

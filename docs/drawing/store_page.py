@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from drawing.markdown import code, sequence_diagram, state_diagram, table
 from drawing.reading import summary
-from drawing.store_trials import StoreTalk
+from drawing.store_trials import NAMES, StoreTalk
 from drawing.tables import classes_in, fields_of
-from stores import actions, commands, operations
+from stores import actions, operations
 from stores.encoding import _KINDS as STORE_KINDS
 from stores.judgement import REQUESTS
 from stores.seeker import MOVES, Event, Move, State
@@ -15,33 +15,8 @@ from stores.seeker import MOVES, Event, Move, State
 def store_talk(*, has_put: bool) -> str:
     """Draw a conversation of a master and two clones: how they attach, or a put after that."""
     talk_of_three = StoreTalk()
-    names = tuple(talk_of_three.names.values())
     steps = talk_of_three.attach()
-    return sequence_diagram(names, talk_of_three.put() if has_put else steps)
-
-
-def store_commands() -> str:
-    """Draw the commands between masters and clones, by kind."""
-    rows = [
-        (
-            str(STORE_KINDS[each]),
-            code(each.__name__),
-            code(commands.tag_of(object.__new__(each)).value),
-            fields_of(each),
-            summary(each),
-        )
-        for each in sorted(classes_in(commands.Content), key=STORE_KINDS.__getitem__)
-    ]
-    return table(("kind", "command", "tag", "carries", "says"), rows)
-
-
-def store_mapping() -> str:
-    """Draw how commands map to messages of the channel."""
-    rows = [
-        (code(command.__name__), code(f"channels.{message.__name__}"))
-        for command, message in commands.CHANNEL_MESSAGES.items()
-    ]
-    return table(("command", "channel message"), rows)
+    return sequence_diagram(NAMES, talk_of_three.put() if has_put else steps)
 
 
 def store_actions() -> str:
@@ -50,7 +25,7 @@ def store_actions() -> str:
         (
             str(STORE_KINDS[each]),
             code(each.__name__),
-            "writer" if each in REQUESTS else "master",
+            "writer" if each in REQUESTS else "leader",
             fields_of(each),
             summary(each),
         )

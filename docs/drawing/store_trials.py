@@ -1,139 +1,173 @@
-"""Lets a real master and two real clones talk, and writes down which commands go between them."""
+"""Lets a real master and two real clones talk, and writes down which letters go between them."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from stores.actions import Action
-from stores.clone import Clone
-from stores.commands import Actions, InternalCommand
-from stores.effects import Effect, MasterFound, Multicast, Persist, Resolve, Unicast
-from stores.encoding import decode_action, decode_command
-from stores.master import Master
+from channels import Event
+from stores.effects import MasterFound, Multicast, Resolve, Unicast
+from stores.group.ballot import NEW_SLOTS, new_promises
+from stores.group.codec import GroupCodec
+from stores.group.effects import WriteMark
+from stores.group.entries import ActionEntry, Entry
+from stores.group.member import Stored
+from stores.group.messages import FromFollower, ToFollower
+from stores.group.positions import START, MemberId
+from stores.group.words import Answered, Ask, Greeting, Letter
 from stores.outcomes import Applied
-from stores.persistence import Loaded
+from stores.replica import beginning
+from stores.replica.beginning import Beginning, Manner
+from stores.replica.effects import ReplicaEffect, ToDisk
+from stores.replica.lazy import RowKeeper
+from stores.replica.roster import Roster
+from stores.replica.tables.core import TableCore
+from stores.table import Columns
+from stores.table.codec import TableCodec
+from stores.table.machine import TableMachine
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
 
-NOW_NS: Final = 10**9
-INCARNATION: Final = 1
-EPOCH: Final = 1
-
-Store = Master | Clone
-
-
-def _entity(number: int) -> EntityId:
-    return EntityId(EndpointId(bytes(15) + bytes((number,))), 1)
+TICK_NS: Final = 100_000_000
+MASTER: Final = "Master"
+NAMES: Final = ("Clone", MASTER, "Other")
+CODEC: Final = GroupCodec(TableCodec())
 
 
 @dataclass(slots=True)
 class StoreTalk:
-    """A master with a durable backend, two clones, and what is on its way between them."""
+    """A master with a disk, two clones, and what is on its way between them."""
 
     steps: list[str] = field(default_factory=list)
-    names: dict[EndpointId, str] = field(default_factory=dict)
-    stores: dict[EndpointId, Store] = field(default_factory=dict)
-    wire: deque[tuple[EndpointId, EndpointId, bytes]] = field(default_factory=deque)
-    commits: deque[tuple[Master, int]] = field(default_factory=deque)
+    cores: dict[str, TableCore] = field(default_factory=dict)
+    wire: deque[tuple[str, str, bytes]] = field(default_factory=deque)
+    jobs: deque[int] = field(default_factory=deque)
+    """The tokens of what the disk was asked for."""
+    started: list[str] = field(default_factory=list)
+    now_ns: int = TICK_NS
 
     def __post_init__(self) -> None:
         """Build the three; none knows another yet."""
-        self._join("Clone", Clone(_entity(1), INCARNATION))
-        self._join("Master", Master(_entity(2), Loaded(epoch=EPOCH), is_durable=True))
-        self._join("Other", Clone(_entity(3), INCARNATION))
+        for name in NAMES:
+            self.cores[name] = self._core(name)
 
-    def _join(self, name: str, store: Store) -> None:
-        self.names[store.entity.endpoint] = name
-        self.stores[store.entity.endpoint] = store
-
-    def find(self, name: str) -> Store:
-        """Give the store of that name."""
-        (endpoint,) = (each for each, known in self.names.items() if known == name)
-        return self.stores[endpoint]
+    def _core(self, name: str) -> TableCore:
+        is_master, number = name == MASTER, NAMES.index(name) + 1
+        own, endpoint = MemberId(name, number), EndpointId(bytes(15) + bytes((number,)))
+        stored = Stored(new_promises(own), NEW_SLOTS, START, (), (), 0, is_volatile=not is_master)
+        machine = TableMachine("store s")
+        core = TableCore(
+            EntityId(endpoint, 1),
+            Roster(own, endpoint, (name,) if is_master else ()),
+            machine,
+            CODEC,
+            Beginning(stored, None, manner=Manner(is_single=True)),
+            beginning.World(
+                draw=lambda least, most: least,
+                monotonic_ns=lambda: self.now_ns,
+                now_ns=lambda: self.now_ns,
+                new_group=lambda: bytes(16),
+                vouches=lambda endpoint, name: True,
+                may_vote=lambda: True,
+            ),
+        )
+        if is_master:
+            core.carrier.keeper = RowKeeper(machine, Columns(), 0)
+        return core
 
     def attach(self) -> Sequence[str]:
-        """Let both clones find their master."""
-        for name in ("Clone", "Other"):
-            clone = self.find(name)
-            assert isinstance(clone, Clone), name
-            self.carry_out(clone, clone.start())
-        return self.run()
+        """Let a master begin, and then both clones find it."""
+        self.start(MASTER)
+        self.run()
+        self.start("Clone")
+        steps = self.run()
+        self.start("Other")
+        return [*steps, *self.run()]
+
+    def start(self, name: str) -> None:
+        """Have one of them hear the others from now on."""
+        self.started.append(name)
+        self.carry_out(name, self.cores[name].start())
 
     def put(self) -> Sequence[str]:
-        """Let the first clone's handle put a key."""
-        clone = self.find("Clone")
-        clone.requests.put(encode("key"), encode("value"))
-        self.steps.append("Note over Clone: put")
-        self.carry_out(clone, clone.flush(NOW_NS))
-        return self.run()
+        """Let the first clone's handle put a key, as its second request."""
+        clone = self.cores["Clone"]
+        for value in ("before", "value"):
+            clone.requests.put(encode("key"), encode(value))
+            self.steps = ["Note over Clone: put"]
+            self.carry_out("Clone", clone.flush(self.now_ns))
+            steps = self.run()
+        return steps
 
     def run(self) -> Sequence[str]:
-        """Deliver everything; commits end when nothing else is under way. Gives the new steps."""
-        while self.wire or self.commits:
+        """Deliver everything; the disk has written when nothing else is under way."""
+        while self.wire or self.jobs:
             if self.wire:
                 self.deliver(*self.wire.popleft())
             else:
-                master, token = self.commits.popleft()
-                self.steps.append("Note over Master: persisted")
-                self.carry_out(master, master.persisted(token))
+                self.steps.append(f"Note over {MASTER}: written")
+                self.carry_out(MASTER, self.cores[MASTER].persisted(self.jobs.popleft()))
         steps, self.steps = self.steps, []
         return steps
 
-    def deliver(self, sender: EndpointId, to: EndpointId, payload: bytes) -> None:
-        """Hand a command over, and settle as the endpoint's loop does."""
-        store = self.stores[to]
-        said = _said(decode_command(payload))
-        self.steps.append(f"{self.names[sender]}->>{self.names[to]}: {said}")
-        self.carry_out(store, store.receive(sender, payload, NOW_NS))
-        self.carry_out(store, store.flush(NOW_NS))
+    def deliver(self, sender: str, to: str, payload: bytes) -> None:
+        """Hand a letter over, and settle as the endpoint's loop does."""
+        core = self.cores[to]
+        self.steps.append(f"{sender}->>{to}: {_said(CODEC.decode(payload))}")
+        where = self.cores[sender].entity.endpoint
+        self.carry_out(to, core.receive(where, payload, self.now_ns))
+        self.carry_out(to, core.flush(self.now_ns))
 
-    def carry_out(self, store: Store, effects: Sequence[Effect]) -> None:
-        """Do what a store asks."""
-        here = store.entity.endpoint
+    def carry_out(self, name: str, effects: Iterable[ReplicaEffect]) -> None:
+        """Do what a replica asks."""
         for effect in effects:
             match effect:
-                case Unicast(to, payload):
-                    self.wire.append((here, to, payload))
+                case Unicast(where, payload):
+                    to = next(
+                        each for each in self.cores if self.cores[each].entity.endpoint == where
+                    )
+                    self.wire.append((name, to, payload))
                 case Multicast(payload):
-                    for to in self.hearers(store):
-                        self.wire.append((here, to, payload))
-                case Persist(token):
-                    assert isinstance(store, Master), store
-                    self.commits.append((store, token))
-                    self.note(store, "Persist")
+                    self.wire.extend((name, to, payload) for to in self.started if to != name)
+                case ToDisk(token):
+                    self.jobs.append(token)
+                    self.note(name, "ToDisk")
                 case Resolve(outcome):
                     assert isinstance(outcome.result, Applied), outcome
-                    self.note(store, f"Resolve, revision {outcome.result.revision}")
+                    self.note(name, f"Resolve, revision {outcome.result.revision}")
                 case MasterFound():
-                    self.note(store, "MasterFound")
+                    self.note(name, "MasterFound")
+                case WriteMark():
+                    pass  # It waits for no disk.
                 case _:
                     raise AssertionError(f"{effect} has no place in this picture")
 
-    def hearers(self, store: Store) -> list[EndpointId]:
-        """Say who hears a store's multicasts: a master's clones, or the master."""
-        kind: Callable[[Store], bool] = (
-            (lambda each: isinstance(each, Clone))
-            if isinstance(store, Master)
-            else (lambda each: isinstance(each, Master))
-        )
-        return [endpoint for endpoint, each in self.stores.items() if kind(each)]
-
-    def note(self, store: Store, text: str) -> None:
+    def note(self, name: str, text: str) -> None:
         """Write down what the driver has to do."""
-        self.steps.append(f"Note over {self.names[store.entity.endpoint]}: {text}")
+        self.steps.append(f"Note over {name}: {text}")
 
 
-def _said(command: InternalCommand) -> str:
-    match command.content:
-        case Actions(payloads):
-            names = [_action_name(decode_action(payload)) for payload in payloads]
-            return f"Actions ({', '.join(names)})"
-        case content:
-            return type(content).__name__
+def _said(letter: Letter) -> str:
+    content = letter.content
+    name = type(content).__name__
+    match content:
+        case Greeting(is_question=True):
+            return f"{name}?"
+        case Ask(_, request):
+            return f"{name} ({type(request).__name__})"
+        case Answered(_, answer):
+            what = "outcomes" if isinstance(answer, tuple) else type(answer).__name__
+            return f"{name} ({what})"
+        case ToFollower(message=Event(payloads=entries)):
+            return f"{name} ({', '.join(map(_entry_name, entries))})"
+        case ToFollower(message=message) | FromFollower(message=message):
+            return f"{name} ({type(message).__name__})"
+        case _:
+            return name
 
 
-def _action_name(action: Action) -> str:
-    return type(action).__name__
+def _entry_name(entry: Entry) -> str:
+    what = entry.body if isinstance(entry, ActionEntry) else entry
+    return type(what).__name__

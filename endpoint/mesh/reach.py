@@ -11,7 +11,15 @@ from endpoint.mesh.wishes import Wishes
 from wire.clocks import LamportTime, VectorTime
 from wire.identifiers import EndpointId
 from wire.messages import Announcement, NodeHeader, PackedType
-from wire.topics import store_name
+from wire.topics import (
+    GROUP_SUFFIX,
+    GROUP_SUFFIXES,
+    LOG_GROUP_SUFFIX,
+    group_topic,
+    log_group_topic,
+    store_name,
+    store_topics,
+)
 
 
 class Reach:
@@ -103,19 +111,37 @@ class Reach:
         return next((origin for origin, _ in self.find_stores((topic,))), None)
 
     def find_stores(self, topics: Container[str]) -> Iterator[tuple[EndpointId, str]]:
-        """Say which endpoints hear commands on these store topics, the nearest first."""
-        for origin, topic in self._stores():
-            name = store_name(topic) or ""
-            if topic in topics and self._permissions.rights(origin, name).lead:
-                yield origin, topic
+        """Say which endpoints hear commands on these store topics, the nearest first.
 
-    def has_voter(self, topic: str) -> bool:
-        """Tell whether an endpoint that may vote hears this topic of a replica group."""
-        name = store_name(topic) or ""
-        return self._wishes.hears(topic) or any(
-            found == topic and self._permissions.rights(origin, name).vote
-            for origin, found in self._stores()
+        Those are left out that may not answer for the store: they may not lead it, or vote.
+        """
+        for origin, topic in self._stores():
+            if topic in topics:
+                rights = self._permissions.rights(origin, store_name(topic) or "")
+                if rights.vote if topic.endswith(GROUP_SUFFIXES) else rights.lead:
+                    yield origin, topic
+
+    def has_group(self, name: str) -> bool:
+        """Tell whether a replica group keeps a store: a voter is there that is no master's."""
+        group, single = group_topic(name), store_topics(name)
+        held: dict[EndpointId, set[str]] = {self._local: set(self._wishes.stores())}
+        for origin, topic in self._stores():
+            held.setdefault(origin, set()).add(topic)
+        return any(
+            group in topics
+            and topics.isdisjoint(single)
+            and (origin == self._local or self._permissions.rights(origin, name).vote)
+            for origin, topics in held.items()
         )
+
+    def groups(self) -> tuple[str, ...]:
+        """Name the stores that replica groups keep, sorted."""
+        return tuple(filter(self.has_group, self.names_of(GROUP_SUFFIX)))
+
+    def log_groups(self) -> tuple[str, ...]:
+        """Name the logs that replica groups keep, sorted."""
+        names = self.names_of(LOG_GROUP_SUFFIX)
+        return tuple(name for name in names if self.find_store(log_group_topic(name)) is not None)
 
     def names_of(self, lead: str, *follow: str) -> tuple[str, ...]:
         """Name the stores or logs that can be reached, sorted: their topics end with ``lead``.

@@ -49,7 +49,7 @@ class StatusCode(StrEnum):
     STORE_MASTER_LOST = "store_master_lost"
     """A clone of this endpoint is out of touch: it serves what it has, until that is stale."""
     STORE_SECOND_MASTER = "store_second_master"
-    """A store of this endpoint has heard a second master of its name."""
+    """A keeper of a log at this endpoint has heard a second one of its name."""
     STORE_DEPOSED = "store_deposed"
     """A master of this endpoint is a clone now, since another one was promoted."""
     REPLICA_REGRESSED = "replica_regressed"

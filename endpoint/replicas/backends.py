@@ -4,35 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
-from endpoint.replicas.attaching import Backend, first_use
-from endpoint.replicas.storage_keys import take_codec
-from endpoint.surroundings import BackendOpener
-from stores.disk.memory import MemoryBackend
 from stores.limits import CLONES_MAX
-from stores.persistence import StoreBackend
 from stores.quota import Quota
 from wire.errors import BackendFailure, InvalidData
-
-
-def make_backend(
-    backend: Backend, name: str, options: dict[str, object], open_file: BackendOpener | None = None
-) -> StoreBackend:
-    """Make the backend of a store; raises ``BackendFailure`` for options that it does not have."""
-    if backend is Backend.Memory:
-        if options:
-            raise BackendFailure(f"a store in memory has no option {next(iter(options))!r}")
-        return MemoryBackend()
-    with first_use():
-        from stores.disk.table import SQLiteBackend
-
-    path = take_path(options, "an SQLite store")
-    if open_file is not None:
-        return open_file(path, options)
-    codec = take_codec(path, options)
-    check_options(options, "an SQLite store")
-    return SQLiteBackend(path, codec, name, **cast("Any", options))
 
 
 def take_path(options: dict[str, object], what: str) -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from stores.effects import Deposed, Effect
-from stores.gatekeeping import Kind
 from stores.log.effects import LogEffect
 from stores.log.requests import LogRequests
 from stores.quota import Meter, Quota
@@ -16,6 +15,9 @@ from stores.statistics import LogStatistics, StoreStatistics
 from wire.identifiers import EndpointId, EntityId
 
 AnyEffect = Effect | LogEffect | GroupEffect
+
+Kind = Literal["store", "log"]
+"""What is replicated, in sentences."""
 
 
 class Core(Protocol):

@@ -27,11 +27,13 @@ from wire.errors import (
     NoSuchPartition,
     NotAllowed,
     QuotaExceeded,
+    ReplicaRegressed,
     RequestTimeout,
     SequenceUnknown,
     SessionExpired,
     StaleData,
     StoreClosed,
+    StoreConflict,
     StoreError,
     TypeClash,
 )
@@ -55,11 +57,13 @@ _ERRORS: Final[dict[ErrorCode, type[StoreError]]] = {
         NoSuchPartition,
         NotAllowed,
         QuotaExceeded,
+        ReplicaRegressed,
         RequestTimeout,
         SequenceUnknown,
         SessionExpired,
         StaleData,
         StoreClosed,
+        StoreConflict,
         TypeClash,
     )
 }

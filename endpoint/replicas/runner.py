@@ -19,7 +19,7 @@ from endpoint.replicas.disk import close_file, describe, log_failure, on_disk
 from endpoint.replicas.freed_memory import Shrinkage, give_back
 from endpoint.replicas.guarding import Gate, Guarding
 from endpoint.replicas.hosting import StoreHost
-from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Part
+from endpoint.replicas.parts import AnyEffect, Closes, Commits, Core, Kind, Part
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.receipts import Receipt, store_error
 from handshake.roles import Rights
@@ -31,14 +31,13 @@ from stores.effects import (
     MasterFound,
     MasterLost,
     Multicast,
-    Persist,
     QuotaCrossed,
     Resolve,
     SecondMaster,
     ToOwnKind,
     Unicast,
 )
-from stores.gatekeeping import Kind, Post
+from stores.gatekeeping import Post
 from stores.log.effects import PersistLog
 from stores.outcomes import Outcome as Outcomes
 from stores.quota import QuotaLevel, QuotaLimits
@@ -181,7 +180,7 @@ class Runner:
         """Give what a guard has to know: one that is closed leads no more."""
         leader = self._part.leader if self.is_master else None
         epoch = 0 if leader is None else leader.epoch
-        return Post(self.core.entity, epoch, leader is not None, self.kind)
+        return Post(self.core.entity, epoch, leader is not None)
 
     def settle(self) -> None:
         """Everything that had come was taken in: answer."""
@@ -310,9 +309,7 @@ class Runner:
         backend, self._backend = self._backend, None
         with suppress(Exception):  # It may be the core that failed.
             farewell = self.core.close()
-            self.carry_out(
-                [each for each in farewell if not isinstance(each, Persist | PersistLog)]
-            )
+            self.carry_out([each for each in farewell if not isinstance(each, PersistLog)])
         for topic in self.hears_all():
             self._host.drop_store(topic)
         if backend is not None:
@@ -468,6 +465,10 @@ class Runner:
             self._host.emit(exposed_event(self.name, text))
 
     # The role.
+
+    def unsynced(self) -> None:
+        """Have readers wait for a state: there is none, until a leader is found."""
+        self.is_synced = self.is_in_touch = False
 
     def swapped(self) -> None:
         """Go on with the core that the part has now, which is of the other role."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from endpoint.pubsub.queueing import Overflow as Overflow
     from endpoint.replicas.attaching import Backend as Backend
     from endpoint.replicas.groups.locks import Elected as Elected, FencingToken as FencingToken
-    from endpoint.replicas.groups.replica import GroupMember as GroupMember
+    from endpoint.replicas.groups.membership import GroupMember as GroupMember
     from endpoint.replicas.logs.log_entries import LogEntry as LogEntry, Start as Start
     from endpoint.replicas.logs.log_promoting import LogPromotion as LogPromotion
     from endpoint.replicas.logs.log_receipts import AppendReceipt as AppendReceipt
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from peermesh.blocking.log import Log as Log, LogConsumer as LogConsumer
     from peermesh.blocking.publisher import Publisher as Publisher
     from peermesh.blocking.reading import Reader as Reader
+    from peermesh.blocking.replica_log import ReplicaLog as ReplicaLog
     from peermesh.blocking.status import StatusSubscriber as StatusSubscriber
     from peermesh.blocking.store import (
         ReplicaStore as ReplicaStore,

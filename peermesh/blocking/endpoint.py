@@ -43,6 +43,7 @@ from peermesh.blocking.log import Log
 from peermesh.blocking.outbound import Outbound
 from peermesh.blocking.publisher import Publisher
 from peermesh.blocking.pump import Pump
+from peermesh.blocking.replica_log import ReplicaLog
 from peermesh.blocking.status import StatusSubscriber
 from peermesh.blocking.store import ReplicaStore, Store, StoreProxy
 from peermesh.blocking.subscriber import Subscriber
@@ -190,6 +191,10 @@ class Endpoint(Bound):
         """Name those that a replica group keeps; see ``peermesh.Endpoint.known_groups``."""
         return self._open_passage().call_sync(self._core.known_groups)
 
+    def known_log_groups(self) -> tuple[str, ...]:
+        """Name those that a replica group keeps; see ``peermesh.Endpoint.known_log_groups``."""
+        return self._open_passage().call_sync(self._core.known_log_groups)
+
     def known_logs(self) -> tuple[str, ...]:
         """Name the logs in reach, sorted; see ``peermesh.Endpoint.known_logs``."""
         return self._open_passage().call_sync(self._core.known_logs)
@@ -261,11 +266,11 @@ class Endpoint(Bound):
         name: str,
         backend: Backend | str = Backend.Memory,
         *,
-        replicas: int = 0,
+        fresh: bool = False,
         **options: object,
     ) -> Store:
         """Attach the master of a store; see ``peermesh.Endpoint.attach_master``."""
-        rest: dict[str, Any] = {"replicas": replicas, **options}
+        rest: dict[str, Any] = {"fresh": fresh, **options}
         return self._attach_store(partial(self._core.attach_master, name, backend, **rest))
 
     def attach_clone(
@@ -345,6 +350,22 @@ class Endpoint(Bound):
     def attach_log_proxy(self, name: str, *, patience: Seconds = PATIENCE_SECONDS) -> Log:
         """Use a log without a copy; see ``peermesh.Endpoint.attach_log_proxy``."""
         return self._attach_log(partial(self._core.attach_log_proxy, name, patience=patience))
+
+    def attach_log_replica(
+        self,
+        name: str,
+        *,
+        voters: Iterable[str] = (),
+        partitions: int | None = None,
+        backend: Backend | str = Backend.Memory,
+        **options: object,
+    ) -> ReplicaLog:
+        """Attach a replica of a log's group; see ``peermesh.Endpoint.attach_log_replica``."""
+        rest: dict[str, Any] = {"voters": voters, "partitions": partitions, **options}
+        passage = self._open_passage()
+        attach = partial(self._core.attach_log_replica, name, backend=backend, **rest)
+        replica = passage.call(_attach, attach)
+        return ReplicaLog(passage.of(f"log {replica.name()}"), replica)
 
     def _attach_log(self, attach: Callable[[], Attaching[CoreLog]]) -> Log:
         passage = self._open_passage()

@@ -12,7 +12,7 @@ from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials
 from handshake.keyfiles import RolesSource
 from peermesh.blocking.living import FAILURES
-from peermesh.blocking.store import Store
+from peermesh.blocking.store import ReplicaStore, Store
 from wire.errors import StoreClosed
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
-    store: Store,
+    store: Store | ReplicaStore,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -35,7 +35,7 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
     """Serve the files in a store to Hadoop's client; see ``peermesh.gateways``."""
     from peermesh.gateways import serve_webhdfs as serve  # it needs the extra http
 
-    if not isinstance(store, Store):
+    if not isinstance(store, Store | ReplicaStore):
         raise TypeError(f"store={store!r:.80} is {type(store).__name__}: give a store's handle")
     passage, core = store.inside()
     closing, opened, closed = trio.Event(), trio.Event(), trio.Event()

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, TTL_SECONDS, Backend
+from endpoint.replicas.attaching import ORDER_SECONDS, TTL_SECONDS, Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as Core
@@ -15,6 +15,7 @@ from endpoint.replicas.stores.store_proxy import StoreProxy as CoreProxy
 from endpoint.replicas.stores.verifying import Verification
 from peermesh.blocking.coordination import Lock, Session
 from peermesh.blocking.living import Passage
+from peermesh.blocking.membership import GroupHandle
 from peermesh.blocking.observing import ObservedStore
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
@@ -27,7 +28,7 @@ from wire.values import Value
 
 if TYPE_CHECKING:
     from endpoint.replicas.groups.locks import Elected
-    from endpoint.replicas.groups.replica import GroupMember, ReplicaStore as CoreReplica
+    from endpoint.replicas.groups.replica import ReplicaStore as CoreReplica
 
 
 class Store(ObservedStore):
@@ -91,15 +92,10 @@ class Store(ObservedStore):
         return self._core.is_master()
 
     def promote(
-        self,
-        backend: Backend = Backend.Memory,
-        *,
-        replicas: int = 0,
-        force: bool = False,
-        **options: object,
+        self, backend: Backend = Backend.Memory, *, force: bool = False, **options: object
     ) -> Promotion:
         """Make this clone the master of its store; see ``peermesh.Store.promote``."""
-        ask = partial(self._core.promote, backend, replicas=replicas, force=force, **options)
+        ask = partial(self._core.promote, backend, force=force, **options)
         return self._passage.call(self._promote, ask)
 
     async def _promote(self, ask: Callable[[], Awaitable[Promotion]]) -> Promotion:
@@ -138,13 +134,18 @@ class StoreProxy(StoreHandle):
         return Reader(self._passage, self._proxy.at_master())
 
 
-class ReplicaStore(ObservedStore):
+class ReplicaStore(GroupHandle, ObservedStore):
     """A replica of a store whose group elects its leader; see ``peermesh.ReplicaStore``."""
 
     def __init__(self, passage: Passage, core: CoreReplica) -> None:
         """Use ``Endpoint.attach_replica``."""
-        super().__init__(passage, core)
+        ObservedStore.__init__(self, passage, core)
+        GroupHandle.__init__(self, passage, core)
         self._replica = core
+
+    def inside(self) -> tuple[Passage, CoreReplica]:
+        """Give the way into the loop's thread, and the store in there: for what serves it."""
+        return self._passage, self._replica
 
     def at_master(self) -> Reader:
         """Read as ``read("linear")`` does; see ``peermesh.ReplicaStore.at_master``."""
@@ -153,34 +154,6 @@ class ReplicaStore(ObservedStore):
     def read(self, consistency: str = "linear") -> Reader:
         """Read as consistently; see ``peermesh.ReplicaStore.read``."""
         return Reader(self._passage, self._replica.read(consistency))
-
-    def leader(self) -> str | None:
-        """Give the name of the leader; ``None`` if none is known."""
-        return self._passage.call_sync(self._replica.leader)
-
-    def is_leader(self) -> bool:
-        """Tell whether this replica leads, and serves."""
-        return self._passage.call_sync(self._replica.is_leader)
-
-    def await_leader(self, timeout: Seconds = LEADER_SECONDS) -> str:
-        """Wait until a leader serves this replica; see ``peermesh.ReplicaStore.await_leader``."""
-        return self._passage.call(self._replica.await_leader, timeout)
-
-    def members(self) -> list[GroupMember]:
-        """Give all members; see ``peermesh.ReplicaStore.members``."""
-        return self._passage.call(self._replica.members)
-
-    def add_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Give a replica a vote; see ``peermesh.ReplicaStore.add_voter``."""
-        self._passage.call(self._replica.add_voter, name, timeout)
-
-    def remove_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Take the vote of a replica; see ``peermesh.ReplicaStore.remove_voter``."""
-        self._passage.call(self._replica.remove_voter, name, timeout)
-
-    def transfer(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Have another voter lead; see ``peermesh.ReplicaStore.transfer``."""
-        self._passage.call(self._replica.transfer, name, timeout)
 
     def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
         """Change the group's quota; see ``peermesh.ReplicaStore.set_quota``."""
@@ -215,10 +188,6 @@ class ReplicaStore(ObservedStore):
     def elections(self, name: str) -> Elections:
         """Follow who is elected; see ``peermesh.ReplicaStore.elections``."""
         return Elections(self._passage, self._passage.call_sync(self._replica.elections, name))
-
-    def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Have this replica lead; see ``peermesh.ReplicaStore.promote``."""
-        self._passage.call(partial(self._replica.promote, force=force, timeout=timeout))
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""

@@ -20,6 +20,7 @@ from wire.addresses import join_address
 from wire.errors import ErrorCode, InsecureAddress
 
 if TYPE_CHECKING:
+    from endpoint.replicas.group_logs.replica import ReplicaLog
     from endpoint.replicas.groups.replica import ReplicaStore
     from endpoint.replicas.stores.store_handle import StoreHandle
     from endpoint.replicas.stores.store_proxy import StoreProxy
@@ -234,12 +235,16 @@ async def open_clone(mesh: Mesh, name: str) -> AsyncIterator[Store]:
 async def open_copy(mesh: Mesh, name: str) -> AsyncIterator[Store | ReplicaStore]:
     """Join the mesh with a clone of a store, or with a replica of a group that has no vote."""
     async with mesh.endpoint() as endpoint:
-        await join(endpoint, mesh)
-        await expect_store(endpoint, mesh, name)
-        if name in endpoint.known_groups():
-            yield await _join_group(endpoint, mesh, name)
-        else:
-            yield await _attach_clone(endpoint, mesh, name)
+        yield await join_as_copy(endpoint, mesh, name)
+
+
+async def join_as_copy(endpoint: Endpoint, mesh: Mesh, name: str) -> Store | ReplicaStore:
+    """Join the mesh, and attach a clone of a store, or a replica of its group without a vote."""
+    await join(endpoint, mesh)
+    await expect_store(endpoint, mesh, name)
+    if name in endpoint.known_groups():
+        return await _join_group(endpoint, mesh, name)
+    return await _attach_clone(endpoint, mesh, name)
 
 
 async def join_as_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
@@ -262,17 +267,11 @@ async def _attach_clone(endpoint: Endpoint, mesh: Mesh, name: str) -> Store:
 
 
 @asynccontextmanager
-async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy | ReplicaStore]:
-    """Join the mesh with a proxy of a store whose master answers: no copy of all is fetched.
-
-    Of a replica group it is a replica without a vote, which takes a copy.
-    """
+async def open_proxy(mesh: Mesh, name: str) -> AsyncIterator[StoreProxy]:
+    """Join the mesh with a proxy of a store that has a leader: no copy of all is fetched."""
     async with mesh.endpoint() as endpoint:
         await join(endpoint, mesh)
         await expect_store(endpoint, mesh, name)
-        if name in endpoint.known_groups():
-            yield await _join_group(endpoint, mesh, name)
-            return
         store = await endpoint.attach_proxy(name)
         await _meet_master(store, mesh)
         yield store
@@ -300,6 +299,15 @@ async def _join_group(endpoint: Endpoint, mesh: Mesh, name: str) -> ReplicaStore
     return store
 
 
+async def join_log_group(endpoint: Endpoint, mesh: Mesh, name: str) -> ReplicaLog:
+    """Attach a replica of a log's group without a vote, which has all that was acknowledged."""
+    log = await endpoint.attach_log_replica(name)
+    async with telling(lambda: [f"log {on_a_line(name)}: no leader of its group answers"]):
+        await log.await_leader(timeout=mesh.wait)
+        await log.catch_up(timeout=mesh.wait)
+    return log
+
+
 async def expect_store(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
     """Wait until a store is known, if ``--wait`` says so; raises ``CommandFailed``."""
     await _expect("store", name, endpoint.known_stores, mesh)
@@ -312,7 +320,7 @@ async def expect_log(endpoint: Endpoint, mesh: Mesh, name: str) -> None:
 
 _MAKERS: Final = {
     "store": '"peermesh node --master NAME" makes one, "peermesh node --replica NAME" a group',
-    "log": '"peermesh log keep NAME" makes one',
+    "log": '"peermesh log keep NAME" makes one, "peermesh log replica NAME" a group',
 }
 """What to run where there is no store or log at all."""
 

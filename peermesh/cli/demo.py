@@ -63,10 +63,10 @@ Count a file of events exactly, while the processes that count them are killed.
 
 A sensor appends the events to a replicated log. A stateful query of Spark's Structured Streaming
 counts them by a field and a window of time, with its checkpoint behind a WebHDFS gateway in a
-replicated store, and writes the counts to another one. A viewer holds clones of the counts and of
+replicated store, and writes the counts to another one. A viewer holds copies of the counts and of
 the log, and shows the table as it grows. In the middle of some batches the log's keeper, Spark's
-driver and the stores' master are killed with SIGKILL, one after the other. At the end the table on
-the clone is compared with a plain recount of the input, window by window and key by key.
+driver and the counts' leader are killed with SIGKILL, one after the other. At the end the viewer's
+table is compared with a plain recount of the input, window by window and key by key.
 
 Try it: kill any of them yourself, with SIGKILL, at any time. Their process numbers are shown.
 
@@ -168,7 +168,7 @@ def demo(  # noqa: PLR0913 - one for each option
             _show_cursor()
         teller.conclude(verdict, drawn)
         if not verdict.is_exact:
-            raise DemoError("the table on the clone differs from the recount")
+            raise DemoError("the table of the viewer differs from the recount")
 
 
 @contextmanager
@@ -338,13 +338,13 @@ class _Teller:
         if self._output.as_json:
             self._conclude_json(verdict, picture)
             return
-        recount, clone = verdict.summaries()
+        recount, found = verdict.summaries()
         if recount.bad:
             say(f"{recount.bad:,} bad lines, counted as such, the first of them:")
             for number, reason in self._bad_lines:
                 say(f"  line {number}: {reason}")
         _say_total("recount", recount)
-        _say_total("clone", clone)
+        _say_total("replica", found)
         _say_differences(verdict)
         killed = ", ".join(f"{each.victim} ({each.seconds:.1f} s)" for each in verdict.outages)
         say(f"time from each kill to the next batch: {killed or 'nothing was killed'}")
@@ -354,7 +354,7 @@ class _Teller:
         say(f"{difference.lost:,} lost, {difference.double:,} double, {verdict.seconds:.1f} s")
 
     def _conclude_json(self, verdict: Verdict, picture: Path) -> None:
-        recount, clone = verdict.summaries()
+        recount, found = verdict.summaries()
         self.tell(
             {
                 "event": "verdict",
@@ -362,11 +362,11 @@ class _Teller:
                 "lost": verdict.difference.lost,
                 "double": verdict.difference.double,
                 "events": recount.events,
-                "events_on_clone": clone.events,
+                "events_in_replica": found.events,
                 "keys": recount.keys,
-                "keys_on_clone": clone.keys,
+                "keys_in_replica": found.keys,
                 "windows": recount.windows,
-                "windows_on_clone": clone.windows,
+                "windows_in_replica": found.windows,
                 "lines_in_log": verdict.appended,
                 "bad": recount.bad,
                 "bad_lines": self._bad_lines,
@@ -392,4 +392,4 @@ def _say_differences(verdict: Verdict) -> None:
         window, key = cell
         when = to_datetime(window * 1_000_000).isoformat()
         expected, found = recount[cell], verdict.table.get(cell, 0)
-        say(f"  {when} {shorten(label(key))}: recount {expected:,}, clone {found:,}")
+        say(f"  {when} {shorten(label(key))}: recount {expected:,}, replica {found:,}")

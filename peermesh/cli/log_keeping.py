@@ -20,6 +20,7 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import NAMES, given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
+from peermesh.cli.voters import split_voters
 
 CommandT = TypeVar("CommandT", bound=Callable[..., object])
 
@@ -106,6 +107,50 @@ async def _keep(
             text = f"following {on_a_line(name)}, as it was deposed"
             members = {"event": "deposed"}
         output.announce(text, log=name, **members)
+        await trio.sleep_forever()
+
+
+@command()
+@click.argument("name")
+@click.option(
+    "--voters", metavar="NAME,NAME,...",
+    help="The nodes whose replicas vote, by their names: the same line at each of them.",
+)  # fmt: skip
+@click.option("--partitions", type=Whole(1), help="How many partitions a new log has.")
+@click.option("--path", metavar="FILE", help="Keep it in this SQLite file, not in memory.")
+@mesh_options(listens=True)
+def replica(
+    name: str,
+    voters: str | None,
+    partitions: int | None,
+    path: str | None,
+    mesh: Mesh,
+    output: Output,
+) -> None:
+    """Have a replica of a log whose group elects its leader, until Ctrl-C.
+
+    It has a vote if --voters names this node (--name). A majority of the voters has every append
+    that was acknowledged. All entries are in memory, in a FILE or not.
+    """
+    names = () if voters is None else split_voters(voters)
+    run(_replica, mesh, name, names, (partitions, path), output)
+
+
+async def _replica(
+    mesh: Mesh,
+    name: str,
+    voters: tuple[str, ...],
+    where: tuple[int | None, str | None],
+    output: Output,
+) -> None:
+    partitions, path = where
+    async with mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
+        await endpoint.attach_log_replica(
+            name, voters=voters, partitions=partitions, **_place(path)
+        )
+        await stay_joined(endpoint, mesh, nursery, output.announce)
+        text = f"replica of {on_a_line(name)}"
+        output.announce(text, event="replica", log=name, path=path)
         await trio.sleep_forever()
 
 

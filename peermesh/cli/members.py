@@ -32,7 +32,12 @@ def members(name: str, mesh: Mesh, output: Output) -> None:
     Replicas without a vote at endpoints without a name are left out: commands like this one have
     such a replica while they run.
     """
-    for each in run(_members, mesh, name):
+    tell_members(run(_members, mesh, name), output)
+
+
+def tell_members(found: list[GroupMember], output: Output) -> None:
+    """Write the members of a group, one a line."""
+    for each in found:
         output.tell(
             _line(each),
             name=each.name,

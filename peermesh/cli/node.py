@@ -16,6 +16,7 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
+from peermesh.cli.voters import split_voters
 
 
 @command()
@@ -60,7 +61,7 @@ def node(  # noqa: PLR0913 - one for each option
     """
     if voters is not None and not replicas:
         raise click.UsageError("--voters is about replicas: add --replica NAME")
-    names = () if voters is None else tuple(each.strip() for each in voters.split(","))
+    names = () if voters is None else split_voters(voters)
     stores = _Stores(masters, clones, replicas, names)
     run(_Node(mesh, output, given_quota(limits)).live, stores, topics)
 

@@ -9,20 +9,20 @@ import click
 import trio
 
 from handshake.private_files import read_secret
-from peermesh import Backend, Endpoint, StatusEvent, Store
+from peermesh import Backend, ReplicaStore, StatusEvent, Store
 from peermesh.cli.addresses import Address, AddressType
 from peermesh.cli.arguments import INPUT_FILE
 from peermesh.cli.arriving import stay_joined
 from peermesh.cli.command import Command, group
 from peermesh.cli.exits import CommandFailed, ExitCode
 from peermesh.cli.mesh import Mesh, mesh_options
-from peermesh.cli.numbers import Whole
 from peermesh.cli.offering import offer_store
 from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.rights import port_roles_option
 from peermesh.cli.running import run
 from peermesh.cli.trust import tls_option
+from peermesh.cli.voters import refuse_replicas, split_voters
 
 
 @group()
@@ -33,14 +33,21 @@ def serve() -> None:
 @serve.command(cls=Command)
 @click.option(
     "--store", "name", required=True, metavar="NAME[:PATH]",
-    help="The store: its master is here, in the SQLite file PATH, or else in memory. With --clone,"
-    " PATH is where the store is once the clone has been promoted (peermesh store promote).",
+    help="The store: its master is here, in the SQLite file PATH, or else in memory. With --voters"
+    " it is this node's replica that is there. With --clone, PATH is where the store is once the"
+    " clone has been promoted (peermesh store promote).",
 )  # fmt: skip
-@click.option("--clone", is_flag=True, help="Hold a clone, and be standby until it is promoted.")
 @click.option(
-    "--replicas", default=0, show_default=True, type=Whole(), metavar="COUNT",
-    help="So many clones have what is answered.",
+    "--voters", metavar="NAME,NAME,...",
+    help="Hold a replica of the store, whose group elects its leader. These nodes vote, by their"
+    " names: the same line at each of them.",
 )  # fmt: skip
+@click.option(
+    "--node", "own_name", metavar="NAME",
+    help="What this node is called, as in --voters. Otherwise PEERMESH_NAME.",
+)  # fmt: skip
+@click.option("--clone", is_flag=True, help="Hold a clone, which serves what its master has.")
+@click.option("--replicas", hidden=True, expose_value=False, callback=refuse_replicas)
 @click.option(
     "--http", "address", default="127.0.0.1:9870", show_default=True, type=AddressType(9870),
     help="Where Hadoop's client finds it: webhdfs://HOST:PORT/, or with TLS swebhdfs://. Port 0"
@@ -66,7 +73,7 @@ def serve() -> None:
 @mesh_options(listens=True, is_optional=True, takes_name=False)
 def webhdfs(  # noqa: PLR0913 - one for each option
     name: str,
-    replicas: int,
+    voters: str | None,
     address: Address,
     token_file: Path | None,
     accounts: Path | None,
@@ -81,9 +88,14 @@ def webhdfs(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Serve the files in a store to Hadoop's client, for the checkpoints of Spark.
 
-    A job then says checkpointLocation="webhdfs://HOST:PORT/directory". Two gateways, one of them
-    with --clone, are found by Hadoop's own fail-over: see docs/spark.md.
+    A job then says checkpointLocation="webhdfs://HOST:PORT/directory". Of three gateways with
+    --voters any serves, and Hadoop's own fail-over finds one that lives: see docs/spark.md.
     """
+    if voters is not None and clone:
+        raise click.UsageError("a replica (--voters) is no clone (--clone): give one of them")
+    quota = given_quota(limits)
+    if voters is not None and quota:
+        raise click.UsageError("the quota of a group is its own, and not that of --max-...")
     token = None if token_file is None else _read_token(token_file)
     access = {
         "token": token,
@@ -94,7 +106,8 @@ def webhdfs(  # noqa: PLR0913 - one for each option
         "names": names,
     }
     server = _Server(mesh, address, access, output)
-    run(server.live, name, {"replicas": replicas, **given_quota(limits)}, clone)
+    names_of_voters = () if voters is None else split_voters(voters)
+    run(server.live, name, quota, names_of_voters, clone)
 
 
 def _read_token(path: Path) -> str:
@@ -117,8 +130,14 @@ class _Server:
     def _say(self, event: str, text: str, **details: object) -> None:
         self._output.tell(text, event=event, **details)
 
-    async def live(self, name: str, options: dict[str, Any], is_clone: bool) -> None:  # noqa: FBT001 - run hands it on
-        """Do all of it, and stay; ``options`` are those of a master, now or once promoted."""
+    async def live(
+        self,
+        name: str,
+        quota: dict[str, Any],
+        voters: tuple[str, ...],
+        is_clone: bool,  # noqa: FBT001 - run hands it on
+    ) -> None:
+        """Do all of it, and stay; the ``quota`` is that of a master, now or once promoted."""
         try:
             from peermesh.gateways.webhdfs.serving import open_gateway
         except ImportError as error:
@@ -128,11 +147,14 @@ class _Server:
         name, _, path = name.partition(":")
         async with self._mesh.endpoint() as endpoint, trio.open_nursery() as nursery:
             with endpoint.subscribe_status() as status:
-                if is_clone:
-                    store = await endpoint.attach_clone(name)
-                    offer_store(endpoint, name, store, path, **options)
+                store: Store | ReplicaStore
+                if voters:
+                    store = await endpoint.attach_replica(name, voters=voters, **_place(path))
+                elif is_clone:
+                    store = clone = await endpoint.attach_clone(name)
+                    offer_store(endpoint, name, clone, path, **quota)
                 else:
-                    store = await _attach_master(endpoint, name, path, options)
+                    store = await endpoint.attach_master(name, **_place(path), **quota)
                 await stay_joined(endpoint, self._mesh, nursery, self._output.tell)
                 async with open_gateway(store, host=host, port=port, **self._access) as gateway:
                     scheme = "webhdfs" if gateway.scheme == "http" else "swebhdfs"
@@ -150,9 +172,6 @@ class _Server:
         self._say(str(event.status), str(event), reason=event.reason)
 
 
-async def _attach_master(
-    endpoint: Endpoint, name: str, path: str, options: dict[str, Any]
-) -> Store:
-    if path:
-        return await endpoint.attach_master(name, Backend.SQLite, path=path, **options)
-    return await endpoint.attach_master(name, Backend.Memory, **options)
+def _place(path: str) -> dict[str, Any]:
+    """Give the options that say where a store is: in a file, or in memory."""
+    return {"backend": Backend.SQLite, "path": path} if path else {}

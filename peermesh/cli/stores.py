@@ -7,7 +7,7 @@ import click
 from endpoint.replicas.stores.verifying import Verification
 from peermesh import EndpointId, Entry, Value
 from peermesh.cli.arguments import RAW_OPTION, TEXT_OPTION, read_value
-from peermesh.cli.arriving import join_as_clone, open_proxy
+from peermesh.cli.arriving import join_as_copy, open_proxy
 from peermesh.cli.asking import ask_for_promotion, promotion_options
 from peermesh.cli.command import command, group
 from peermesh.cli.completion import STORE_NAME
@@ -89,8 +89,8 @@ async def _keys(mesh: Mesh, name: str) -> list[Value]:
 def verify(name: str, mesh: Mesh, output: Output) -> None:
     """Compare what all replicas of a store hold; the code is 1 if one differs or is silent.
 
-    All look at themselves at the same event of the master's stream, so that writes may go on. A
-    clone that differs loads everything anew by itself. The clone of this command is one of them.
+    All look at themselves at the same event of the stream, so that writes may go on. A copy without
+    a vote that differs loads everything anew by itself. The copy of this command is one of them.
     """
     found, names = run(_verify, mesh, name)
     for row, line in zip(found.replicas, str(found).split("\n"), strict=True):
@@ -103,8 +103,8 @@ def verify(name: str, mesh: Mesh, output: Output) -> None:
 async def _verify(mesh: Mesh, name: str) -> tuple[Verification, dict[EndpointId, str]]:
     """Compare the replicas, and say how their endpoints are called."""
     async with mesh.endpoint() as endpoint:
-        clone = await join_as_clone(endpoint, mesh, name)
-        found = await clone.verify(timeout=mesh.wait)
+        copy = await join_as_copy(endpoint, mesh, name)
+        found = await copy.verify(timeout=mesh.wait)
         owners = {row.replica.endpoint for row in found.replicas}
         return found, {each: endpoint.name_of(each) for each in owners}
 

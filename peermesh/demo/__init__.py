@@ -1,6 +1,6 @@
 """The main job: a file of events through a log, Spark and a store, exactly, whoever is killed.
 
-``peermesh demo`` starts six roles as processes of their own: ``keeper``, two of ``member``,
-``sensor``, ``driver`` and ``viewer``. How they stay exact while any of them is killed is told in
+``peermesh demo`` starts seven processes: ``keeper``, three of ``member``, ``sensor``,
+``driver`` and ``viewer``. How they stay exact while any of them is killed is told in
 ``docs/pipeline.md``.
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 CHECKPOINT: Final = "webhdfs://mesh/demo/counts"
-"""Of the two gateways, Hadoop's client asks the one that is active."""
+"""Hadoop's client asks any of the gateways, and another one if that is gone."""
 
 SETTINGS: Final = {
     "spark.master": "local[2,4]",  # a task is tried again, as in a cluster, before the query fails
@@ -100,7 +100,7 @@ class Driver:
 
 
 def gateways(ports: Ports) -> dict[str, str]:
-    """Give the settings by which Spark finds whichever gateway is active."""
+    """Give the settings by which Spark finds a gateway that lives."""
     return spark_conf(*(f"{LOCAL}:{port}" for port in ports.gateways))
 
 

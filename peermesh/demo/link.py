@@ -39,11 +39,7 @@ class Assignment:
     draws: bool
     """Whether the viewer shows the table."""
     member: int = 0
-    """Which of the two processes with the stores it is."""
-    files: int = 0
-    """Which files it leads from, or would: those of the last one are left to whoever asks."""
-    leads: bool = False
-    """Whether it begins with the masters of the stores."""
+    """Which of the processes with the stores it is."""
 
     def text(self) -> str:
         """Write it as an argument."""

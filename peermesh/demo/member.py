@@ -1,113 +1,52 @@
-"""The role of either process with the stores: masters or clones, and a gateway in front of them.
+"""The role of each process with the stores: replicas of both, and a gateway in front of one.
 
-``counts`` is the table of results, ``checkpoints`` holds Spark's files behind the gateway. What is
-acknowledged is on the disk of the master, and in all clones that may have to be promoted.
+``counts`` is the table of results, ``checkpoints`` holds Spark's files behind the gateways. What is
+acknowledged is on the disks of two of the three: so each may be killed, and comes back with its
+files.
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 import trio
 
-from peermesh import Backend, Endpoint, Store
-from peermesh.demo.link import Assignment, Message, Orders, Reports
-from peermesh.demo.mesh import CHECKPOINTS, COUNTS, IDLE_SECONDS, LOCAL, dial
-from wire.errors import PromotionRefused
-
-REPLICAS: Final = {COUNTS: 2, CHECKPOINTS: 1}
-"""How many clones there are: the other process has both, and the viewer has one of the counts."""
-
-ASK_SECONDS: Final = 0.02
-"""Between two attempts to be promoted: the link to a master that was killed breaks at once."""
-
-ASK_SECONDS_MAX: Final = 10.0
-"""How long the last master may look alive, before it is deposed all the same."""
+from peermesh import Backend, Endpoint, ReplicaStore, StatusCode, StatusSubscriber
+from peermesh.demo.link import Assignment, Orders, Reports
+from peermesh.demo.mesh import CHECKPOINTS, COUNTS, LOCAL, VOTERS, dial
 
 
-class Member:
-    """One of the two."""
-
-    def __init__(self, endpoint: Endpoint, reports: Reports, assignment: Assignment) -> None:
-        """Hold the stores at ``endpoint``."""
-        self._endpoint = endpoint
-        self._reports = reports
-        self._assignment = assignment
-        self._stores: dict[str, Store] = {}
-        self._is_wanted = trio.Event()
-
-    def receive(self, order: Message) -> None:
-        """Carry out an order."""
-        if order["order"] == "promote":
-            self._is_wanted.set()
-
-    def _file(self, name: str) -> str:
-        member, files = self._assignment.member, self._assignment.files
-        return str(self._assignment.path(f"{name}-{member}-{files}.sqlite"))
-
-    async def attach(self) -> Store:
-        """Attach both; gives the one with the checkpoints."""
-        for name, replicas in REPLICAS.items():
-            if self._assignment.leads:
-                self._stores[name] = await self._endpoint.attach_master(
-                    name, Backend.SQLite, path=self._file(name), replicas=replicas
-                )
-            else:
-                self._stores[name] = await self._endpoint.attach_clone(name)
-        return self._stores[CHECKPOINTS]
-
-    async def follow(self) -> None:
-        """Get level with the masters, and say so; be promoted when that is asked for."""
-        if self._assignment.leads:
-            self._reports.send("leading")
-            return
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._report_level)
-            await self._is_wanted.wait()
-            nursery.cancel_scope.cancel()
-        for name in REPLICAS:
-            await self._promote(name)
-        self._reports.send("promoted")
-
-    async def _report_level(self) -> None:
-        for store in self._stores.values():
-            while not await store.await_idle(timeout=IDLE_SECONDS):
-                pass
-        self._reports.send("following")
-
-    async def _promote(self, name: str) -> None:
-        store, path, replicas = self._stores[name], self._file(name), REPLICAS[name]
-        with trio.move_on_after(ASK_SECONDS_MAX):
-            while True:
-                try:
-                    await store.promote(Backend.SQLite, path=path, replicas=replicas)
-                except PromotionRefused:
-                    await trio.sleep(ASK_SECONDS)
-                else:
-                    return
-        # Nothing that was acknowledged is missing here, so that nothing of it can be lost.
-        await store.promote(Backend.SQLite, path=path, replicas=replicas, force=True)
+async def report_lead(counts: ReplicaStore, status: StatusSubscriber, reports: Reports) -> None:
+    """Say when the replica of the counts begins to lead."""
+    async for event in status:
+        is_new = event.status is StatusCode.STORE_MASTER_FOUND and event.store == COUNTS
+        if is_new and counts.is_leader():
+            reports.send("leading")
 
 
 async def run(assignment: Assignment) -> None:
     """Be a process with the stores until the supervisor ends it."""
     from peermesh.gateways import serve_webhdfs  # it needs the extra http
 
-    own = assignment.ports.stores[assignment.member]
-    http = assignment.ports.gateways[assignment.member]
-    token = trio.lowlevel.current_trio_token()
-    async with Endpoint() as endpoint, trio.open_nursery() as nursery:
-        member = Member(endpoint, Reports(assignment.reports), assignment)
-        checkpoints = await member.attach()
-        Orders(
-            lambda order: token.run_sync_soon(member.receive, order),
-            lambda: token.run_sync_soon(nursery.cancel_scope.cancel),
-        ).start()
+    member, ports = assignment.member, assignment.ports
+    own, http, name = ports.stores[member], ports.gateways[member], VOTERS[member]
+    reports, token = Reports(assignment.reports), trio.lowlevel.current_trio_token()
+    async with Endpoint(name=name) as endpoint, trio.open_nursery() as nursery:
+        Orders(lambda _: None, lambda: token.run_sync_soon(nursery.cancel_scope.cancel)).start()
+        status = endpoint.subscribe_status()
+        counts, checkpoints = [
+            await endpoint.attach_replica(
+                store,
+                voters=VOTERS,
+                backend=Backend.SQLite,
+                path=assignment.path(f"{store}-{name}.sqlite"),
+            )
+            for store in (COUNTS, CHECKPOINTS)
+        ]
+        nursery.start_soon(report_lead, counts, status, reports)
         await endpoint.listen(port=own)
-        dial(endpoint, nursery, assignment.ports, own)
+        dial(endpoint, nursery, ports, own)
         async with serve_webhdfs(checkpoints, host=LOCAL, port=http):
-            await member.follow()
             await trio.sleep_forever()
 
 

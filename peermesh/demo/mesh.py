@@ -13,15 +13,18 @@ REDIAL_SECONDS_MAX: Final = 0.2
 """The longest pause between attempts to reach a process that is being started again."""
 
 IDLE_SECONDS: Final = 1.0
-"""How long one attempt to be level with a master may take: a round trip, and some ticks."""
+"""How long one attempt to be level with a leader may take: a round trip, and some ticks."""
 
 LOCAL: Final = "127.0.0.1"
 
 COUNTS: Final = "counts"
 CHECKPOINTS: Final = "checkpoints"
 
+VOTERS: Final = ("store-a", "store-b", "store-c")
+"""The processes with the stores. Two of the three have what is acknowledged, and elect a leader."""
+
 TABLE_FILE: Final = "table.json"
-"""In which the viewer hands over what its clones have."""
+"""In which the viewer hands over what its copies have."""
 
 
 def dial(endpoint: Endpoint, nursery: trio.Nursery, ports: Ports, own: int | None = None) -> None:

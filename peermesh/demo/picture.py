@@ -29,7 +29,7 @@ def draw_run(record: Record) -> str:
     appended, processed = record.appended, record.processed
     return draw(
         f"{record.lines:,} lines in {record.end:.0f} seconds",
-        "From a sensor through a log, Spark and a store to its clone. Dashed: what happened.",
+        "From a sensor through a log, Spark and a store to a replica. Dashed: what happened.",
         [
             Panel(
                 "lines",

@@ -26,8 +26,8 @@ class Victim(StrEnum):
     """Of the log; it is started again on its file."""
     DRIVER = "driver"
     """Of Spark, with its JVM and all workers; it is started again, and finds its checkpoint."""
-    MASTER = "master"
-    """Of both stores, with its gateway; its clone is promoted."""
+    LEADER = "leader"
+    """Of the counts, with its gateway; the other two processes with the stores elect another."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Ports:
     """Where roles listen, over all their lives."""
 
     keeper: int
-    stores: tuple[int, int]
-    gateways: tuple[int, int]
+    stores: tuple[int, int, int]
+    gateways: tuple[int, int, int]
 
     def peers(self) -> tuple[int, ...]:
         """Give the ports of the mesh."""

@@ -1,4 +1,4 @@
-"""The play: six processes, the deaths of three of them, and the comparison at the end."""
+"""The play: seven processes, the deaths of three of them, and the comparison at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,9 +18,8 @@ from handshake.private_files import make_directory
 from peermesh.demo.actor import Actor
 from peermesh.demo.errors import DemoError
 from peermesh.demo.kills import Kills
-from peermesh.demo.leading import Leading
 from peermesh.demo.link import Assignment, Message
-from peermesh.demo.mesh import LOCAL, TABLE_FILE
+from peermesh.demo.mesh import LOCAL, TABLE_FILE, VOTERS
 from peermesh.demo.plan import Input, Plan, Ports, Victim
 from peermesh.demo.record import Record
 from peermesh.demo.tally import Cell
@@ -36,9 +35,15 @@ on the busiest machine."""
 def free_ports() -> Ports:
     """Find ports for processes that have to come back where they were."""
     with ExitStack() as stack:
-        servers = [stack.enter_context(socket.create_server((LOCAL, 0))) for _ in range(5)]
+        servers = [
+            stack.enter_context(socket.create_server((LOCAL, 0)))
+            for _ in range(1 + 2 * len(VOTERS))
+        ]
         ports: list[int] = [server.getsockname()[1] for server in servers]
-    return Ports(keeper=ports[0], stores=(ports[1], ports[2]), gateways=(ports[3], ports[4]))
+    a, b, c, *gateways = ports[1:]
+    return Ports(
+        keeper=ports[0], stores=(a, b, c), gateways=(gateways[0], gateways[1], gateways[2])
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +70,7 @@ class Stage:
         self._total = play.plan.total(play.what.copies)
         self.record = Record(self._total)
         self._kills = Kills(play.victims, self._total)
-        self._leading = Leading()
+        self._leader = 0
         self._began = time.monotonic()
         self._progressed = self._began
         self._outages: list[Outage] = []
@@ -73,10 +78,10 @@ class Stage:
         self._processed = self._shown = self._late = 0
         self._is_done = False
         self._is_told = trio.Event()
-        self._members = (
-            Actor("store-a", self._assign_to(0), self._hear_of(0), module="member"),
-            Actor("store-b", self._assign_to(1), self._hear_of(1), module="member"),
-        )
+        self._members = [
+            Actor(name, self._assign_to(member), self._hear_of(member), module="member")
+            for member, name in enumerate(VOTERS)
+        ]
         self._keeper = Actor("keeper", self._assign, self._on_keeper)
         self._sensor = Actor("sensor", self._assign, self._on_sensor)
         self._driver = Actor("driver", self._assign, self._on_driver)
@@ -126,17 +131,7 @@ class Stage:
 
     def _assign_to(self, member: int) -> Callable[[int], Assignment]:
         def assign(reports: int) -> Assignment:
-            return Assignment(
-                reports=reports,
-                directory=str(self._play.directory),
-                what=self._play.what,
-                plan=self._play.plan,
-                ports=self._ports,
-                draws=False,
-                member=member,
-                files=self._leading.files[member],
-                leads=self._leading.leads(member),
-            )
+            return replace(self._assign(reports), draws=False, member=member)
 
         return assign
 
@@ -159,14 +154,9 @@ class Stage:
     def _on_member(self, member: int, report: Message) -> None:
         actor = self._members[member]
         self._on_any(actor, report)
-        match report["event"]:
-            case "following":
-                self._leading.on_following(member)
-            case "promoted":
-                self._leading.on_promoted(member)
-                self._mark(f"{actor.name} leads the stores now: its clones are promoted")
-            case "died" if (promote := self._leading.on_death(member)) is not None:
-                self._members[promote.process].order("promote")
+        if report["event"] == "leading":
+            self._leader = member
+            self._mark(f"{actor.name} leads the counts now, as two of three have elected it")
 
     def _on_keeper(self, report: Message) -> None:
         self._on_any(self._keeper, report)
@@ -223,7 +213,7 @@ class Stage:
         actor = {
             Victim.KEEPER: self._keeper,
             Victim.DRIVER: self._driver,
-            Victim.MASTER: self._members[self._leading.leader],
+            Victim.LEADER: self._members[self._leader],
         }[victim]
         actor.kill()
         at = self._now()

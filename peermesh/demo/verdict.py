@@ -1,4 +1,4 @@
-"""What came of a run: the clone's table beside the recount, and what happened on the way. Pure."""
+"""What came of a run: the viewer's table beside the recount, and what happened on the way. Pure."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Verdict:
     recount: Counter[Cell]
     """What it has to be, of all replays."""
     table: Mapping[Cell, int]
-    """What the clone has."""
+    """What the viewer's replica has."""
     appended: int
     """Entries in the log's copy."""
     outages: tuple[Outage, ...]

@@ -1,6 +1,6 @@
-"""The role of the viewer: holds clones of the table and the log, and shows the table as it grows.
+"""The role of the viewer: holds copies of the table and the log, and shows the table as it grows.
 
-At last it hands over what its clones have, to be compared with the recount.
+At last it hands over what its copies have, to be compared with the recount.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 import trio
 
 from handshake.private_files import write_private
-from peermesh import Backend, Endpoint, Log, Store
+from peermesh import Backend, Endpoint, Log, ReplicaStore
 from peermesh.demo.display import Display, choose_display
 from peermesh.demo.events import LOG_NAME
 from peermesh.demo.link import Assignment, Message, Orders, Reports
@@ -32,7 +32,7 @@ LOOK_SHARE_MAX: Final = 0.1
 """Of its time, the viewer looks at its table for no more than this: large ones less often."""
 
 PATIENCE_SECONDS: Final = 120.0
-"""How long the viewer tries to be level with its master at last, before it gives up."""
+"""How long the viewer tries to be level with its leaders at last, before it gives up."""
 
 
 def read_table(items: Iterable[tuple[Value, Value]]) -> dict[Cell, int]:
@@ -48,10 +48,15 @@ def read_table(items: Iterable[tuple[Value, Value]]) -> dict[Cell, int]:
 
 
 class Viewer:
-    """Looks at the clones, again and again."""
+    """Looks at the copies, again and again."""
 
     def __init__(
-        self, store: Store, log: Log, display: Display, reports: Reports, assignment: Assignment
+        self,
+        store: ReplicaStore,
+        log: Log,
+        display: Display,
+        reports: Reports,
+        assignment: Assignment,
     ) -> None:
         """Show ``store`` on ``display``."""
         self._store = store
@@ -79,7 +84,7 @@ class Viewer:
             pause = (trio.current_time() - began) / LOOK_SHARE_MAX
             with trio.move_on_after(max(pause, LOOK_SECONDS)):
                 await self.finishing.wait()
-        # Level with the masters once more: the job is done, so that nothing comes after that.
+        # Level with the leaders once more: the job is done, so that nothing comes after that.
         with trio.fail_after(PATIENCE_SECONDS):
             while not (
                 await self._store.await_idle(timeout=IDLE_SECONDS)
@@ -88,7 +93,6 @@ class Viewer:
                 pass
         await self._look()
         await self._hand_over()
-        # The master waits for our copy, too, with all that the driver may still have to say.
         await trio.sleep_forever()
 
     async def _look(self) -> None:
@@ -96,7 +100,7 @@ class Viewer:
             table = read_table(await self._store.items())
             appended = (await self._log.offsets())[0].end
         except StoreError:
-            return  # Nobody leads for long. The supervisor sees to that, and reports it.
+            return  # There is no copy yet, or no leader for long.
         now = trio.current_time()
         rate = self._rate.update(sum(table.values()), now)
         view = make_view(table, self._total, appended, rate)
@@ -122,7 +126,7 @@ async def run(assignment: Assignment) -> None:
     reports = Reports(assignment.reports)
     token = trio.lowlevel.current_trio_token()
     async with Endpoint(forwarding=False) as endpoint, trio.open_nursery() as nursery:
-        store = await endpoint.attach_clone(COUNTS)
+        store = await endpoint.attach_replica(COUNTS)
         log = await endpoint.attach_log_clone(
             LOG_NAME, Backend.SQLite, path=assignment.path("events-copy.sqlite")
         )

@@ -10,10 +10,10 @@ from peermesh.names import importer
 from wire.public import public
 
 if TYPE_CHECKING:
-    from endpoint.replicas.stores.store import Store
     from handshake.accounts import AccountsSource
     from handshake.credentials import Credentials
     from handshake.keyfiles import RolesSource
+    from peermesh.gateways.webhdfs.service import FileStore
     from peermesh.gateways.webhdfs.serving import GatewayStatistics, WebHDFSGateway
 
 __all__ = ["GatewayStatistics", "WebHDFSGateway", "serve_webhdfs"]
@@ -25,7 +25,7 @@ __getattr__ = importer(__name__, {"GatewayStatistics": _SERVING, "WebHDFSGateway
 
 @public
 def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
-    store: Store,
+    store: FileStore,
     *,
     host: str = "127.0.0.1",
     port: int = 0,
@@ -38,14 +38,15 @@ def serve_webhdfs(  # noqa: PLR0913 - keywords, one for each thing to say
 ) -> AbstractAsyncContextManager[WebHDFSGateway]:
     """Serve the files in a store to Hadoop's client: ``webhdfs://{gateway.address}/path``.
 
-    On the endpoint with the store's master it is active; on one with a clone it answers as a
-    standby NameNode, until that clone is promoted. With ``credentials`` it is ``swebhdfs://``, and
-    clients need a certificate of the same authority. Beyond loopback it needs those, or
-    ``allow_plain`` and a ``token``, which clients send as a bearer token, or ``accounts``: a file
-    of tokens and users. ``roles`` say what each of them may do, else those of the endpoint. It
-    answers under its address, loopback's, those of its certificate, and further ``names``. Raises
-    ``InsecureAddress``, ``CredentialsError`` for a token that is too short, ``AddressInUse``, and
-    ``ModuleNotFoundError`` without the extra ``http``.
+    It serves wherever a replica of the store is, of a group or of a master, and a client may use
+    any: each reads what all have answered, and hands changes to the leader. While none leads it
+    waits, and after two seconds answers as a standby NameNode. With ``credentials`` it is
+    ``swebhdfs://``, and clients need a certificate of the same authority. Beyond loopback it needs
+    those, or ``allow_plain`` and a ``token``, which clients send as a bearer token, or
+    ``accounts``: a file of tokens and users. ``roles`` say what each of them may do, else those of
+    the endpoint. It answers under its address, loopback's, those of its certificate, and further
+    ``names``. Raises ``InsecureAddress``, ``CredentialsError`` for a token that is too short,
+    ``AddressInUse``, and ``ModuleNotFoundError`` without the extra ``http``.
     """
     from peermesh.gateways.webhdfs.serving import open_gateway  # it needs the extra http
 

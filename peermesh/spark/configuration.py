@@ -25,8 +25,8 @@ RETRIES: Final = "100,50,1000,60"
 is there again, and a minute of slow ones, in which a large one is."""
 
 FAILOVER_ATTEMPTS: Final = 1_000
-"""How often gateways are tried in turns. Hadoop's client does not pause in between; a standby
-gateway does, for a fifth of a second: so there is more than a minute to promote a clone."""
+"""How often gateways are tried in turns. Hadoop's client does not pause in between; a gateway
+without a leader does, for two seconds: so there is half an hour for a majority to come back."""
 
 _HADOOP: Final = "spark.hadoop."
 _FAILOVER: Final = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
@@ -59,8 +59,8 @@ def spark_conf(*gateways: str, name: str = NAME, token: str | None = None) -> Sp
     """Give the settings for ``webhdfs://{gateway}/…``, or of several ``webhdfs://{name}/…``.
 
     Each gateway is ``host:port``. With one, a short absence of it is waited for, and
-    ``mesh://{gateway}/…`` works too. With several, the one that is active is found, and found
-    again after a promotion. The ``token`` is that of the gateways. Raises ``InvalidGateways``.
+    ``mesh://{gateway}/…`` works too. With several, one that serves is found, and another one
+    when that is gone. The ``token`` is that of the gateways. Raises ``InvalidGateways``.
     """
     _check(gateways, name)
     settings = _patience()

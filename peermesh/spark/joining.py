@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
-from peermesh.blocking import Endpoint, Log, Store, StoreProxy
+from peermesh.blocking import Endpoint, Log, ReplicaStore, Store, StoreProxy
 from peermesh.spark.options import MeshAddress
 from wire.errors import RequestTimeout, StaleData
 
@@ -28,8 +28,8 @@ RETRY_SECONDS: Final = 0.5
 
 CERTIFICATE_NAME: Final = "peermesh spark"
 
-AnyStore: TypeAlias = Store | StoreProxy
-"""What a job may keep its things in: a master, a clone, or a proxy."""
+AnyStore: TypeAlias = Store | ReplicaStore | StoreProxy
+"""What a job may keep its things in: a master, a clone, a replica of a group, or a proxy."""
 
 
 class Membership:
@@ -50,7 +50,7 @@ class Membership:
         return self._logs[name]
 
     def store(self, name: str) -> StoreProxy:
-        """Give the handle of a store, without a copy, whose master has answered a moment ago.
+        """Give the handle of a store, without a copy, whose leader has answered a moment ago.
 
         Raises ``RequestTimeout`` if none did in time.
         """
@@ -58,14 +58,14 @@ class Membership:
         return self._proxy(name)
 
     def revision(self, name: str) -> int:
-        """Ask a store's master for its revision; raises ``RequestTimeout``."""
+        """Ask a store's leader for its revision; raises ``RequestTimeout``."""
         deadline = time.monotonic() + self._address.patience_seconds
         while True:
             try:
                 return self._proxy(name).at_master().scan(limit=1).revision
             except StaleData as error:
                 if time.monotonic() >= deadline:
-                    raise RequestTimeout(f"{error}: is its master in the mesh?") from error
+                    raise RequestTimeout(f"{error}: does its leader answer?") from error
 
     def _proxy(self, name: str) -> StoreProxy:
         if name not in self._proxies:
@@ -73,15 +73,16 @@ class Membership:
         return self._proxies[name]
 
     @contextmanager
-    def copy(self, name: str) -> Iterator[Store]:
-        """Give a copy of a store that is level with its master, for as long as the block runs.
+    def copy(self, name: str) -> Iterator[Store | ReplicaStore]:
+        """Give a copy of a store that is level with its leader, for as long as the block runs.
 
         Raises ``RequestTimeout``. It has an endpoint of its own, as one has one handle of a store.
         """
-        with self._new_endpoint() as endpoint, endpoint.attach_clone(name) as store:
+        is_group = name in self.endpoint.known_groups()
+        with self._new_endpoint() as endpoint, _copy(endpoint, name, is_group=is_group) as store:
             idle = store.await_idle(timeout=self._address.patience_seconds)
             if not idle:
-                raise RequestTimeout(f"store {name}: {idle}: is its master in the mesh?")
+                raise RequestTimeout(f"store {name}: {idle}: does its leader answer?")
             yield store
 
     def _new_endpoint(self) -> Endpoint:
@@ -89,6 +90,10 @@ class Membership:
         for host, port in self._address.peers:
             endpoint.peer(host, port, RETRY_SECONDS, timeout=DIAL_SECONDS)
         return endpoint
+
+
+def _copy(endpoint: Endpoint, name: str, *, is_group: bool) -> Store | ReplicaStore:
+    return endpoint.attach_replica(name) if is_group else endpoint.attach_clone(name)
 
 
 _memberships: dict[tuple[int, MeshAddress], Membership] = {}

@@ -27,7 +27,11 @@ _SPECIAL: Final = {"inf": b"\xf9\x7c\x00", "-inf": b"\xf9\xfc\x00", "nan": b"\xf
 Hook = Callable[[Any, bool], Any]
 
 
-class CBORDecodeError(ValueError):
+class CBORError(Exception):
+    """What all errors of this module are."""
+
+
+class CBORDecodeError(CBORError, ValueError):
     """Bytes that are no CBOR, or not what the options allow."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from endpoint.replicas.stores.reading import Entry, decode_page
-from peermesh.blocking import Reader, Store
+from peermesh.blocking import Reader, ReplicaStore, Store
 from peermesh.spark.filters import KeyFilter, candidates
 from peermesh.spark.joining import Membership
 from peermesh.spark.records import is_reserved
@@ -61,7 +61,7 @@ def _at_one_moment(reader: Reader) -> list[Entry] | None:
     return found
 
 
-def _entries_of_copy(store: Store) -> list[Entry]:
+def _entries_of_copy(store: Store | ReplicaStore) -> list[Entry]:
     """Give all entries of a copy, in one go of its loop: nothing happens in between."""
     passage, core = store.inside()
 

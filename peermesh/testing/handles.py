@@ -313,7 +313,6 @@ class StoreHandle(Held):
         backend: Backend = Backend.Memory,
         path: str | None = None,
         *,
-        replicas: int = 0,
         force: bool = False,
     ) -> Promotion:
         """Make this clone the master of its store; see ``Store.promote``.
@@ -323,8 +322,7 @@ class StoreHandle(Held):
         """
         if backend is Backend.SQLite and path is None:
             path = f"{self._name}.db"
-        options = {"replicas": replicas, "force": force}
-        fields = await self._call("promote", backend.value, path, options)
+        fields = await self._call("promote", backend.value, path, {"force": force})
         self.is_master = True
         return Promotion(*fields)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from endpoint.replicas.attaching import LEADER_SECONDS
+from endpoint.replicas.groups.membership import GroupMember
 from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry
 from peermesh.testing.agent import plain
 from peermesh.testing.handles import Handle, Held, RemoteReceipt
+from peermesh.testing.time_limits import limit
 from stores.log.partitions import Span
 from stores.log.runs import Position
 from wire.values import Value
@@ -58,3 +61,23 @@ class LogHandle(Held):
     async def committed(self, consumer: str) -> dict[int, int]:
         """Give the next offsets that a consumer wants; empty if it has committed nothing."""
         return dict(await self._call("log_committed", consumer))
+
+
+class LogReplicaHandle(LogHandle):
+    """A replica of a log at a node: the operations of a log, and who leads its group."""
+
+    async def await_leader(self, timeout: float | None = None) -> str:
+        """Wait until a leader serves this replica, and give its name; raises ``NoQuorum``.
+
+        Without a ``timeout`` it is that of a store, or longer while the machine is slow.
+        """
+        timeout = limit(LEADER_SECONDS) if timeout is None else timeout
+        return str(await self._call("log_await_leader", timeout))
+
+    async def catch_up(self, timeout: float | None = None) -> None:
+        """Wait until reads see all that was acknowledged; see ``ReplicaLog.catch_up``."""
+        await self._call("log_catch_up", limit(LEADER_SECONDS) if timeout is None else timeout)
+
+    async def members(self) -> list[GroupMember]:
+        """Give all members, as the leader knows them; elsewhere the voters, by name alone."""
+        return [plain.member_from_value(each) for each in await self._call("log_members")]

@@ -18,7 +18,7 @@ from endpoint.replicas.attaching import STALE_SECONDS, Backend
 from peermesh.testing.agent.protocol import Met
 from peermesh.testing.faults import Unsupported
 from peermesh.testing.handles import Events, Held, Messages, NodeDown, StoreHandle, Subscription
-from peermesh.testing.log_handle import LogHandle
+from peermesh.testing.log_handle import LogHandle, LogReplicaHandle
 from peermesh.testing.replica_handle import ReplicaHandle
 from peermesh.testing.time_limits import limit
 from peermesh.testing.view import View
@@ -250,6 +250,23 @@ class Node:
         place = _file_of(name, backend, path)
         number = await self.call("attach_log_clone", name, backend.value, place, stale_interval)
         return LogHandle(self, name, number)
+
+    async def attach_log_replica(
+        self,
+        name: str,
+        *,
+        voters: Iterable[str],
+        partitions: int | None = None,
+        backend: Backend = Backend.Memory,
+        path: str | None = None,
+    ) -> LogReplicaHandle:
+        """Attach a replica of a log whose group elects its leader; ``voters`` name nodes.
+
+        ``path`` is as that of ``attach_master``.
+        """
+        place, names = _file_of(name, backend, path), tuple(voters)
+        arguments = (name, names, partitions, backend.value, place)
+        return LogReplicaHandle(self, name, await self.call("attach_log_replica", *arguments))
 
     # Faults.
 

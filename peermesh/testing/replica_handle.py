@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from endpoint.replicas.attaching import LEADER_SECONDS
-from endpoint.replicas.groups.replica import GroupMember
+from endpoint.replicas.groups.membership import GroupMember
 from peermesh.testing.agent import plain
 from peermesh.testing.handles import Handle, StoreHandle
 from peermesh.testing.time_limits import limit

@@ -126,6 +126,11 @@ class BallotFile:
         """Write promises, and wait for the disk: until then the ones before are there."""
         self._save(self._group, promises)
 
+    def seal(self, loaded: LoadedBallot, keys: StorageKeys) -> None:
+        """Write what was loaded anew under these keys; from now on they are the file's."""
+        self._keys = [key.authentication_key() for key in keys.keys]
+        self._replace(loaded.slots)
+
     def write_mark(self, slot: int, number: int, mark: Position) -> None:
         """Write a mark into a slot, as ``WriteMark`` has it."""
         self._check()

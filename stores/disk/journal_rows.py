@@ -121,6 +121,18 @@ class JournalRows:
         self._rows.clear()
         connection.execute("DELETE FROM journal")
 
+    def reseal(self, connection: sqlite3.Connection, after: int, count: int) -> int | None:
+        """Close some rows behind ``after`` anew; gives the last's number, ``None`` at the end."""
+        query = f"{_QUERY} WHERE first > ? ORDER BY first LIMIT ?"
+        # Rows may be large: as many as are forgotten at once.
+        found = connection.execute(query, (after, min(count, FORGOTTEN_ROWS))).fetchall()
+        for first, entry_count, term, body in found:
+            if not self._codec.is_current(connection, body):
+                place = self._place(_Row(first, first + entry_count - 1, term))
+                sealed = self._codec.seal(place, self._codec.open(connection, place, body))
+                connection.execute("UPDATE journal SET body = ? WHERE first = ?", (sealed, first))
+        return found[-1][0] if found else None
+
     # -- steps -----------------------------------------------------------------------------------
 
     def _insert(self, connection: sqlite3.Connection, run: EntryRun) -> None:

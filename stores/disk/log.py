@@ -93,7 +93,7 @@ class SQLiteLogBackend:
         self._disk = threading.Lock()
         """Held by the thread that uses the connection."""
         self._cache_lock = threading.Lock()
-        self._cache: dict[int, RunList] = {}
+        self._cache: dict[int, RunList[Run]] = {}
         self._cache_size = 0
 
     @property

@@ -1,30 +1,10 @@
-"""The backends in memory, which end with their master, keeper or follower."""
+"""The backend of a log in memory, which ends with its keeper or follower."""
 
 from __future__ import annotations
 
 from stores.log.changes import EpochEnds, LoadedLog, LogChanges
 from stores.log.partitions import Partition
 from stores.log.runs import Run, RunList
-from stores.persistence import Changes, Loaded
-
-
-class MemoryBackend:
-    """Gives an empty store at every start, and has nothing to commit."""
-
-    @property
-    def is_durable(self) -> bool:
-        """Nothing is kept, so that nothing is waited for."""
-        return False
-
-    def load(self, epoch_min: int) -> Loaded:
-        """Give an empty store; the caller's epoch, from a clock, is one that was never used."""
-        return Loaded(epoch_min)
-
-    def commit(self, changes: Changes) -> None:
-        """Do nothing: no master asks for it."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class MemoryLogBackend:
@@ -32,7 +12,7 @@ class MemoryLogBackend:
 
     def __init__(self) -> None:
         """Start empty."""
-        self._runs: dict[int, RunList] = {}
+        self._runs: dict[int, RunList[Run]] = {}
 
     @property
     def is_durable(self) -> bool:
@@ -77,7 +57,7 @@ class MemoryLogBackend:
     def close(self) -> None:
         """Do nothing."""
 
-    def _list(self, partition: int) -> RunList:
+    def _list(self, partition: int) -> RunList[Run]:
         found = self._runs.get(partition)
         if found is None:
             found = self._runs[partition] = RunList()

@@ -3,35 +3,39 @@
 A file that is encrypted is done in place. Whatever interrupts that leaves a file of which some
 records are under the old key and some under the new one: it opens with both, and to do it again
 goes on where it ended. A plain file is copied into an encrypted one, which takes its place in one
-step when it is complete; interrupted before that, it is what it was.
+step when it is complete; interrupted before that, it is what it was. A store's ballot goes along.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from stores.disk import marks
+from stores.disk.ballot import SUFFIX as BALLOT, BallotFile
+from stores.disk.founding import Founding
 from stores.disk.log import SQLiteLogBackend
+from stores.disk.medium import PrivateMedium
+from stores.disk.replica import VERSION, Resealing, SQLiteReplica
 from stores.disk.seals import Vault
 from stores.disk.sqlite import SQLiteFile, sync_path
-from stores.disk.table import SQLiteBackend
-from stores.persistence import Census, Changes, Rows
+from stores.group.positions import MemberId
 from stores.sealing import StorageKeys
+from stores.table.codec import TableCodec
 from wire.errors import BackendFailure
 
 COMMIT_COUNT: Final = 256
 """Records in a commit. Of runs, which are larger than entries, some MiB."""
 
-Resealing = Callable[[sqlite3.Connection, int, int], int | None]
-"""Closes some rows of a table behind a number anew; gives the last, or ``None`` at the end."""
-
 SUFFIX: Final = ".rekeying"
 """Ends the name of the copy that a plain file is encrypted into."""
+
+_NOTHING: Final = Founding(b"", MemberId("", 0), 0)
+"""What an upgrade would take: nothing is upgraded here."""
 
 
 def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[int]:
@@ -41,10 +45,16 @@ def rekey(path: str, keys: StorageKeys, count: int = COMMIT_COUNT) -> Iterator[i
     or is none of ours, and if it needs a key that is not there.
     """
     vault = Vault(path, keys)
-    match _mark(path):
+    mark, version = _mark(path)
+    if mark in (marks.STORE, marks.SEALED_STORE) and version < VERSION:
+        raise BackendFailure(
+            f"{path} is of an earlier release: have its master open it once, and do this then"
+        )
+    match mark:
         case marks.SEALED_STORE:
-            with closing(SQLiteBackend(path, vault)) as store:
-                store.load(0)
+            with closing(SQLiteReplica(path, TableCodec(), vault)) as store:
+                store.load(_NOTHING)
+                _seal_ballot(path, keys, is_sealed=True)
                 yield from _in_place(store.file, vault, store.resealing(), count)
         case marks.SEALED_LOG:
             with closing(SQLiteLogBackend(path, vault)) as log:
@@ -72,14 +82,17 @@ def _in_place(
         vault.forget_old_keys(connection)
 
 
-def _mark(path: str) -> int:
+def _mark(path: str) -> tuple[int, int]:
+    """Give the mark and the version of a file."""
     if not os.path.exists(path):
         raise BackendFailure(f"{path} is not there: give the path of a store or a log")
     try:
         with closing(
             sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=rw", uri=True)
         ) as file:
-            return int(file.execute("PRAGMA application_id").fetchone()[0])
+            (mark,) = file.execute("PRAGMA application_id").fetchone()
+            (version,) = file.execute("PRAGMA user_version").fetchone()
+            return mark, version
     except sqlite3.Error as error:
         raise BackendFailure(f"{path} cannot be read: {error}; is a master running?") from error
 
@@ -93,20 +106,35 @@ def _encrypt(path: str, copying: Iterator[int]) -> Iterator[int]:
 
 
 def _copy_store(path: str, keys: StorageKeys, count: int) -> Iterator[int]:
+    codec, copy = TableCodec(), path + SUFFIX
     with (
-        closing(SQLiteBackend(path)) as plain,
-        closing(SQLiteBackend(path + SUFFIX, Vault(path + SUFFIX, keys))) as sealed,
+        closing(SQLiteReplica(path, codec)) as plain,
+        closing(SQLiteReplica(copy, codec, Vault(copy, keys))) as sealed,
     ):
-        loaded = plain.load(0)
-        columns = loaded.columns
-        sealed.load(loaded.epoch)
-        names = list(columns)
-        for start in range(0, len(names), count):
-            rows = Rows.of(columns, names[start : start + count])
-            sealed.commit(Changes(loaded.revision, rows=rows))
-            yield len(rows.keys)
-        census = Census.of(columns)
-        sealed.commit(Changes(loaded.revision, writers=loaded.writers, census=census))
+        loaded = plain.load(_NOTHING)
+        sealed.load(_NOTHING)
+        yield from sealed.copy_from(loaded, count)
+    # Ahead of the file: a ballot that is plain beside a sealed file is never believed.
+    _seal_ballot(path, keys, is_sealed=False)
+
+
+def _seal_ballot(path: str, keys: StorageKeys, *, is_sealed: bool) -> None:
+    """Put a store's ballot under the first key, if there is one.
+
+    Beside a plain file it is plain, or sealed since an attempt that was interrupted.
+    """
+    medium = PrivateMedium(path + BALLOT)
+    for current in (keys,) if is_sealed else (keys, None):
+        with closing(BallotFile(medium, current)) as ballot:
+            try:
+                loaded = ballot.load()
+            except BackendFailure:
+                if current is keys and not is_sealed:
+                    continue
+                raise
+            if loaded is not None:
+                ballot.seal(loaded, keys)
+            return
 
 
 def _copy_log(path: str, keys: StorageKeys, count: int) -> Iterator[int]:

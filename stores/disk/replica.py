@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Final, Unpack
+from typing import Final, Protocol, Unpack
 
+from stores.disk.founding import Founding
 from stores.disk.journal_entries import Bodies, runs_of
 from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
 from stores.disk.lazy_rows import Slice
@@ -23,7 +24,7 @@ from stores.group.effects import Persist, Snapshot
 from stores.group.entries import Entry
 from stores.group.positions import MemberId, Position
 from stores.outcomes import WriterRow
-from stores.persistence import Census, Changes
+from stores.persistence import Census, Changes, Rows
 from stores.table import Columns
 
 VERSION: Final = 3
@@ -36,16 +37,6 @@ REMEDY: Final = (
     "Move it away, and not its ballot, and start the replica anew: it takes all from its group."
     " Of a group of one, restore a copy of the file"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Founding:
-    """What a file of an earlier release begins a group with: one member that has all of it."""
-
-    group: bytes
-    member: MemberId
-    now_ns: int
-    """Wall time. The group's clock begins there, as the expiries in the file are wall times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +53,40 @@ class LoadedReplica:
     """The least recently active first."""
     exposed: tuple[str, ...]
     """Files that others could read until now, a sentence for each."""
+
+
+Resealing = Callable[[sqlite3.Connection, int, int], int | None]
+"""Closes some rows of a table behind a number anew; gives the last, or ``None`` at the end."""
+
+
+class ReplicaRows(Protocol):
+    """A replica's file, whatever it is in. Every method may block, and raise ``BackendFailure``."""
+
+    def load(self, founding: Founding) -> LoadedReplica:
+        """Open or create the file."""
+
+    def set_aside(self) -> str | None:
+        """Give a file of an earlier release another name, and say which, if there is one."""
+
+    def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
+        """Note of which group the journal is, once for ever, with the founder's entries."""
+
+    def persist(
+        self,
+        write: Persist,
+        rows: Slice | None = None,
+        *,
+        installed: Iterable[Changes] = (),
+        machine: bytes = b"",
+        forced_after: int = -1,
+    ) -> None:
+        """Make a change of the journal durable, with a slice of rows if given."""
+
+    def checkpoint(self, rows: Slice) -> None:
+        """Make a slice of rows durable."""
+
+    def close(self) -> None:
+        """Let go of files and locks."""
 
 
 class SQLiteReplica:
@@ -180,6 +205,35 @@ class SQLiteReplica:
             self._write_slice(connection, rows)
             self._journal.forget(connection)
 
+    def resealing(self) -> list[Resealing]:
+        """Give what closes all rows anew, some behind a number."""
+        of_rows = [table.reseal for table in self._rows.tables]
+        return [*of_rows, self._journal.reseal, self._reseal_single]
+
+    def copy_from(self, loaded: LoadedReplica, count: int) -> Iterator[int]:
+        """Take in all that another file has, in commits of so many entries, and give their sizes.
+
+        This file was made by being loaded. It is a copy when the last commit is done, not before.
+        """
+        columns, names, meta = loaded.columns, list(loaded.columns), loaded.meta
+        for start in range(0, len(names), count):
+            rows = Rows.of(columns, names[start : start + count])
+            with self._committing() as connection:
+                self._state.write(connection, Changes(loaded.revision, rows=rows), {})
+            yield len(rows.keys)
+        self._journal.group, self._journal.floor = meta.group, meta.floor
+        for start in range(0, len(loaded.entries), count):
+            some = loaded.entries[start : start + count]
+            runs = runs_of(self._journal.end.index + 1, some, self._bodies)
+            with self._committing() as connection:
+                self._journal.append(connection, runs)
+            yield len(some)
+        census, numbers = Census.of(columns), {"applied": meta.applied.index}
+        last = Changes(loaded.revision, writers=loaded.writers, census=census)
+        with self._committing() as connection:
+            self._state.write(connection, last, {"revision": loaded.revision, **numbers})
+            self._write_meta(connection, meta)
+
     def close(self) -> None:
         """Close the file, which moves the log into it and takes the lock off."""
         self.file.close()
@@ -201,6 +255,14 @@ class SQLiteReplica:
         meta = Meta(founding.group, at, (founding.member,), at, times, at.index)
         write_meta(connection, self._codec, meta)
         self._rows.save(connection, {"applied": at.index}, None)
+
+    def _reseal_single(self, connection: sqlite3.Connection, after: int, count: int) -> int | None:
+        """Close what is no table of many: the head, and the word of which state the rows are."""
+        if after >= 0:
+            return None
+        self._rows.save(connection, {}, None)
+        write_meta(connection, self._codec, self._meta)
+        return 0
 
     def _check(self) -> None:
         meta, end = self._meta, self._journal.end
@@ -230,8 +292,9 @@ class SQLiteReplica:
     def _write_slice(self, connection: sqlite3.Connection, rows: Slice) -> None:
         point, meta = rows.checkpoint, self._meta
         index = point.applied.index
-        assert meta.reached in (meta.applied.index, index), "one checkpoint after the other"
+        reached = max(meta.reached, index, rows.reached)
         assert meta.applied <= point.applied <= self._journal.end, "rows follow the journal"
+        assert reached <= self._journal.end.index, "rows follow the journal, each of them"
         assert meta.floor <= point.floor <= point.applied, (meta.floor, point)
         if rows.is_last:
             numbers = {"revision": rows.changes.revision, "applied": index}
@@ -242,14 +305,14 @@ class SQLiteReplica:
                 point.voters,
                 point.applied,
                 point.times,
-                index,
+                reached,
                 point.machine,
             )
             self._write_meta(connection, meta)
         else:
             self._state.write(connection, rows.changes, {})
-            if meta.reached != index:
-                self._write_meta(connection, replace(meta, reached=index))
+            if meta.reached != reached:
+                self._write_meta(connection, replace(meta, reached=reached))
 
     def _write_meta(self, connection: sqlite3.Connection, meta: Meta) -> None:
         write_meta(connection, self._codec, meta)

@@ -47,11 +47,12 @@ class AppliedState:
             if isinstance(entry, ActionEntry):
                 self.machine.stage(Position(entry.term, index), entry.body)
 
-    def freeze(self) -> Snapshot:
-        """Give the state as it is now."""
+    def freeze(self, after: int = 0) -> Snapshot:
+        """Give the state as it is now, for a member that has the entries up to ``after``."""
         voters = self.journal.voters.at(self.commit)
         position = self.journal.position(self.commit)
-        return Snapshot(position, voters, self.clock.times, self.machine.freeze())
+        parts = self.machine.freeze(after)
+        return Snapshot(position, voters, self.clock.times, parts, after)
 
     def install(self, snapshot: Snapshot) -> None:
         """Replace machine and journal; what was committed here is in the snapshot.

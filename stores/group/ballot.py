@@ -209,6 +209,10 @@ class Ballot:
             return []
         return self._await_mark(position)
 
+    def doubt(self) -> None:
+        """Count as regressed from now on: other members have what this one lacks."""
+        self._promise(replace(self._promises, is_whole=False))
+
     def make_whole(self, durable: Position) -> list[Effect]:
         """Count again: all that this member may ever have acknowledged is durable now."""
         self._promise(replace(self._promises, is_whole=True))

@@ -13,6 +13,10 @@ SECOND_NS: Final = 1_000_000_000
 STEP_NS_MAX: Final = SECOND_NS
 """A wall clock that steps by more is not believed at once."""
 
+JITTER_NS: Final = SECOND_NS // 1_000
+"""Two clocks are read one after the other: so small a difference between two looks means nothing.
+If it counted, what is dated by both clocks would have another date at every look."""
+
 STANDING_NS: Final = 60 * SECOND_NS
 """For so long a step has to stand before it counts: by then a wrong look at the clock is over."""
 
@@ -75,8 +79,9 @@ class GroupClock:
         if abs(seen_ns - self._seen_ns) > STEP_NS_MAX:
             self._seen_since_ns = monotonic_ns
         self._seen_ns = seen_ns
-        is_small = abs(seen_ns - self._offset_ns) <= STEP_NS_MAX
-        if is_small or monotonic_ns - self._seen_since_ns >= STANDING_NS:
+        gap_ns = abs(seen_ns - self._offset_ns)
+        is_standing = monotonic_ns - self._seen_since_ns >= STANDING_NS
+        if gap_ns > JITTER_NS and (gap_ns <= STEP_NS_MAX or is_standing):
             self._offset_ns = seen_ns
         stamp_ns = max(self.times.stamp_ns, monotonic_ns + self._offset_ns)
         self.times = Times(self.times.elapsed_ns + step_ns, stamp_ns)

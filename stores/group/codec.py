@@ -1,83 +1,52 @@
 """The bytes of what members of a group say: CBOR arrays, read with suspicion.
 
-A payload is ``[kind, group, name, life, fields…]``. What a machine has in it, as actions, parts of
-snapshots, requests and answers, is a byte string of the machine's own codec. All that is wrong with
-a payload is a ``DecodeError``.
+A payload is ``[kind, group, name, life, fields…]``; the name of a proxy, which is no member, is
+empty. What a machine has in it, as actions, parts of snapshots, requests and answers, is a byte
+string of the machine's own codec. All that is wrong with a payload is a ``DecodeError``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Final, Protocol
 
 import cbor2
 
 from channels import CumulativeAck, Event, Heartbeat, Nack, RetransmitFailed, UnknownConsumer
-from channels.config import NACK_COUNT_MAX
-from handshake.access import Right
 from stores import fields
 from stores.encoding import load_array
-from stores.group.clock import Times
-from stores.group.effects import Setback
+from stores.group import packed_messages, packed_words
 from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
-from stores.group.limits import FOLLOWERS_MAX
-from stores.group.membership import MemberStatus
-from stores.group.messages import (
-    Admitted,
-    Echo,
-    FromFollower,
-    HigherTerm,
-    Join,
-    Keepalive,
-    Message,
-    PreVote,
-    PreVoteGranted,
-    ReadFrom,
-    ReadIndex,
-    SnapshotAck,
-    SnapshotHead,
-    SnapshotPart,
-    TimeoutNow,
-    ToFollower,
-    Vote,
-    VoteGranted,
-)
-from stores.group.positions import MemberId, Position, Voters
-from stores.group.words import (
-    Answered,
-    Ask,
-    Barred,
-    Declined,
-    Farewell,
-    Greeting,
-    Letter,
-    Order,
-    Steer,
-    Steered,
-    Word,
-)
-from stores.limits import ERROR_TEXT_SIZE_MAX
+from stores.group.messages import FromFollower, Message, SnapshotPart, ToFollower
+from stores.group.packed_fields import pack_voters, read_name, read_times, read_voters, refusal
+from stores.group.packed_words import BARRED, GREETING, HOLDING, SEEK
+from stores.group.positions import MemberId
+from stores.group.words import OUTSIDE, Answered, Ask, Letter, Word
 from wire.errors import DecodeError
 from wire.limits import MIB
 
 GROUP_ID_SIZE: Final = 16
 """Bytes of a group's random id: no two groups ever share one."""
 
-NAME_SIZE_MAX: Final = 256
-"""Characters of a member's name: as many as a certificate's name may reasonably have."""
-
-VOTERS_MAX: Final = 31
-"""Voters of a group. Each commit waits for more than half of them; five are many already."""
-
-TERMS_MAX: Final = 4_096
-"""Terms in a ``Join``, the latest ones: two journals share one of them, or a snapshot is taken."""
-
 RUN_ENTRIES_MAX: Final = 2_000
 """Entries in one message, as many as are handled in one step elsewhere."""
 
 RUN_SIZE_MAX: Final = MIB
 """Bytes after which a message takes no more entries: others have their turn in between."""
+
+_PLAIN: Final = {**packed_messages.MESSAGES, **packed_words.WORDS}
+_PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
+    **packed_messages.PACKERS,
+    **packed_words.PACKERS,
+}
+_EVENT, _PART, _ASK, _ANSWERED = 48, 49, 50, 51
+"""Kinds that the machine's codec has a part in."""
+_OF_NO_GROUP: Final = (GREETING, BARRED, HOLDING)
+"""Kinds that a member says that knows of no group yet."""
+_OF_PROXIES: Final = (SEEK, _ASK)
+"""Kinds that a proxy says, whether it knows of a group or not."""
+
+_count = fields.count
 
 
 class MachineCodec(Protocol):
@@ -108,234 +77,6 @@ class MachineCodec(Protocol):
         """Read an answer."""
 
 
-# -- fields ----------------------------------------------------------------------------------------
-
-
-def _refusal(wanted: str) -> DecodeError:
-    return DecodeError(f"a message of a replica group has no {wanted} where one belongs")
-
-
-def _name(value: object) -> str:
-    if type(value) is not str or not 0 < len(value) <= NAME_SIZE_MAX:
-        raise _refusal("name")
-    return value
-
-
-def _member(value: object) -> MemberId:
-    match value:
-        case [name, life]:
-            return MemberId(_name(name), fields.count(life))
-        case _:
-            raise _refusal("member")
-
-
-_voters: Final[Callable[[object], Voters]] = fields.list_of(_member, VOTERS_MAX)
-_names: Final = fields.list_of(_name, VOTERS_MAX)
-
-
-def _position(value: object) -> Position:
-    match value:
-        case [term, index]:
-            return Position(fields.count(term), fields.count(index))
-        case _:
-            raise _refusal("position")
-
-
-def _ends(value: object) -> tuple[Position, ...]:
-    ends = fields.list_of(_position, TERMS_MAX)(value)
-    if not ends or any(one >= other for one, other in pairwise(ends)):
-        raise _refusal("ends of terms in their order")
-    return ends
-
-
-def _times(value: object) -> Times:
-    match value:
-        case [elapsed_ns, stamp_ns]:
-            return Times(fields.count(elapsed_ns), fields.count(stamp_ns))
-        case _:
-            raise _refusal("pair of clocks")
-
-
-def _head(value: object) -> SnapshotHead | None:
-    match value:
-        case None:
-            return None
-        case [position, voters, times, count]:
-            place, clocks = _position(position), _times(times)
-            return SnapshotHead(place, _voters(voters), clocks, fields.count(count))
-        case _:
-            raise _refusal("head of a snapshot")
-
-
-def _group(value: object) -> bytes | None:
-    if value is not None and (type(value) is not bytes or len(value) != GROUP_ID_SIZE):
-        raise _refusal("group's id")
-    return value
-
-
-_SETBACKS: Final = tuple(Setback)
-
-
-def _setback(value: object) -> Setback:
-    number = fields.count(value)
-    return _SETBACKS[number] if number < len(_SETBACKS) else Setback.UNKNOWN
-
-
-_RIGHTS: Final = (Right.READ, Right.WRITE, Right.VOTE)
-
-
-def _right(value: object) -> Right:
-    number = fields.count(value)
-    if number >= len(_RIGHTS):
-        raise _refusal("right")
-    return _RIGHTS[number]
-
-
-_ORDERS: Final = tuple(Order)
-
-
-def _order(value: object) -> Order:
-    number = fields.count(value)
-    if number >= len(_ORDERS):
-        raise _refusal("order")
-    return _ORDERS[number]
-
-
-def _status(value: object) -> MemberStatus:
-    match value:
-        case [member, is_voter, is_whole, match, silent_ticks]:
-            return MemberStatus(
-                _member(member),
-                fields.flag(is_voter),
-                fields.flag(is_whole),
-                fields.count(match),
-                fields.count(silent_ticks),
-            )
-        case _:
-            raise _refusal("state of a member")
-
-
-_statuses: Final[Callable[[object], tuple[MemberStatus, ...]]] = fields.list_of(
-    _status, FOLLOWERS_MAX
-)
-
-
-def _nacked(value: object) -> tuple[int, ...]:
-    found = fields.list_of(fields.count, NACK_COUNT_MAX)(value)
-    if not found or any(one >= other for one, other in pairwise(found)):
-        raise _refusal("numbers in their order")
-    return found
-
-
-# -- kinds -----------------------------------------------------------------------------------------
-
-_Accepts = tuple[Callable[[object], Any], ...]
-_count, _flag = fields.count, fields.flag
-
-_PLAIN: Final[dict[int, tuple[Callable[..., Message | Word], _Accepts]]] = {
-    1: (PreVote, (_count, _position)),
-    2: (PreVoteGranted, (_count,)),
-    3: (Vote, (_count, _position, _flag)),
-    4: (VoteGranted, (_count,)),
-    5: (HigherTerm, (_count,)),
-    6: (TimeoutNow, (_count,)),
-    7: (Keepalive, (_count, _count, _count, _count, _times)),
-    8: (Echo, (_count, _count)),
-    9: (Join, (_count, _count, _ends)),
-    10: (Admitted, (_count, _count, _count, _count, _head)),
-    11: (SnapshotAck, (_count, _count, _count)),
-    12: (ReadIndex, (_count, _count)),
-    13: (ReadFrom, (_count, _count, _count)),
-    14: (
-        lambda term, session, is_whole, sequence: FromFollower(
-            term, session, is_whole, CumulativeAck(term, sequence)
-        ),
-        (_count, _count, _flag, _count),
-    ),
-    15: (
-        lambda term, session, is_whole, lacking: FromFollower(
-            term, session, is_whole, Nack(term, lacking)
-        ),
-        (_count, _count, _flag, _nacked),
-    ),
-    16: (
-        lambda term, session, sequence: ToFollower(term, session, RetransmitFailed(term, sequence)),
-        (_count, fields.optional_count, _count),
-    ),
-    17: (
-        lambda term, session: ToFollower(term, session, UnknownConsumer(term)),
-        (_count, fields.optional_count),
-    ),
-    18: (
-        lambda term, session, sequence: ToFollower(term, session, Heartbeat(term, sequence)),
-        (_count, fields.optional_count, _count),
-    ),
-    32: (Greeting, (_names, _flag)),
-    33: (Declined, (_count, _setback)),
-    34: (Barred, (_right, fields.optional_count, fields.text)),
-    35: (Steer, (_count, _order, _name)),
-    36: (Steered, (_count, _flag, fields.text, _statuses)),
-    37: (Farewell, ()),
-}
-"""What needs no codec of a machine: what builds it, and what its fields accept, in order."""
-
-_EVENT, _PART, _ASK, _ANSWERED = 48, 49, 50, 51
-_GREETING, _BARRED = 32, 34
-
-
-def _pack_position(value: Position) -> list[int]:
-    return [value.term, value.index]
-
-
-def _pack_voters(voters: Voters) -> list[list[object]]:
-    return [list(voter) for voter in voters]
-
-
-def _pack_status(value: MemberStatus) -> list[object]:
-    return [list(value.member), value.is_voter, value.is_whole, value.match, value.silent_ticks]
-
-
-def _pack_head(head: SnapshotHead | None) -> list[object] | None:
-    if head is None:
-        return None
-    place = _pack_position(head.position)
-    return [place, _pack_voters(head.voters), list(head.times), head.part_count]
-
-
-_PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
-    PreVote: lambda value: [1, value.term, _pack_position(value.last)],
-    PreVoteGranted: lambda value: [2, value.term],
-    Vote: lambda value: [3, value.term, _pack_position(value.last), value.is_handed],
-    VoteGranted: lambda value: [4, value.term],
-    HigherTerm: lambda value: [5, value.term],
-    TimeoutNow: lambda value: [6, value.term],
-    Keepalive: lambda value: [
-        *(7, value.term, value.round, value.commit, value.end, list(value.times))
-    ],
-    Echo: lambda value: [8, value.term, value.round],
-    Join: lambda value: [
-        *(9, value.term, value.session, [*map(_pack_position, value.ends[-TERMS_MAX:])])
-    ],
-    Admitted: lambda value: [
-        *(10, value.term, value.session, value.agreed, value.end, _pack_head(value.snapshot))
-    ],
-    SnapshotAck: lambda value: [11, value.term, value.session, value.count],
-    ReadIndex: lambda value: [12, value.term, value.ticket],
-    ReadFrom: lambda value: [13, value.term, value.ticket, value.index],
-    Greeting: lambda value: [_GREETING, list(value.voters), value.is_question],
-    Declined: lambda value: [33, value.ticket, _SETBACKS.index(value.setback)],
-    Steer: lambda value: [35, value.ticket, _ORDERS.index(value.order), value.name],
-    Steered: lambda value: [
-        *(36, value.ticket, value.is_done, value.text[:ERROR_TEXT_SIZE_MAX]),
-        [*map(_pack_status, value.members[:FOLLOWERS_MAX])],
-    ],
-    Farewell: lambda _: [37],
-    Barred: lambda value: [
-        *(_BARRED, _RIGHTS.index(value.right), value.ticket, value.text[:ERROR_TEXT_SIZE_MAX])
-    ],
-}
-
-
 class GroupCodec:
     """Writes and reads what members say, with the codec of their machine."""
 
@@ -352,7 +93,8 @@ class GroupCodec:
         head: list[object] = [group, *sender]
         if isinstance(content, ToFollower) and isinstance(content.message, Event):
             for first, entries in self._runs(content.message):
-                yield _dumps(_EVENT, head, [content.term, content.session, first, entries])
+                session, commit = content.session, content.commit
+                yield _dumps(_EVENT, head, [content.term, session, first, entries, commit])
             return
         kind, *items = self._packed(content)
         yield _dumps(kind, head, items)
@@ -400,7 +142,7 @@ class GroupCodec:
             case LeadEntry(term, times):
                 return [1, term, list(times)], 0
             case VotersEntry(term, voters):
-                return [2, term, _pack_voters(voters)], 0
+                return [2, term, pack_voters(voters)], 0
             case TimeEntry(term, times):
                 return [3, term, list(times)], 0
 
@@ -409,11 +151,14 @@ class GroupCodec:
     def decode(self, data: bytes) -> Letter:
         """Read a payload; raises ``DecodeError``."""
         kind, group, name, life, *items = load_array(data, size_min=4)
-        sender = MemberId(_name(name), _count(life))
-        known = _group(group)
         if type(kind) is not int:
-            raise _refusal("kind")
-        if known is None and kind not in (_GREETING, _BARRED):
+            raise refusal("kind")
+        is_outside = (name, life) == OUTSIDE
+        if is_outside and kind not in _OF_PROXIES:
+            raise DecodeError(f"a message of kind {kind} is said by members alone")
+        sender = OUTSIDE if is_outside else MemberId(read_name(name), _count(life))
+        known = _group(group)
+        if known is None and kind not in (_OF_PROXIES if is_outside else _OF_NO_GROUP):
             raise DecodeError(f"a message of kind {kind} is of no replica group")
         return Letter(sender, known, self._content(kind, items))
 
@@ -427,10 +172,13 @@ class GroupCodec:
             return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
         machine = self._machine
         match kind, items:
-            case 48, [term, session, first, list() as run] if 0 < len(run) <= RUN_ENTRIES_MAX:
+            case 48, [term, session, first, list() as run, commit] if (
+                0 < len(run) <= RUN_ENTRIES_MAX
+            ):
                 entries = tuple(map(self._entry, run))
                 number, part_of = _count(term), fields.optional_count(session)
-                return ToFollower(number, part_of, Event(number, _count(first), entries))
+                event = Event(number, _count(first), entries)
+                return ToFollower(number, part_of, event, _count(commit))
             case 49, [term, session, number, part]:
                 content = machine.decode_part(fields.byte_string(part))
                 return SnapshotPart(_count(term), _count(session), _count(number), content)
@@ -446,13 +194,19 @@ class GroupCodec:
             case [0, term, bytes() as body]:
                 return ActionEntry(_count(term), self._machine.decode(body))
             case [1, term, times]:
-                return LeadEntry(_count(term), _times(times))
+                return LeadEntry(_count(term), read_times(times))
             case [2, term, voters]:
-                return VotersEntry(_count(term), _voters(voters))
+                return VotersEntry(_count(term), read_voters(voters))
             case [3, term, times]:
-                return TimeEntry(_count(term), _times(times))
+                return TimeEntry(_count(term), read_times(times))
             case _:
-                raise _refusal("entry")
+                raise refusal("entry")
+
+
+def _group(value: object) -> bytes | None:
+    if value is not None and (type(value) is not bytes or len(value) != GROUP_ID_SIZE):
+        raise refusal("group's id")
+    return value
 
 
 def _dumps(kind: object, head: list[object], items: list[object]) -> bytes:

@@ -25,6 +25,8 @@ class Snapshot:
     times: Times
     parts: Sequence[object]
     """The machine's state."""
+    after: int = 0
+    """The parts may leave out what entries up to this one brought: see ``Machine.freeze``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class WholenessChanged:
 
 @dataclass(frozen=True, slots=True)
 class HistoryConflict:
-    """The leader lacks what is committed here. Nothing is dropped; a person has to decide.
+    """The leader lacks what is committed here, or may be. Nothing is dropped; a person decides.
 
     It happens after a lead that was taken by force, and to a leader that is not of this group.
     """
@@ -162,7 +164,8 @@ class HistoryConflict:
     leader: MemberId
     agreed: int
     """The last index that both share."""
-    commit: int
+    kept: int
+    """The last index that is kept here."""
 
 
 Word = Send | Broadcast | Replied | Failed | Readable

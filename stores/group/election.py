@@ -34,7 +34,11 @@ from stores.group.roles import Draw, Role, Timing, Trigger
 Event = ElectionMessage | Keepalive | Trigger
 
 FORCED_TERMS: Final = 1 << 32
-"""So far ahead is the term of a lead that was taken by force: no election comes near it."""
+"""A lead that is taken by force begins a new stretch of so many terms: no election gets there."""
+
+DRAWN_TERMS: Final = 1 << 31
+"""Among so many terms at the beginning of a stretch its first one is drawn: two members that take
+the lead by force at once, each out of the other's reach, do not get the same."""
 
 _PROMISES_NOTHING: Final = (Trigger, PreVote, PreVoteGranted)
 
@@ -252,7 +256,8 @@ class Election:
 
     def seize(self, sender: MemberId, event: Event) -> list[Effect]:
         """Enters a term far ahead; leads."""
-        self._ballot.follow(self._ballot.term + FORCED_TERMS)
+        begin = (self._ballot.term // FORCED_TERMS + 1) * FORCED_TERMS
+        self._ballot.follow(begin + self._draw(0, DRAWN_TERMS - 1))
         self._ballot.cast(self._ballot.member)
         return self.win(sender, event)
 
@@ -370,6 +375,11 @@ TABLE: Final[Mapping[Role, Moves]] = {
     },
 }
 """The only moves there are."""
+
+
+def is_forced(term: int, last: int) -> bool:
+    """Tell whether the lead was taken by force since the term ``last``."""
+    return term // FORCED_TERMS > last // FORCED_TERMS
 
 
 def kind_of(event: Event) -> type[ElectionMessage | Keepalive] | Trigger:

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from channels import CumulativeAck, Event, Handshake, Producer, ProducerMessage
+from channels import (
+    CumulativeAck,
+    Event,
+    Handshake,
+    Producer,
+    ProducerMessage,
+    UnknownConsumer,
+)
 from stores.group.applied_state import AppliedState
 from stores.group.effects import Broadcast, Effect, Send, Snapshot
 from stores.group.entries import Entry
@@ -23,7 +30,7 @@ from stores.group.messages import (
     SnapshotPart,
     ToFollower,
 )
-from stores.group.positions import MemberId
+from stores.group.positions import MemberId, Voters
 from stores.group.snapshots import SnapshotSending
 from wire.errors import ErrorCode
 
@@ -31,11 +38,16 @@ from wire.errors import ErrorCode
 class Feeding:
     """Sends one term's journal. It is the backend of the channel's producer.
 
-    What is to be sent is collected, and given by ``take`` at the end of a step.
+    What is to be sent is collected, and given by ``take`` at the end of a step: entries that were
+    appended in one step travel together, with the commit index that they lead to. Where the leader
+    is the only voter they wait for its disk, so that they travel once, and are committed then.
     """
 
-    def __init__(self, term: int, state: AppliedState, followers: Followers) -> None:
+    def __init__(
+        self, leader: MemberId, term: int, state: AppliedState, followers: Followers
+    ) -> None:
         """Send what comes after the journal's end, and what followers lack before it."""
+        self._alone = (leader,)
         self._term = term
         self._state = state
         self._journal = state.journal
@@ -48,6 +60,13 @@ class Feeding:
             backlog=self._journal,
         )
         self._collected: list[Effect] = []
+        self.told_commit = 0
+        """The commit index that was sent to all last; keepalives raise it, too."""
+
+    @property
+    def end(self) -> int:
+        """The last entry that was sent."""
+        return self._producer.sequence
 
     @property
     def wanted_index(self) -> int:
@@ -56,13 +75,14 @@ class Feeding:
         return min([self._producer.sequence - self._producer.unacknowledged, *ends])
 
     def take(self) -> list[Effect]:
-        """Give what was collected."""
+        """Give what was collected, and the entries that are to be sent now."""
+        journal, sent = self._journal, self._producer.sequence
+        is_alone = journal.voters.current == self._alone
+        until = self._state.commit if is_alone else journal.end_index
+        if until > sent:
+            self._producer.produce_run(journal.payloads(sent + 1, until))
         collected, self._collected = self._collected, []
         return collected
-
-    def produce(self, entry: Entry) -> None:
-        """Send an entry that was appended."""
-        self._producer.produce(entry)
 
     def skip(self) -> None:
         """Count an entry that no journal keeps: no member follows."""
@@ -75,6 +95,19 @@ class Feeding:
             if follower.sending is not None:
                 self._send_all(member, follower.sending.tick())
 
+    def forget(self, member: MemberId) -> None:
+        """Send a member nothing more, and wait for none of its words."""
+        self._producer.discard(member)
+        self._followers.forget(member)
+
+    def leave_silent(self, voters: Voters) -> None:
+        """Forget members that are silent for long; a voter keeps its place, but no snapshot."""
+        for member in self._followers.silent():
+            if member not in voters:
+                self.forget(member)
+            elif (follower := self._followers.get(member)) is not None:
+                follower.sending = None
+
     def join(self, sender: MemberId, message: Join) -> None:
         """Start a session: agree on what both have, and send the rest.
 
@@ -85,9 +118,9 @@ class Feeding:
             return
         common = self._journal.agreed(message.ends)
         self._producer.discard(sender)
-        follower.begin(message.session, common, self._journal.end.index)
+        follower.begin(message.session, common, self._producer.sequence)
         if common < self._journal.floor.index:
-            sending = SnapshotSending(self._frozen(), self._term, message.session)
+            sending = SnapshotSending(self._frozen(common), self._term, message.session)
             follower.sending = sending
             common = sending.snapshot.position.index
             self._admit(sender, message.session, common, sending)
@@ -105,7 +138,7 @@ class Feeding:
         self._send_all(sender, sending.acknowledge(message.count))
         if sending.is_done:
             index = sending.snapshot.position.index
-            follower.begin(message.session, index, self._journal.end.index)
+            follower.begin(message.session, index, self._producer.sequence)
             if index >= self._journal.floor.index:
                 self._open(sender, index)
 
@@ -113,25 +146,32 @@ class Feeding:
         """Take in what a follower acknowledges or lacks, in its latest session alone."""
         follower = self._followers.get(sender)
         if follower is None or follower.session != message.session:
+            # It would wait for ever for what it lacks: it has to join again. An older session of a
+            # member that has is over there, too, and it ignores this.
+            word = ToFollower(self._term, message.session, UnknownConsumer(self._term))
+            self._collected.append(Send(sender, word))
             return
         self._producer.receive(sender, message.message)
         if isinstance(message.message, CumulativeAck):
             done = min(message.message.sequence, self._journal.end.index)
             self._followers.acknowledged(sender, message, done)
             if follower.next_index <= follower.catch_up_end:
-                self._send_all(sender, follower.catch_up(self._journal, self._term, done))
+                commit = self._state.commit
+                self._send_all(sender, follower.catch_up(self._journal, commit, self._term, done))
 
     # -- steps -----------------------------------------------------------------------------------
 
     def _sendings(self) -> list[SnapshotSending]:
         return [each.sending for _, each in self._followers if each.sending is not None]
 
-    def _frozen(self) -> Snapshot:
+    def _frozen(self, common: int) -> Snapshot:
         """Freeze the state, or share what was frozen for another follower if it still fits."""
         for sending in self._sendings():
-            if sending.snapshot.position.index >= self._journal.floor.index:
-                return sending.snapshot
-        return self._state.freeze()
+            snapshot = sending.snapshot
+            is_late = snapshot.position.index >= self._journal.floor.index
+            if is_late and snapshot.after <= common:
+                return snapshot
+        return self._state.freeze(common)
 
     def _admit(
         self, to: MemberId, session: int, agreed: int, sending: SnapshotSending | None
@@ -145,7 +185,7 @@ class Feeding:
         follower = self._followers.get(to)
         assert follower is not None, to
         self._producer.add(to, after=after)
-        self._send_all(to, follower.catch_up(self._journal, self._term, after))
+        self._send_all(to, follower.catch_up(self._journal, self._state.commit, self._term, after))
 
     def _send_all(self, to: MemberId, messages: Iterable[SnapshotPart | ToFollower]) -> None:
         self._collected += [Send(to, message) for message in messages]
@@ -161,7 +201,8 @@ class Feeding:
         """Send an answer to one follower. Its handshake is a part of ``Admitted``."""
         follower = self._followers.get(handle)
         if follower is not None and not isinstance(message, Handshake):
-            word = ToFollower(self._term, follower.session, message)
+            commit = self._state.commit if isinstance(message, Event) else 0
+            word = ToFollower(self._term, follower.session, message, commit)
             self._collected.append(Send(handle, word))
 
     def broadcast(
@@ -169,7 +210,8 @@ class Feeding:
     ) -> None:
         """Send entries to all. Keepalives say where the journal ends, in place of heartbeats."""
         if isinstance(message, Event):
-            self._collected.append(Broadcast(ToFollower(self._term, None, message)))
+            self.told_commit = commit = self._state.commit
+            self._collected.append(Broadcast(ToFollower(self._term, None, message, commit)))
 
     def drop(
         self, producer: Producer[MemberId, Entry], handle: MemberId, reason: ErrorCode

@@ -14,6 +14,11 @@ from stores.group.messages import FromFollower, ToFollower
 from stores.group.positions import MemberId, Voters
 from stores.group.snapshots import SnapshotSending
 
+SILENT_TICKS: Final = 100
+"""Ticks without an echo after which a member without a vote is forgotten, and a snapshot on its way
+to any member is given up: ten seconds, as the channel bears. Ids of replicas in memory differ with
+each start: the dead ones would gather otherwise."""
+
 BREAK_TICKS: Final = 20
 """Ticks without an echo after which a member that comes back has to prove itself anew."""
 
@@ -43,14 +48,17 @@ class Follower:
         self.sending = None
         self.next_index, self.catch_up_end = agreed + 1, end
 
-    def catch_up(self, journal: Journal, term: int, done: int) -> Iterator[ToFollower]:
-        """Give the entries that have room ahead of ``done``, its latest acknowledgement."""
+    def catch_up(self, journal: Journal, commit: int, term: int, done: int) -> Iterator[ToFollower]:
+        """Give the entries that have room ahead of ``done``, its latest acknowledgement.
+
+        Each run says what is committed, so that it is applied run by run, and not at once.
+        """
         end = min(self.catch_up_end, done + CATCH_UP_ENTRIES)
         self.next_index = max(self.next_index, done + 1, journal.first_sequence)
         while self.next_index <= end:
             last = min(self.next_index + CATCH_UP_RUN - 1, end)
             entries = journal.payloads(self.next_index, last)
-            yield ToFollower(term, None, Event(term, self.next_index, entries))
+            yield ToFollower(term, None, Event(term, self.next_index, entries), commit)
             self.next_index = last + 1
 
 
@@ -76,9 +84,22 @@ class Followers:
 
     def find(self, member: MemberId) -> Follower | None:
         """Give one, known before or not; ``None`` if there are too many."""
-        if member not in self._known and len(self._known) >= FOLLOWERS_MAX:
-            return None
-        return self._known.setdefault(member, Follower())
+        found = self._known.get(member)
+        if found is None and len(self._known) < FOLLOWERS_MAX:
+            found = self._known[member] = Follower(echoed_tick=self.tick)
+        return found
+
+    def forget(self, member: MemberId) -> None:
+        """Know a member no more."""
+        self._known.pop(member, None)
+
+    def silent(self) -> list[MemberId]:
+        """Give those that have not echoed for ``SILENT_TICKS``."""
+        return [
+            member
+            for member, follower in self._known.items()
+            if self.tick - follower.echoed_tick > SILENT_TICKS
+        ]
 
     def matched(self, member: MemberId) -> int:
         """Give the index up to which all is durable at a member, as far as is known."""

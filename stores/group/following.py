@@ -22,6 +22,7 @@ from stores.group.effects import (
     Setback,
     Snapshot,
 )
+from stores.group.election import is_forced
 from stores.group.entries import Entry
 from stores.group.limits import JOURNAL_CHANNEL, READS_MAX
 from stores.group.messages import (
@@ -38,7 +39,7 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId
 from stores.group.snapshots import SnapshotReceiving
-from wire.errors import ErrorCode
+from wire.errors import DecodeError, ErrorCode
 
 JOIN_TICKS: Final = 4
 """Ticks after which a ``Join`` without an answer is repeated, in a new session."""
@@ -57,14 +58,17 @@ class Following:
     the method that caused it.
     """
 
-    def __init__(self, ballot: Ballot, state: AppliedState) -> None:
-        """Follow no leader yet."""
+    def __init__(self, ballot: Ballot, state: AppliedState, ack_entries: int) -> None:
+        """Follow no leader yet; acknowledge every ``ack_entries``, and what is there at a round."""
         self._ballot = ballot
         self._state = state
         self._leader: MemberId | None = None
         self.heard_end = 0
         """The end of the journal of the leader that was heard last."""
+        self._ack_entries = ack_entries
         self._session = ballot.starts << 32
+        self._echoed = self._acknowledged = -1
+        """The last round of this leader, and the last entry of this session, that were told."""
         self._consumer: Consumer[Entry] | None = None
         self._receiving: SnapshotReceiving | None = None
         self._join_ticks = 0
@@ -75,6 +79,8 @@ class Following:
         self._tickets: dict[object, int] = {}
         self._reads: list[tuple[int, object]] = []
         self._collected: list[Effect] = []
+        self.is_parted = False
+        """True while it keeps what its leader lacks, and so follows it no further."""
 
     @property
     def is_joined(self) -> bool:
@@ -87,6 +93,8 @@ class Following:
             self._consumer.stop()
         self._consumer = self._receiving = self._leader = self._goal = None
         self._join_ticks = 0
+        self._echoed = -1
+        self.is_parted = False
         callers = [*self._asked.values(), *(caller for _, caller in self._reads)]
         self._asked, self._tickets, self._reads = {}, {}, []
         return [Failed(caller, Setback.NOT_LEADER, None) for caller in callers]
@@ -98,7 +106,11 @@ class Following:
         self._leader = sender
         self.heard_end = message.end
         self._state.clock.hear(message.times)
-        effects: list[Effect] = [Send(sender, Echo(message.term, message.round))]
+        effects: list[Effect] = []
+        is_round = message.round > self._echoed
+        if is_round:  # It is sent again between two rounds, with another commit index.
+            self._echoed = message.round
+            effects.append(Send(sender, Echo(message.term, message.round)))
         if self._consumer is None:
             if self._receiving is None and self._join_ticks <= 0:
                 # Ahead of the echo: what an earlier session had promised counts no more then.
@@ -107,6 +119,8 @@ class Following:
         self._consumer.receive(Heartbeat(message.term, message.end))
         if self._consumer is not None:
             effects += self._commit(min(message.commit, self._consumer.next_sequence - 1))
+            if is_round and self._done > self._acknowledged:
+                effects += self._acknowledge()
         return effects + self._take()
 
     def on_admitted(self, message: Admitted) -> list[Effect]:
@@ -115,7 +129,7 @@ class Following:
         if not is_waiting or message.session != self._session:
             return []
         journal = self._state.journal
-        if not self._state.commit <= message.agreed:
+        if not self._keeps <= message.agreed:
             return self._refuse(message)
         if message.snapshot is not None:
             self._receiving = SnapshotReceiving(message.snapshot, message.end)
@@ -132,7 +146,8 @@ class Following:
         """Take a part of a snapshot in; with the last one, install it."""
         if self._receiving is None or message.session != self._session:
             return []
-        self._receiving.receive(message.number, message.part)
+        if self._receiving.receive(message.number, message.part):
+            self._state.machine.prepare(message.number, message.part)
         return self._receive_parts()
 
     def on_channel(self, message: ToFollower) -> list[Effect]:
@@ -140,7 +155,10 @@ class Following:
         if self._consumer is None or message.session not in (None, self._session):
             return []
         self._consumer.receive(message.message)
-        return self._take()
+        effects: list[Effect] = []
+        if self._consumer is not None and message.commit:
+            effects = self._commit(min(message.commit, self._consumer.next_sequence - 1))
+        return effects + self._take()
 
     def on_read_from(self, message: ReadFrom) -> list[Effect]:
         """Let a read begin once all up to an index is applied."""
@@ -188,6 +206,9 @@ class Following:
             return effects
         if not self._ballot.is_whole and self._goal is not None and durable >= self._goal:
             effects += self._ballot.make_whole(journal.position(durable))
+            return effects + self._acknowledge()
+        if self._done < self._acknowledged + self._ack_entries:
+            return effects
         return effects + self._acknowledge()
 
     # -- steps -----------------------------------------------------------------------------------
@@ -210,16 +231,34 @@ class Following:
         end, self._receiving = self._receiving.end, None
         return [ack, *self._install(snapshot, end)]
 
+    @property
+    def _keeps(self) -> int:
+        """The index up to which nothing is dropped: what is committed, or may well be.
+
+        A voter that was alone acknowledged what it sent without a word of the others. A member
+        that took over from it by force may lack that.
+        """
+        journal = self._state.journal
+        was_alone = len(journal.voters.current) == 1
+        if was_alone and is_forced(self._ballot.term, journal.end.term):
+            return journal.end.index
+        return self._state.commit
+
     def _refuse(self, message: Admitted) -> list[Effect]:
-        """Keep what is committed, although the leader lacks it, and follow it no further."""
+        """Keep what is here, although the leader lacks it, and follow it no further."""
         assert self._leader is not None
         self._join_ticks = CONFLICT_TICKS
-        return [HistoryConflict(self._leader, message.agreed, self._state.commit)]
+        self.is_parted = True
+        return [HistoryConflict(self._leader, message.agreed, self._keeps)]
 
     def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
+        if snapshot.after > self._state.journal.end.index:
+            raise DecodeError(f"a snapshot leaves out entries up to {snapshot.after}")
+        # Both journals share them, and the leader's state is of a later one.
+        effects = self._commit(snapshot.after)
         first = self._state.commit + 1
         self._state.install(snapshot)
-        effects = self._ballot.lower_mark(snapshot.position)
+        effects += self._ballot.lower_mark(snapshot.position)
         effects.append(Committed(first, snapshot.position.index))
         effects += self._serve_reads()
         return effects + self._begin(snapshot.position.index, end)
@@ -227,7 +266,8 @@ class Following:
     def _begin(self, agreed: int, end: int) -> list[Effect]:
         """Open the channel after what both journals have."""
         term = self._ballot.term
-        self._goal = end
+        self._goal, self.is_parted = end, False
+        self._acknowledged = -1
         self._consumer = Consumer(self, config=JOURNAL_CHANNEL, epoch_min=term)
         interval_ticks = JOURNAL_CHANNEL.heartbeat_interval_ticks
         self._consumer.receive(Handshake(term, agreed, interval_ticks))
@@ -247,10 +287,15 @@ class Following:
         return [Readable(caller) for caller in ready]
 
     def _acknowledge(self) -> list[Effect]:
-        """Say what is durable, of what this session brought or found here."""
-        assert self._consumer is not None
-        done = min(self._state.journal.durable, self._consumer.next_sequence - 1)
+        """Say what is durable."""
+        self._acknowledged = done = self._done
         return self._say(CumulativeAck(self._ballot.term, done))
+
+    @property
+    def _done(self) -> int:
+        """The last entry that is durable, of what this session brought or found here."""
+        assert self._consumer is not None
+        return min(self._state.journal.durable, self._consumer.next_sequence - 1)
 
     def _say(self, message: CumulativeAck | Nack) -> list[Effect]:
         assert self._leader is not None

@@ -68,7 +68,7 @@ class Founding:
         if groups:
             return "there is a group, which this replica is about to join"
         if not self._voters:
-            return "no group of this name was heard"
+            return "no master and no group of this name was heard"
         names = [self._own.name, *(each.member.name for each in known)]
         for name in self._voters:
             if names.count(name) > 1:

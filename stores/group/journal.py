@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from stores.group.effects import Persist, Snapshot
 from stores.group.entries import Entry, VotersEntry
+from stores.group.limits import WRITE_ENTRIES
 from stores.group.positions import Position, Voters
 from stores.group.quorum import VoterHistory
 
@@ -199,6 +200,7 @@ class Journal:
             return None
         self._token += 1
         first = max(self._stored, self._floor.index) + 1
+        end = min(end, first - 1 + WRITE_ENTRIES)
         entries = tuple(self.payloads(first, end))
         write = Persist(self._token, self._installing, first - 1, entries)
         self._write = _Write(self._token, end)

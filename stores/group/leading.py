@@ -23,7 +23,7 @@ from stores.group.effects import (
     Send,
     Setback,
 )
-from stores.group.entries import ActionEntry, Entry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
 from stores.group.feeding import Feeding
 from stores.group.followers import Followers
 from stores.group.limits import UNCOMMITTED_MAX
@@ -83,7 +83,7 @@ class Leading:
         self._journal = state.journal
         self._timing = timing
         self._followers = Followers()
-        self._feeding = Feeding(ballot.term, state, self._followers)
+        self._feeding = Feeding(ballot.member, ballot.term, state, self._followers)
         self._rounds = ReadRounds(ballot.member)
         self._is_round_due = False
         self._waiting: dict[int, list[object]] = {}
@@ -92,7 +92,6 @@ class Leading:
         self._change: _Change | None = None
         self._write_ticks = 0
         self._clock_ticks = 0
-        self._has_news = False
 
     # -- what is so ------------------------------------------------------------------------------
 
@@ -145,14 +144,13 @@ class Leading:
 
     # -- from callers ----------------------------------------------------------------------------
 
-    def start(self, moment: Moment) -> list[Effect]:
+    def start(self, moment: Moment) -> None:
         """Start the term: nothing is served before its first entry is committed."""
         self._state.stage_all()
         times = self._state.clock.run_to(moment)
-        self._state.machine.lead(times)
-        self._append(LeadEntry(self._ballot.term, times))
+        self._state.machine.lead(times, self._ballot.term)
+        self._journal.append(LeadEntry(self._ballot.term, times))
         self._is_round_due = True
-        return self._feeding.take()
 
     def propose(self, caller: object, request: object) -> list[Effect]:
         """Judge a request, and append what it comes to."""
@@ -161,14 +159,14 @@ class Leading:
         if not self.has_room:
             return [Failed(caller, Setback.NO_ROOM, self._ballot.member)]
         if (done := self.decide(request)) is not None:
-            return [*self._feeding.take(), Replied(caller, done.value)]
+            return [Replied(caller, done.value)]
         judgement = self._state.machine.judge(request, self._state.clock.times)
         if isinstance(judgement, Answer):
             replied = Replied(caller, judgement.value)
             return self._rounds.add(replied, caller, self._journal.end_index)
         index = judgement.index if isinstance(judgement, Staged) else self._act(judgement.body)
         self._waiting.setdefault(index, []).append(caller)
-        return self._feeding.take()
+        return []
 
     def decide(self, request: object) -> Done | Answer | None:
         """Judge, apply and append in one step where this member alone decides, without a disk.
@@ -185,9 +183,8 @@ class Leading:
         done = state.machine.perform(position, request, state.clock.times)
         if isinstance(done, Done):
             if self.is_followed:
-                self._append(ActionEntry(term, done.body))
+                journal.append(ActionEntry(term, done.body))
                 journal.keep()
-                self._has_news = True
             else:  # Who comes later takes a snapshot.
                 journal.pass_over(position)
                 self._feeding.skip()
@@ -199,6 +196,10 @@ class Leading:
         if not self.is_ready:
             return self._rounds.refuse(caller, Setback.NOT_READY)
         return self._rounds.add(Readable(caller), caller, self._state.commit)
+
+    def probe(self) -> None:
+        """Have this step send a round, which all answer."""
+        self._is_round_due = True
 
     def change(self, voters: Voters) -> ChangeRefusal | None:
         """Put other voters in force, one of them added or removed; ``None`` if that is done.
@@ -215,7 +216,7 @@ class Leading:
             refusal = ChangeRefusal.UNCONFIRMED
         if refusal is None:
             self._change = None
-            self._append(VotersEntry(self._ballot.term, voters))
+            self._journal.append(VotersEntry(self._ballot.term, voters))
         return refusal
 
     def _round_for(self, voters: Voters) -> int:
@@ -242,9 +243,9 @@ class Leading:
             is_there=self._is_there,
         )
 
-    def rule_alone(self) -> None:
-        """Put this member alone in force, whatever the others are."""
-        self._append(VotersEntry(self._ballot.term, (self._ballot.member,)))
+    def put_alone(self, voter: MemberId) -> None:
+        """Put one member alone in force, whatever the others are."""
+        self._journal.append(VotersEntry(self._ballot.term, (voter,)))
 
     def transfer(self, to: MemberId) -> bool:
         """Hand over to a voter; ``False`` if it is none, or not in touch."""
@@ -253,6 +254,11 @@ class Leading:
             return False
         self._transfer = _Transfer(to, self._timing.timeout_ticks_min)
         return True
+
+    def forget(self, member: MemberId) -> None:
+        """Learn that a member closed: one without a vote is waited for no more."""
+        if member not in self._journal.voters.current:
+            self._feeding.forget(member)
 
     # -- from followers --------------------------------------------------------------------------
 
@@ -266,19 +272,20 @@ class Leading:
         return []
 
     def on_join(self, sender: MemberId, message: Join) -> list[Effect]:
-        """Let a member follow."""
+        """Let a member follow, and know at once how much of what it gets is committed."""
         self._feeding.join(sender, message)
-        return self._feeding.take()
+        self._feeding.told_commit = -1  # It has to be told again, behind what it gets.
+        return []
 
     def on_snapshot_ack(self, sender: MemberId, message: SnapshotAck) -> list[Effect]:
         """Send a follower more of a snapshot."""
         self._feeding.snapshot_ack(sender, message)
-        return self._feeding.take()
+        return []
 
     def on_channel(self, sender: MemberId, message: FromFollower) -> list[Effect]:
         """Take in what a follower acknowledges or lacks."""
         self._feeding.receive(sender, message)
-        return self.advance() + self._feeding.take()
+        return self.advance()
 
     def on_read_index(self, sender: MemberId, message: ReadIndex) -> list[Effect]:
         """Answer a follower's read after the next round; it asks again if it hears nothing."""
@@ -301,7 +308,6 @@ class Leading:
         if index < first or self._journal.term_at(index) != self._ballot.term:
             return []
         answers = self._state.advance(index)
-        self._has_news = True
         effects: list[Effect] = [Committed(first, index)]
         for done in range(first, index + 1) if self._waiting else ():
             callers = self._waiting.pop(done, ())
@@ -314,6 +320,7 @@ class Leading:
         self._write_ticks = self._write_ticks + 1 if self._journal.is_writing else 0
         times = self._state.clock.run_to(moment)
         self._feeding.tick()
+        self._feeding.leave_silent(self._journal.voters.current)
         if self.is_ready:
             if (body := self._state.machine.due(times)) is not None:
                 self._act(body)
@@ -321,19 +328,21 @@ class Leading:
             self._clock_ticks += 1
             if self._clock_ticks >= JOURNALLED_CLOCK_TICKS and self._state.machine.has_deadlines():
                 self._clock_ticks = 0
-                self._append(TimeEntry(self._ballot.term, times))
+                self._journal.append(TimeEntry(self._ballot.term, times))
             self._replace_voters()
         self._is_round_due = True
-        return self._hand_over() + self._feeding.take()
+        return self._hand_over()
 
     def settle(self) -> list[Effect]:
         """End a step: what is new leaves at once, and once."""
         effects = self._feeding.take() + self._serve_reads()
         is_round = self._is_round_due or self._rounds.begins()
         self._rounds.round += is_round
-        if is_round or (self._has_news and self.is_followed):
+        commit, feeding = self._state.commit, self._feeding
+        if is_round or (commit > feeding.told_commit and self.is_followed):
             effects.append(Broadcast(self._keepalive()))
-        self._is_round_due = self._has_news = False
+            feeding.told_commit = commit
+        self._is_round_due = False
         return effects
 
     def stop(self) -> list[Effect]:
@@ -363,17 +372,12 @@ class Leading:
     # -- steps -----------------------------------------------------------------------------------
 
     def _act(self, body: object) -> int:
-        index = self._append(ActionEntry(self._ballot.term, body))
+        index = self._journal.append(ActionEntry(self._ballot.term, body))
         self._state.machine.stage(self._journal.end, body)
         return index
 
-    def _append(self, entry: Entry) -> int:
-        index = self._journal.append(entry)
-        self._feeding.produce(entry)
-        return index
-
     def _keepalive(self) -> Keepalive:
-        end, times = self._journal.end.index, self._state.clock.times
+        end, times = self._feeding.end, self._state.clock.times
         return Keepalive(self._ballot.term, self._rounds.round, self._state.commit, end, times)
 
     def _is_there(self, member: MemberId) -> bool:

@@ -23,8 +23,16 @@ FOLLOWERS_MAX: Final = 1_024
 JOURNAL_MAX: Final = 1_000_000
 """Entries that are kept for a follower in session that is behind; beyond, it takes a snapshot."""
 
+WRITE_ENTRIES: Final = 64
+"""Entries that share an fsync, at most: all are applied once it is over, and each may be a run of
+256 puts. So no step of the loop takes more than some hundredths of a second."""
+
 CATCH_UP_ENTRIES: Final = 1_024
 """Entries sent to a joining member ahead of its acknowledgement; it asks for what gets lost."""
 
 CATCH_UP_RUN: Final = 256
 """Entries in one message of these."""
+
+SNAPSHOT_PARTS_MAX: Final = 1 << 22
+"""Parts of a snapshot: of 256 KiB each they are a tebibyte, more than any member has in memory. No
+leader has a follower take parts for ever."""

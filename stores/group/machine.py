@@ -67,7 +67,7 @@ class Machine(Protocol):
     def has_deadlines(self) -> bool:
         """Tell whether anything waits for a time: so long the group's clock is journalled."""
 
-    def lead(self, now: Times) -> None:
+    def lead(self, now: Times, term: int) -> None:
         """Learn that this member leads from now on, with all of its journal staged.
 
         Sessions have their full time again: their holders could not renew them meanwhile.
@@ -94,14 +94,18 @@ class Machine(Protocol):
         self.stage(position, judgement.body)
         return Done(judgement.body, self.apply(position, judgement.body))
 
-    def freeze(self) -> Sequence[object]:
+    def freeze(self, after: int = 0) -> Sequence[object]:
         """Give the applied state in parts of at most 256 KiB, which later actions do not change.
 
-        Whatever decides about later requests is in it: the records of writers, too.
+        Whatever decides about later requests is in it: the records of writers, too. What the
+        entries up to ``after`` brought may be left out: who installs it has applied them.
         """
 
+    def prepare(self, number: int, part: object) -> None:
+        """Take note of the next part of a snapshot, ahead of ``install`` with all of them."""
+
     def install(self, parts: Sequence[object]) -> None:
-        """Replace the whole state."""
+        """Replace the whole state; what the parts leave out stays."""
 
     def digest(self) -> bytes:
         """Give a hash of the applied state: equal for members that applied the same entries."""

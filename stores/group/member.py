@@ -81,11 +81,13 @@ class Member:
         draw: Draw,
         timing: Timing = DEFAULT_TIMING,
         wanted: Wanted = NO_VOTERS_WANTED,
+        ack_entries: int = 1,
     ) -> None:
         """Open what the disk has.
 
-        ``draw`` gives random numbers, for timeouts alone. ``wanted`` are the voters that it adds as
-        a leader by itself.
+        ``draw`` gives random numbers, for timeouts and for terms taken by force. ``wanted`` are the
+        voters that it adds as a leader by itself. One that waits for ``ack_entries`` before it
+        acknowledges them, or for the next round, is not to become a voter.
         """
         journal = Journal(
             stored.floor, stored.voters, stored.entries, is_volatile=stored.is_volatile
@@ -95,7 +97,7 @@ class Member:
         self.election = Election(self.ballot, self.state, timing, draw)
         self._timing = timing
         self._wanted = wanted
-        self._following = Following(self.ballot, self.state)
+        self._following = Following(self.ballot, self.state, ack_entries)
         self.leading: Leading | None = None
         """What it does as the leader; ``None`` while it does not lead."""
         self._moment = Moment(0, 0)
@@ -139,6 +141,11 @@ class Member:
     def missing_count(self) -> int:
         """How many entries a leader is known to have that are not in the journal here."""
         return max(0, self._following.heard_end - self.journal.end.index)
+
+    @property
+    def is_parted(self) -> bool:
+        """True while no entries come, as this member keeps what its leader lacks."""
+        return self._following.is_parted
 
     @property
     def journal(self) -> Journal:
@@ -212,13 +219,27 @@ class Member:
         """Take a hint: a connection to a member was reset. It is no vote, it only saves waiting."""
         return self._settle(self.election.take(member, Trigger.LEADER_UNREACHABLE))
 
+    def farewell(self, member: MemberId) -> list[Effect]:
+        """Learn that a member closed: it is waited for no more, and is a leader no more."""
+        if self.leading is not None:
+            self.leading.forget(member)
+        return self.unreachable(member)
+
     # -- what callers want -----------------------------------------------------------------------
 
     def propose(self, caller: object, request: object) -> list[Effect]:
         """Have a request judged; ``Replied`` or ``Failed`` names the caller, once."""
-        if self.leading is None:
-            return self._settle([Failed(caller, Setback.NOT_LEADER, self.leader)])
-        return self._settle(self.leading.propose(caller, request))
+        return self.propose_all([(caller, request)])
+
+    def propose_all(self, asked: Iterable[tuple[object, object]]) -> list[Effect]:
+        """Have requests of callers judged in one step: what they come to travels together."""
+        effects: list[Effect] = []
+        for caller, request in asked:
+            if self.leading is None:
+                effects.append(Failed(caller, Setback.NOT_LEADER, self.leader))
+            else:
+                effects += self.leading.propose(caller, request)
+        return self._settle(effects)
 
     def decide(self, request: object) -> Done | Answer | None:
         """Have a request judged, applied and answered in one step, where no other has a word.
@@ -233,6 +254,12 @@ class Member:
         """Tell those that follow what was decided."""
         is_followed = self.leading is not None and self.leading.is_followed
         return self._settle([]) if is_followed else []
+
+    def probe(self) -> list[Effect]:
+        """Ask all that follow for what they have, now and not at the next tick."""
+        if self.leading is not None:
+            self.leading.probe()
+        return self._settle([])
 
     def read(self, caller: object) -> list[Effect]:
         """Have a linearizable read begin; ``Readable`` or ``Failed`` names the caller.
@@ -266,15 +293,34 @@ class Member:
         this one as far as they are not committed; where they are, ``HistoryConflict`` tells. What
         a regressed member lacks is given up, too: it is whole then.
         """
-        effects = self._trigger(Trigger.FORCED)
-        assert self.leading is not None
-        self.leading.rule_alone()
+        effects = self._seize(self.id)
         if not self.ballot.is_whole:
             journal = self.journal
             effects += self.ballot.make_whole(
                 journal.position(max(journal.durable, journal.floor.index))
             )
         return self._settle(effects)
+
+    def concede(self) -> list[Effect]:
+        """Note for good that others may have what this member lacks.
+
+        It leads nothing before it has what they have, also after a restart.
+        """
+        self.ballot.doubt()
+        return self._settle([])
+
+    def cede(self, to: MemberId) -> list[Effect]:
+        """Lead until ``to`` has all that is here, as the only voter from now on; then it leads.
+
+        For a member of a group whose voters are gone for good. It is ``force`` in favour of another
+        member: each entry counts once that one has it, and the first that counts is the change of
+        voters itself, by which this member leads no more. Asked for again meanwhile, it changes
+        nothing; it leads anew if it had to stop before ``to`` had all.
+        """
+        is_under_way = self.leading is not None and self.journal.voters.current == (to,)
+        if is_under_way or not self.ballot.is_whole:
+            return []
+        return self._settle(self._seize(to))
 
     def compact(self, index: int) -> int:
         """Forget the journal up to an index, and give up to where it was done.
@@ -322,6 +368,13 @@ class Member:
             case ReadIndex():
                 return self.leading.on_read_index(sender, message)
 
+    def _seize(self, voter: MemberId) -> list[Effect]:
+        """Take the lead by force, and put one member alone in force as voter."""
+        effects = self._trigger(Trigger.FORCED)
+        assert self.leading is not None
+        self.leading.put_alone(voter)
+        return effects
+
     def _trigger(self, trigger: Trigger) -> list[Effect]:
         return self.election.take(self.id, trigger) + self._reconcile()
 
@@ -342,7 +395,7 @@ class Member:
         effects.append(LeaderChanged(*seen))
         if self.role is Role.LEADER:
             self.leading = Leading(self.ballot, self.state, self._timing, self._wanted)
-            effects += self.leading.start(self._moment)
+            self.leading.start(self._moment)
         return effects
 
     def _count_durable(self) -> list[Effect]:

@@ -102,6 +102,8 @@ class SnapshotHead:
     voters: Voters
     times: Times
     part_count: int
+    after: int
+    """The last index that both journals share: the parts may leave out what came up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,8 @@ class ToFollower:
     session: int | None
     """Set for what concerns one session alone; entries of a term are the same for all."""
     message: Event[Entry] | Heartbeat | RetransmitFailed | UnknownConsumer
+    commit: int = 0
+    """With entries: all up to it are committed. It saves a keepalive of its own."""
 
 
 @dataclass(slots=True)

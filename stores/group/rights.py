@@ -34,19 +34,28 @@ from stores.group.messages import (
 )
 from stores.group.positions import MemberId
 from stores.group.words import (
+    Aim,
     Answered,
     Ask,
     Barred,
+    Cede,
     Declined,
+    Differs,
     Farewell,
     Greeting,
+    Holding,
+    Leads,
     Letter,
+    Looked,
+    Seek,
     Steer,
     Steered,
+    Verdict,
+    Verify,
     Word,
 )
 
-RIGHTS: Final[Mapping[type[Message | Word], Right]] = {
+RIGHTS: Final[Mapping[type[Message | Word], Right | None]] = {
     PreVote: Right.VOTE,
     PreVoteGranted: Right.VOTE,
     Vote: Right.VOTE,
@@ -67,13 +76,23 @@ RIGHTS: Final[Mapping[type[Message | Word], Right]] = {
     SnapshotAck: Right.READ,
     ReadIndex: Right.READ,
     Greeting: Right.READ,
+    Holding: Right.VOTE,
+    Cede: Right.VOTE,
     Farewell: Right.READ,
+    Verify: Right.VOTE,
+    Looked: Right.READ,
+    Verdict: Right.VOTE,
+    Differs: Right.VOTE,
     Steered: Right.VOTE,
     Steer: Right.VOTE,
     Ask: Right.WRITE,
+    Leads: Right.VOTE,
+    Seek: None,
 }
-"""What moves a term, speaks for a leader or answers takes ``vote``: it may be a leader's. What an
-``Ask`` takes is the machine's to say of each of its requests; ``write`` is the usual right."""
+"""What moves a term, speaks for a leader or answers takes ``vote``: it may be a leader's. So does
+what a clone has in the place of its master, which the next one leads on with. What an ``Ask`` takes
+is the machine's to say of each of its requests; ``write`` is the usual right. To ``Seek`` takes
+none: that a store has a leader is announced to all."""
 
 RightOf = Callable[[object], Right]
 """Gives the right that one of the machine's requests takes."""
@@ -94,25 +113,27 @@ class GroupGuard:
     def examine(self, letter: Letter, is_voter: IsVoter, right_of: RightOf) -> Barred | None:
         """Say what a letter lacks; ``None`` if it is taken."""
         wanted = right_to(letter, is_voter, right_of)
-        if getattr(self.rights, wanted):
+        if wanted is None or getattr(self.rights, wanted):
             return None
         ticket = letter.content.ticket if isinstance(letter.content, Ask) else None
-        return self.bar(wanted, ticket)
+        return self.bar(wanted, ticket, letter.sender.life)
 
     def dismiss(self) -> Barred:
         """Say what an endpoint lacks that had more rights until now."""
         return self.bar(Right.VOTE if self.rights.read else Right.READ, None)
 
-    def bar(self, wanted: Right, ticket: int | None) -> Barred:
+    def bar(self, wanted: Right, ticket: int | None, life: int | None = None) -> Barred:
         """Say that a right is missing."""
-        return Barred(wanted, ticket, f"{self.who} may not {wanted} {self.store}")
+        return Barred(wanted, ticket, f"{self.who} may not {wanted} {self.store}", life)
 
 
-def right_to(letter: Letter, is_voter: IsVoter, right_of: RightOf) -> Right:
-    """Give the right that a letter takes."""
+def right_to(letter: Letter, is_voter: IsVoter, right_of: RightOf) -> Right | None:
+    """Give the right that a letter takes; ``None`` if it takes none."""
     content = letter.content
     if isinstance(content, Ask):
         return right_of(content.request)
+    if isinstance(content, Greeting) and content.aim is not Aim.JOIN:
+        return Right.VOTE
     wanted = RIGHTS[type(content)]
     if wanted is Right.READ and is_voter(letter.sender):
         return Right.VOTE

@@ -31,7 +31,8 @@ class SnapshotSending:
         """What is sent ahead of the parts."""
         snapshot = self.snapshot
         count = len(snapshot.parts)
-        return SnapshotHead(snapshot.position, snapshot.voters, snapshot.times, count)
+        place = snapshot.position, snapshot.voters, snapshot.times
+        return SnapshotHead(*place, count, snapshot.after)
 
     @property
     def is_done(self) -> bool:
@@ -74,11 +75,13 @@ class SnapshotReceiving:
         self.parts: list[object] = []
         self.idle_ticks = 0
 
-    def receive(self, number: int, part: object) -> None:
-        """Take the next part in."""
-        if number == len(self.parts) < self.head.part_count:
-            self.parts.append(part)
-            self.idle_ticks = 0
+    def receive(self, number: int, part: object) -> bool:
+        """Take the next part in; tells whether this was it."""
+        if number != len(self.parts) or number >= self.head.part_count:
+            return False
+        self.parts.append(part)
+        self.idle_ticks = 0
+        return True
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -86,4 +89,5 @@ class SnapshotReceiving:
         head = self.head
         if len(self.parts) < head.part_count:
             return None
-        return Snapshot(head.position, head.voters, head.times, tuple(self.parts))
+        parts = tuple(self.parts)
+        return Snapshot(head.position, head.voters, head.times, parts, head.after)

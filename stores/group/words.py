@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from handshake.access import Right
 from stores.group.effects import Setback
 from stores.group.membership import MemberStatus
 from stores.group.messages import Message
-from stores.group.positions import MemberId
+from stores.group.positions import MemberId, Position
+from wire.identifiers import EndpointId
+
+
+class Aim(Enum):
+    """What a replica is here for."""
+
+    JOIN = "to be of the group that is there, or to found one"
+    CLAIM = "to lead the store that clones still have: its master is gone"
+    ANEW = "to lead a store of its own, whatever clones still have"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +34,27 @@ class Greeting:
     """The names that were declared to it, in their order."""
     is_question: bool
     """True if the others are to answer."""
+    aim: Aim = Aim.JOIN
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Clone to a master that claims the store, or is of another group: this is what I have."""
+
+    end: Position
+    """Where its journal ends; the start if it has nothing worth keeping."""
+    is_led: bool
+    """True while it hears a leader: then there is a master already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cede:
+    """Master to the clone that has most: have me lead, with all that you have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Endpoint to the leader: have this judged."""
+    """Endpoint to the leader: have this judged. Proxies ask any replica what is there, too."""
 
     ticket: int
     request: object
@@ -76,6 +102,42 @@ class Steered:
 
 
 @dataclass(frozen=True, slots=True)
+class Verify:
+    """Endpoint to the leader: compare what all members hold. Asked again until it is done."""
+
+    ticket: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """Member to leader: this is what I held at that comparison's entry."""
+
+    number: int
+    digest: tuple[int, int, int]
+    """The machine's own: revision, entries, and the sum of their checksums."""
+
+
+Row = tuple[EndpointId, tuple[int, int, int] | None]
+"""Where a member is, and its digest; ``None`` if it did not answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Leader to endpoint: this is what all members held."""
+
+    ticket: int
+    rows: tuple[Row, ...]
+    """The leader's first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Differs:
+    """Leader to member: you hold something else than I do."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Declined:
     """Endpoint to endpoint: it has no answer here."""
 
@@ -92,14 +154,58 @@ class Barred:
     ticket: int | None
     """Of the ``Ask``, if it was one."""
     text: str
+    life: int | None = None
+    """That of the member whose letter it was; ``None`` is for whichever is there. A replica that
+    was attached again hears nothing of what an earlier one lacked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Farewell:
-    """Endpoint to all: the replica here closes. A hint, as a connection that was reset is one."""
+    """Endpoint to all: the replica here closes. A hint, as a connection that was reset is one.
+
+    To a proxy: it does not lead, or no more.
+    """
 
 
-Word = Greeting | Ask | Answered | Declined | Barred | Steer | Steered | Farewell
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Proxy to all, or to the leader that it follows: who leads? Only a leader answers."""
+
+    number: int
+    """Grows with each question of a proxy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """Leader to a proxy: I lead this term, and serve."""
+
+    number: int
+    """Of the question that this answers."""
+    term: int
+
+
+Word = (
+    Greeting
+    | Holding
+    | Cede
+    | Ask
+    | Answered
+    | Declined
+    | Barred
+    | Steer
+    | Steered
+    | Farewell
+    | Verify
+    | Looked
+    | Verdict
+    | Differs
+    | Seek
+    | Leads
+)
+
+OUTSIDE: Final = MemberId("", 0)
+"""Signs what a proxy says, which is no member: it has no life, promises nothing and counts for
+nothing. What it may do depends on its endpoint alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +214,6 @@ class Letter:
 
     sender: MemberId
     group: bytes | None
-    """The group's id; ``None`` if the sender knows of none. Only ``Greeting`` and ``Barred``
-    go without."""
+    """The group's id; ``None`` if the sender knows of none. Only ``Greeting``, ``Holding``,
+    ``Barred`` and what proxies say go without."""
     content: Message | Word

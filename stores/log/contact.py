@@ -48,7 +48,7 @@ class Contact:
 
         The ``requests`` of a deposed keeper's handle go on here, and are settled up to now.
         """
-        self.seeker = Seeker(has_copy=False)
+        self.seeker = Seeker()
         self.welcome: Welcome | None = None
         """The latest of this keeper."""
         self.number = 0

@@ -203,7 +203,7 @@ class Copy:
             [self.partitions[number] for number in range(len(self.partitions))],
             tuple((name, tuple(at.items())) for name, at in self.cursors.items()),
             self.lives,
-            memory.ledger.rows(is_published=False),
+            memory.ledger.rows(),
             tuple(memory.producers.rows()),
         )
 

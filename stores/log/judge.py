@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Protocol, assert_never
 
 from stores.log.limits import CONSUMERS_MAX, CURSORS_MAX
-from stores.log.memory import Memory
 from stores.log.messages import Append, ForgetConsumer, MoveCursor, Positions, Request, Trim
 from stores.log.partitions import Partitions
 from stores.log.runs import size_of
@@ -15,13 +15,23 @@ from stores.quota import UNLIMITED, Meter
 from wire.errors import InvalidData, StoreError
 
 
+class KnownProducers(Protocol):
+    """What is remembered of named producers; see ``stores.log.producers``."""
+
+    def find(self, name: str, sequence: int) -> tuple[int, int] | None:
+        """Give where this was appended already; raises ``SequenceUnknown``."""
+
+    def add(self, name: str, sequence: int, partition: int, offset: int) -> None:
+        """Remember an append."""
+
+
 class Judge:
     """Decides by what is committed, and by what it decided before."""
 
     def __init__(
-        self, partitions: Partitions, cursors: dict[str, dict[int, int]], memory: Memory
+        self, partitions: Partitions, consumers: Mapping[str, object], producers: KnownProducers
     ) -> None:
-        """Look at what is committed in ``partitions`` and ``cursors``, and at the memory."""
+        """Look at what is committed in ``partitions``, and at known consumers and producers."""
         self.staged_ends = list(partitions.ends())
         """Where the partitions end with what is not committed yet."""
         self.meter = Meter("the log", UNLIMITED)
@@ -29,8 +39,8 @@ class Judge:
         self.used = partitions.used()
         """Entries and bytes of what is committed, or on its way to be."""
         self._partitions = partitions
-        self._cursors = cursors
-        self._memory = memory
+        self._consumers = consumers
+        self._producers = producers
 
     def perform(self, request: Request, stage: LogStage, now_ns: int) -> Applied | Refused:
         """Decide about one request; what it brings goes to the stage."""
@@ -54,7 +64,7 @@ class Judge:
         partition, producer = request.partition, request.producer
         _ = self._partitions[partition]  # it raises if there is none
         if producer is not None:
-            found = self._memory.producers.find(producer, request.sequence)
+            found = self._producers.find(producer, request.sequence)
             if found is not None:
                 if found[0] != partition:
                     raise InvalidData(
@@ -68,7 +78,7 @@ class Judge:
         self.staged_ends[partition] = offset + len(request.entries) // 2
         stage.append(partition, offset, request.entries, now_ns)
         if producer is not None:
-            self._memory.producers.add(producer, request.sequence, partition, offset)
+            self._producers.add(producer, request.sequence, partition, offset)
         return Applied(offset)
 
     def _move_cursor(self, consumer: str, positions: Positions, stage: LogStage) -> Applied:
@@ -79,8 +89,8 @@ class Judge:
                     f"partition {partition} ends at {self.staged_ends[partition]}: a consumer"
                     f" cannot be done with what is before {offset}"
                 )
-        if consumer not in self._cursors and consumer not in stage.cursors:
-            self._check_consumers(len(self._cursors.keys() | stage.cursors.keys()) + 1)
+        if consumer not in self._consumers and consumer not in stage.cursors:
+            self._check_consumers(len(self._consumers.keys() | stage.cursors.keys()) + 1)
         stage.move_cursor(consumer, positions)
         return Applied(0)
 

@@ -40,7 +40,7 @@ from stores.log.encoding import (
 )
 from stores.log.feed import Feed
 from stores.log.judge import Judge
-from stores.log.limits import RETAINED_BLOCKS_MAX
+from stores.log.limits import RETENTION_TICKS
 from stores.log.memory import Memory
 from stores.log.messages import (
     Cursors,
@@ -63,9 +63,6 @@ from stores.succession import Rivals
 from stores.work import WithoutWork
 from wire.errors import DecodeError, ErrorCode, StoreClosed, StoreError
 from wire.identifiers import EndpointId, EntityId
-
-RETENTION_TICKS: Final = 5
-"""Ticks between two looks at what retention lets go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +108,7 @@ class Keeper(WithoutWork):
         self._lives = tuple(loaded.epochs)
         self._effects: list[LogEffect] = []
         self._memory = memory = Memory(loaded.writers, loaded.producers)
-        self._judge = Judge(self.partitions, self.cursors, memory)
+        self._judge = Judge(self.partitions, self.cursors, memory.producers)
         self._stage = LogStage()
         self._in_flight: LogStage | None = None
         self._token = 0
@@ -473,14 +470,9 @@ class Keeper(WithoutWork):
             )
 
     def _retain(self) -> None:
-        room = RETAINED_BLOCKS_MAX
-        for number in range(len(self.partitions)):
-            partition = self.partitions[number]
-            start, block_count = partition.due(self._retention, self._now_ns, room)
-            if start > partition.start:
-                self._stage.starts[number] = max(start, self._stage.starts.get(number, 0))
-            room -= block_count
-        self._has_more_due = room <= 0
+        starts, self._has_more_due = self.partitions.due(self._retention, self._now_ns)
+        for number, start in starts:
+            self._stage.starts[number] = max(start, self._stage.starts.get(number, 0))
 
     # -- steps: telling --------------------------------------------------------------------------
 

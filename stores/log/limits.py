@@ -51,6 +51,10 @@ PRODUCERS_MAX: Final = 10_000
 """Named producers remembered: with full windows they take 100 MiB or so. Beyond, the one that was
 idle longest is forgotten, and what it repeats is appended again."""
 
+RETIRED_PRODUCERS_MAX: Final = 100_000
+"""Named producers of which a replica group remembers the last number alone, some 20 MB: what they
+repeat is refused, as it may be there. Beyond, the one that was idle longest is forgotten."""
+
 CONSUMERS_MAX: Final = 10_000
 """Named consumers of a log."""
 
@@ -74,6 +78,9 @@ BLOCK_SIZE_MAX: Final = 64 * KIB
 
 BLOCK_SPAN_NS: Final = 1_000_000_000
 """Nanoseconds between a block's first and last run: age is kept to the second."""
+
+RETENTION_TICKS: Final = 5
+"""Ticks between two looks at what retention lets go."""
 
 RETAINED_BLOCKS_MAX: Final = 1_024
 """Blocks that retention lets go in one step, of 256 runs each at most: some milliseconds' work for

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from stores.actions import WriterId
 from stores.log.limits import MEMORY_PAGE_SIZE_MAX
-from stores.log.producers import ProducerRow, Producers
+from stores.log.producers import ProducerRow, TrackedProducers
 from stores.outcomes import Ledger, Outcome, Refused, WriterRecord, WriterRow
 
 _MARK_SIZE = 24
@@ -81,7 +81,7 @@ class Memory:
     ) -> None:
         """Start with what a backend kept, the least recently active first."""
         self.ledger = Ledger(writers)
-        self.producers = Producers(producers)
+        self.producers = TrackedProducers(producers)
         self._told_at: dict[WriterId | str, int] = {}
         """The event that last told followers of a writer or producer."""
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-from stores.log.limits import BLOCK_COUNT_MAX, BLOCK_SIZE_MAX, BLOCK_SPAN_NS
+from stores.log.limits import (
+    BLOCK_COUNT_MAX,
+    BLOCK_SIZE_MAX,
+    BLOCK_SPAN_NS,
+    RETAINED_BLOCKS_MAX,
+)
 from wire.errors import InvalidData, NoSuchPartition
 
 
@@ -30,6 +36,10 @@ class Retention:
         for limit in (self.age_ns, self.count, self.size):
             if limit is not None and limit <= 0:
                 raise InvalidData("a limit of retention is positive, or None for no limit")
+
+
+KEEP_ALL: Final = Retention()
+"""What a log keeps for which nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,11 @@ class Partitions:
         """Start with what a backend kept."""
         self._partitions = list(partitions)
 
+    def begin(self, count: int) -> None:
+        """Have so many, all of them empty; there were none."""
+        assert not self._partitions, "a log begins once"
+        self._partitions += [Partition() for _ in range(count)]
+
     def __len__(self) -> int:
         """Count them."""
         return len(self._partitions)
@@ -167,6 +182,16 @@ class Partitions:
     def ends(self) -> tuple[int, ...]:
         """Give the offset after the last of each."""
         return tuple(partition.end for partition in self._partitions)
+
+    def due(self, retention: Retention, now_ns: int) -> tuple[list[tuple[int, int]], bool]:
+        """Give the partitions that shall begin later now, and whether there may be more to it."""
+        starts, room = list[tuple[int, int]](), RETAINED_BLOCKS_MAX
+        for number, partition in enumerate(self._partitions):
+            start, block_count = partition.due(retention, now_ns, room)
+            if start > partition.start:
+                starts.append((number, start))
+            room -= block_count
+        return starts, room <= 0
 
     def used(self, numbers: Iterable[int] | None = None) -> tuple[int, int]:
         """Count the entries of some or all, and their bytes as stored, in whole blocks."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from stores.log.limits import PRODUCER_WINDOW, PRODUCERS_MAX
+from stores.log.limits import PRODUCER_WINDOW, PRODUCERS_MAX, RETIRED_PRODUCERS_MAX
 from wire.errors import SequenceUnknown
 
 
@@ -16,7 +16,7 @@ class ProducerRow:
 
     name: str
     appended: tuple[tuple[int, int, int], ...]
-    """Sequence numbers, ascending, each with partition and offset."""
+    """Sequence numbers, ascending, each with partition and offset; none of one that is retired."""
     floor: int = 0
     """Sequence numbers below are forgotten."""
 
@@ -27,7 +27,6 @@ class _Record:
         default_factory=lambda: deque(maxlen=PRODUCER_WINDOW)
     )
     offsets: dict[int, tuple[int, int]] = field(default_factory=dict)
-    fresh: list[tuple[int, int, int]] = field(default_factory=list)
 
     def add(self, sequence: int, partition: int, offset: int) -> None:
         if len(self.appended) == PRODUCER_WINDOW:
@@ -37,14 +36,19 @@ class _Record:
 
 
 class Producers:
-    """The windows of all named producers, the one that was idle longest first."""
+    """The windows of all named producers, the one that was idle longest first.
+
+    One that makes room for others is *retired*: its last number is known, and nothing else.
+    """
 
     def __init__(self, rows: Iterable[ProducerRow] = ()) -> None:
-        """Start with what a backend kept, the least recently active first."""
+        """Start with what was kept, the least recently active first."""
         self._records: dict[str, _Record] = {}
-        self._touched: dict[str, None] = {}
-        self._forgotten: dict[str, None] = {}
+        self._retired: dict[str, int] = {}
         for row in rows:
+            if not row.appended:
+                self._retired[row.name] = row.floor - 1
+                continue
             record = self._records[row.name] = _Record()
             for appended in row.appended:
                 record.add(*appended)
@@ -53,73 +57,110 @@ class Producers:
         """Count the producers known."""
         return len(self._records)
 
+    def numbers(self, name: str) -> tuple[int, int] | None:
+        """Give the first sequence number that is remembered of a producer, and its last one."""
+        if (record := self._records.get(name)) is not None:
+            return record.appended[0][0], record.appended[-1][0]
+        last = self._retired.get(name)
+        return None if last is None else (last + 1, last)
+
+    def place(self, name: str, sequence: int) -> tuple[int, int] | None:
+        """Give where this was appended, if it was, and that is remembered."""
+        record = self._records.get(name)
+        return None if record is None else record.offsets.get(sequence)
+
     def find(self, name: str, sequence: int) -> tuple[int, int] | None:
         """Give where this was appended already; ``None`` if it was not.
 
         Raises ``SequenceUnknown`` for a number that is not the producer's next and not remembered:
         to append it might be to append it twice, and to skip it might be to lose it.
         """
-        record = self._records.get(name)
-        if record is None or sequence > record.appended[-1][0]:
+        numbers = self.numbers(name)
+        if numbers is None or sequence > numbers[1]:
             return None
-        if (found := record.offsets.get(sequence)) is not None:
+        if (found := self.place(name, sequence)) is not None:
             return found
-        last = record.appended[-1][0]
-        if sequence > record.appended[0][0]:
-            raise SequenceUnknown(
-                f"producer {name} comes with {sequence} after {last}, and left it out before:"
-                " sequence numbers only grow"
-            )
-        raise SequenceUnknown(
-            f"producer {name} comes with {sequence} after {last}: only its last {PRODUCER_WINDOW}"
-            " are remembered, so that nobody knows whether it was appended; read the log"
-        )
+        raise unknown(name, sequence, *numbers)
 
     def add(self, name: str, sequence: int, partition: int, offset: int) -> None:
         """Remember an append."""
         record = self._records.pop(name, None) or _Record()
         self._records[name] = record
+        self._retired.pop(name, None)
         record.add(sequence, partition, offset)
-        record.fresh.append((sequence, partition, offset))
-        self._touched[name] = None
         while len(self._records) > PRODUCERS_MAX:
-            oldest = next(iter(self._records))
-            del self._records[oldest]
-            self._touched.pop(oldest, None)
-            self._forgotten[oldest] = None
+            self._make_room(next(iter(self._records)))
 
     def rows(self) -> Iterator[ProducerRow]:
         """Give all that is remembered, the least recently active producer first."""
+        for name, last in self._retired.items():
+            yield ProducerRow(name, (), last + 1)
         for name, record in self._records.items():
             yield ProducerRow(name, tuple(record.appended), record.appended[0][0])
 
+    def _make_room(self, name: str) -> None:
+        """Retire a producer."""
+        self._retired[name] = self._records.pop(name).appended[-1][0]
+        if len(self._retired) > RETIRED_PRODUCERS_MAX:
+            del self._retired[next(iter(self._retired))]
+
+
+class TrackedProducers(Producers):
+    """Producers that also tell what changed, for a backend and for followers; none is retired."""
+
+    def __init__(self, rows: Iterable[ProducerRow] = ()) -> None:
+        """Start with what a backend kept, the least recently active first."""
+        super().__init__(rows)
+        self._touched: dict[str, list[tuple[int, int, int]]] = {}
+        self._forgotten: dict[str, None] = {}
+
+    def add(self, name: str, sequence: int, partition: int, offset: int) -> None:
+        """Remember an append."""
+        fresh = self._touched.pop(name, None)
+        self._touched[name] = fresh = [] if fresh is None else fresh
+        fresh.append((sequence, partition, offset))
+        super().add(name, sequence, partition, offset)
+
     def follow(self, row: ProducerRow) -> None:
         """Take in, at a follower, what its keeper remembers; what is known changes nothing."""
-        record = self._records.get(row.name)
-        last = -1 if record is None else record.appended[-1][0]
+        numbers = self.numbers(row.name)
         for sequence, partition, offset in row.appended:
-            if sequence > last:
+            if numbers is None or sequence > numbers[1]:
                 self.add(row.name, sequence, partition, offset)
 
     def forget(self, name: str) -> None:
         """Forget a producer, as the keeper did."""
-        if self._records.pop(name, None) is not None:
-            self._touched.pop(name, None)
-            self._forgotten[name] = None
+        if name in self._records:
+            self._make_room(name)
+
+    def _make_room(self, name: str) -> None:
+        del self._records[name]
+        self._touched.pop(name, None)
+        self._forgotten[name] = None
 
     def take_touched(self) -> tuple[ProducerRow, ...]:
         """Give what is new since the last call."""
-        names, self._touched = self._touched, {}
-        rows: list[ProducerRow] = []
-        for name in names:
-            record = self._records[name]
-            fresh = tuple(record.fresh[-PRODUCER_WINDOW:])
-            rows.append(ProducerRow(name, fresh, record.appended[0][0]))
-            record.fresh.clear()
-        return tuple(rows)
+        touched, self._touched = self._touched, {}
+        return tuple(
+            ProducerRow(name, tuple(fresh[-PRODUCER_WINDOW:]), self._records[name].appended[0][0])
+            for name, fresh in touched.items()
+        )
 
     def take_forgotten(self) -> tuple[str, ...]:
         """Give who was forgotten since the last call, so that the backend forgets them too."""
         forgotten = tuple(name for name in self._forgotten if name not in self._records)
         self._forgotten.clear()
         return forgotten
+
+
+def unknown(name: str, sequence: int, first: int, last: int) -> SequenceUnknown:
+    """Give the error for a number that is none of those remembered, and no later one."""
+    if sequence > first:
+        return SequenceUnknown(
+            f"producer {name} comes with {sequence} after {last}, and left it out before:"
+            " sequence numbers only grow"
+        )
+    return SequenceUnknown(
+        f"producer {name} comes with {sequence} after {last}: only its last {PRODUCER_WINDOW}"
+        " are remembered, so that nobody knows whether it was appended; read the log"
+    )

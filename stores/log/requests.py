@@ -20,6 +20,8 @@ class LogRequests:
     def __init__(self, perform: Callable[[int, tuple[Request, ...]], None]) -> None:
         """Hand the number of the first, and the requests, to ``perform``."""
         self.last_request = 0
+        self.size = 0
+        """Bytes of the run that was handed over last, roughly."""
         self._perform = perform
         self._gathered: list[Request] = []
         self._size = 0
@@ -70,7 +72,8 @@ class LogRequests:
     def seal(self) -> None:
         """Hand over what was gathered."""
         if self._gathered:
-            gathered, self._gathered, self._size = tuple(self._gathered), [], 0
+            gathered, self._gathered = tuple(self._gathered), []
+            self.size, self._size = self._size, 0
             self._perform(self.last_request + 1 - len(gathered), gathered)
 
     def _ask(self, request: Request, size: int) -> int:

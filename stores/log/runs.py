@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Generic, TypeVar
 
 from stores.log.limits import RUN_COUNT_MAX, RUN_SIZE_MAX
 from wire.decoding import decode
@@ -95,14 +96,17 @@ def size_of(flat: Sequence[bytes | None]) -> int:
     return sum(len(item) for item in flat if item is not None) + len(flat) * ENTRY_SIZE // 2
 
 
-class RunList:
+RunT = TypeVar("RunT", bound=Run)
+
+
+class RunList(Generic[RunT]):
     """The runs of one partition that are at hand, in order and without gaps."""
 
     __slots__ = ("_begin", "_firsts", "_runs", "size")
 
     def __init__(self) -> None:
         """Start empty."""
-        self._runs: list[Run | None] = []
+        self._runs: list[RunT | None] = []
         self._firsts: list[int] = []
         self._begin = 0
         """Where the first run is. What is before it is gone, and makes room when it is half."""
@@ -117,7 +121,7 @@ class RunList:
         """Where it begins; ``None`` if it is empty."""
         return self._firsts[self._begin] if len(self) else None
 
-    def append(self, run: Run) -> None:
+    def append(self, run: RunT) -> None:
         """Take in the next run."""
         last = self._runs[-1] if len(self) else None
         assert last is None or last.end == run.first_offset, (last, run)
@@ -147,9 +151,9 @@ class RunList:
             self.size -= len(self._at(-1).body)
             del self._runs[-1], self._firsts[-1]
 
-    def read(self, offset: int, size_max: int) -> list[Run]:
+    def read(self, offset: int, size_max: int) -> list[RunT]:
         """Give runs from the one with ``offset`` on, at least one if it is there."""
-        found: list[Run] = []
+        found: list[RunT] = []
         at = bisect_right(self._firsts, offset, self._begin) - 1
         if at < self._begin or self._at(at).end <= offset:
             return found
@@ -169,7 +173,18 @@ class RunList:
                 return run.first_offset
         return None
 
-    def _at(self, index: int) -> Run:
+    def after(self, has_passed: Callable[[RunT], bool]) -> list[RunT]:
+        """Give the runs after those of which something is true; it is true of the first ones."""
+        low, high = self._begin, len(self._runs)
+        while low < high:
+            middle = (low + high) // 2
+            if has_passed(self._at(middle)):
+                low = middle + 1
+            else:
+                high = middle
+        return [self._at(index) for index in range(low, len(self._runs))]
+
+    def _at(self, index: int) -> RunT:
         run = self._runs[index]
         assert run is not None, "it is gone"
         return run

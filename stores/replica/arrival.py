@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Final
 
 from stores.group.entries import Entry, VotersEntry
-from stores.group.words import Greeting, Letter
+from stores.group.words import Aim, Greeting, Letter
 from stores.replica.asked.errands import CarryOut
+from stores.replica.beginning import Manner
 from stores.replica.effects import Begin, News
 from stores.replica.standing import Standing
 from wire.identifiers import EndpointId
@@ -15,19 +16,30 @@ from wire.identifiers import EndpointId
 GREETING_TICKS: Final = 5
 """Ticks between two questions to all who else there is, while a voter's endpoint is unknown."""
 
+CONFLICT_TICKS: Final = 20
+"""Ticks for which another group of the name is borne where it may yet be taken over: two seconds,
+as a claim takes one."""
+
 
 class Arrival:
     """The greetings of one replica."""
 
     def __init__(
-        self, standing: Standing, carry_out: CarryOut, new_group: Callable[[], bytes]
+        self,
+        standing: Standing,
+        carry_out: CarryOut,
+        new_group: Callable[[], bytes],
+        manner: Manner,
     ) -> None:
         """Greet for the replica of this ``standing``; ``new_group`` draws the id of a new group."""
         self._standing = standing
+        self._manner = manner
         self._carry_out = carry_out
         self._new_group = new_group
         self._ticks = 0
         self._is_beginning = self._is_conflict_told = False
+        self._conflict = ""
+        self._conflict_ticks = 0
 
     def greet(self) -> None:
         """Ask all who else there is."""
@@ -44,6 +56,19 @@ class Arrival:
         is_lacking = standing.group is None or standing.roster.lacks(standing.voters)
         if self._ticks % GREETING_TICKS == 0 and is_lacking:
             self.greet()
+        self._conflict_ticks += 1
+        if self._conflict and self._conflict_ticks >= CONFLICT_TICKS:
+            self._tell_conflict()
+
+    def _tell_conflict(self) -> None:
+        self._is_conflict_told = True
+        self._standing.tell_news(News.CONFLICT, self._conflict)
+        self._conflict = ""
+
+    def restart(self) -> None:
+        """Forget what was told: the replica is of no group any more."""
+        self._is_beginning = self._is_conflict_told = False
+        self._conflict = ""
 
     def hear(self, sender: EndpointId, letter: Letter, greeting: Greeting) -> Begin | None:
         """Take in a greeting, and answer it; gives how to begin, if that is certain now."""
@@ -57,15 +82,16 @@ class Arrival:
             standing.roster.meet(sender, letter.sender)
             if standing.member is not None and greeting.is_question:
                 self._carry_out(standing.member.welcome(letter.sender))
-        elif letter.group is not None and not self._is_conflict_told:
-            self._is_conflict_told = True
-            text = f"{letter.sender.name} has a replica of another group of this name"
-            standing.tell_news(News.CONFLICT, text)
+        elif letter.group is not None and not self._is_conflict_told and not self._conflict:
+            self._conflict = f"{letter.sender.name} has a replica of another group of this name"
+            self._conflict_ticks = 0
+            if not self._manner.is_single:
+                self._tell_conflict()
         return None
 
     def begin(self) -> Begin | None:
         """Join the group that is there, or found it, once that is certain; only once."""
-        if self._is_beginning:
+        if self._is_beginning or self._manner.aim is Aim.CLAIM:
             return None
         entries: tuple[Entry, ...] = ()
         roster = self._standing.roster
@@ -77,5 +103,11 @@ class Arrival:
         self._is_beginning = True
         return Begin(group, entries)
 
+    def found(self) -> Begin:
+        """Found a group of this replica alone."""
+        self._is_beginning = True
+        return Begin(self._new_group(), (VotersEntry(1, (self._standing.own,)),))
+
     def _greeting(self, *, is_question: bool) -> Greeting:
-        return Greeting(self._standing.roster.declared, is_question=is_question)
+        aim = Aim.ANEW if self._manner.aim is Aim.ANEW else Aim.JOIN
+        return Greeting(self._standing.roster.declared, is_question=is_question, aim=aim)

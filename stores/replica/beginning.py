@@ -8,6 +8,7 @@ from typing import Final
 
 from stores.group.member import Stored
 from stores.group.roles import Draw
+from stores.group.words import Aim
 from wire.identifiers import EndpointId
 
 PATIENCE_TICKS: Final = 50
@@ -16,15 +17,22 @@ PATIENCE_TICKS: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How a replica bears that no leader serves it."""
+    """How a replica comes to its group, and how it bears that no leader serves it."""
 
     patience_ticks: int = PATIENCE_TICKS
     """What was asked waits so long for an answer of the group, before it fails."""
     is_single: bool = False
     """True for a master, and its clones: nothing is elected, and what was asked waits on. False if
     it fails as soon as two elections came to nothing."""
+    ack_entries: int = 1
+    """Entries after which it acknowledges; what is left at the leader's next round, in 100 ms at
+    most. More than one only where it is never to vote: no commit waits for it."""
     stale_ns: int | None = None
     """After so long without a leader reads are refused; ``None`` is never."""
+    aim: Aim = Aim.JOIN
+    """Of a master: whether it leads what clones hold already."""
+    announced: frozenset[EndpointId] = frozenset()
+    """Of a master: where clones are known to be when it starts."""
 
 
 ELECTED: Final = Manner()
@@ -53,3 +61,5 @@ class World:
     new_group: Callable[[], bytes]
     vouches: Callable[[EndpointId, str], bool]
     """Tells whether an endpoint may have a member of that name."""
+    may_vote: Callable[[], bool]
+    """Tells whether this endpoint has the right to vote."""

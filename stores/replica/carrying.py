@@ -11,9 +11,9 @@ from typing import Final
 from stores.group import effects as grouped
 from stores.group.member import Member
 from stores.replica.effects import Begin, ReplicaEffect
-from stores.replica.lazy import KEPT_ENTRIES, RowKeeper
+from stores.replica.kept import KeptJournal
 from stores.replica.standing import Standing
-from stores.replica.write_queue import Write, WriteQueue
+from stores.replica.write_queue import Keeper, Write, WriteQueue
 
 COMPACT_TICKS: Final = 10
 """Ticks between two looks at what the journal of a replica in memory may forget."""
@@ -27,17 +27,21 @@ class Carrier:
         standing: Standing,
         hear: Callable[[grouped.Effect], None],
         begun: Callable[[Begin], None],
+        traffic: Callable[[], int],
         floor: int,
     ) -> None:
         """Let ``hear`` know what is for no other one, and call ``begun`` once that is stored.
 
-        ``floor`` is where the stored journal begins.
+        ``traffic`` counts the bytes that were committed; ``floor`` is where the stored journal
+        begins.
         """
-        self.keeper: RowKeeper | None = None
+        self.keeper: Keeper | None = None
         """What follows the machine's changes for the file, if there is one."""
         self._standing = standing
         self._hear = hear
         self._begun = begun
+        self._traffic = traffic
+        self._kept = KeptJournal()
         self._floor = floor
         self._queue = WriteQueue()
         self._is_carrying = False
@@ -57,9 +61,13 @@ class Carrier:
         if not self._is_carrying:
             self.carry_out(())
 
-    def use(self, keeper: RowKeeper, floor: int) -> None:
+    def use(self, keeper: Keeper, floor: int) -> None:
         """Write to a file from now on, whose journal begins at ``floor``."""
         self.keeper, self._floor = keeper, floor
+
+    def restart(self) -> None:
+        """Forget the journal of a replica in memory."""
+        self._floor = 0
 
     @property
     def is_writing(self) -> bool:
@@ -69,17 +77,20 @@ class Carrier:
     def persisted(self, token: int) -> ReplicaEffect | None:
         """Take note that the write under way is on the disk; gives the next one."""
         self._wrote(self._queue.written(token))
-        return self._queue.next()
+        member = self._standing.member
+        durable = 0 if member is None else member.journal.durable
+        return self._queue.next(self.keeper, durable)
 
     def tend_journal(self, member: Member) -> None:
         """Let a tick pass: rows follow the journal, and what of it is needed no more is dropped."""
         self._ticks += 1
+        floor = self._kept.tick(member.state.commit, self._traffic())
         if self.keeper is not None:
-            self.keeper.tick(member)
-            if (rows := self._queue.put_rows(self.keeper)) is not None:
+            self.keeper.tick(member, floor)
+            if (rows := self._queue.put_rows(self.keeper, member.journal.durable)) is not None:
                 self._standing.tell(rows)
         elif self._ticks % COMPACT_TICKS == 0:
-            member.compact(member.state.commit - KEPT_ENTRIES)
+            member.compact(floor)
 
     def _to_disk(self, write: Write) -> None:
         first = self._queue.put(write, self.keeper)

@@ -1,115 +1,115 @@
 """One replica of a group, as the runner drives it: a member, its machine, and what was asked here.
 
-It is a ``Core`` like those of masters and clones, so that the one runner hears, ticks, commits and
-closes for it. What differs is inside: a member of a group in the place of a channel's end. Pure:
-clocks come in with each tick.
+It is a ``Core`` as the one runner hears, ticks, commits and closes them. What is the machine's own
+comes from who inherits: ``stores.replica.tables`` for stores, ``stores.replica.logs`` for logs.
+Pure: clocks come in with each tick.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from abc import abstractmethod
 from typing import Final
 
 from handshake.access import Right
-from stores.effects import Closed, MasterFound, MasterLost
+from stores.effects import MasterFound, MasterLost
 from stores.group import effects as grouped
-from stores.group.ballot import NEW_SLOTS
 from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
-from stores.group.effects import Snapshot
-from stores.group.member import Member, Stored
-from stores.group.membership import Wanted
-from stores.group.messages import Message
+from stores.group.member import Member
+from stores.group.messages import HigherTerm, Message
 from stores.group.positions import MemberId
 from stores.group.words import (
+    OUTSIDE,
     Answered,
     Ask,
     Barred,
+    Cede,
     Declined,
+    Differs,
     Farewell,
     Greeting,
+    Holding,
+    Leads,
+    Letter,
+    Looked,
     Order,
+    Seek,
     Steer,
     Steered,
+    Verdict,
+    Verify,
     Word,
 )
 from stores.quota import Quota
-from stores.replica.arrival import Arrival
-from stores.replica.asked.desk import Desk
 from stores.replica.asked.errands import Errands
 from stores.replica.asked.outbox import Outbox
 from stores.replica.asked.waits import Waits
 from stores.replica.beginning import Beginning, World
-from stores.replica.carrying import Carrier
-from stores.replica.effects import Begin, News, ReplicaEffect
-from stores.replica.facts import Facts
-from stores.replica.lazy import RowKeeper
+from stores.replica.effects import News, ReplicaEffect
+from stores.replica.facts import ReplicaMachine
+from stores.replica.life import Life
 from stores.replica.roster import Roster
-from stores.table.bodies import ChangeQuota, TableRequest
-from stores.table.machine import TableMachine
+from stores.statistics import LogStatistics, StoreStatistics
+from stores.table.bodies import ChangeQuota
 from wire.errors import ErrorCode
-from wire.identifiers import EndpointId, EntityId
+from wire.identifiers import EndpointId
 
 LATE_NS: Final = 500_000_000
 """A tick that comes so late ends a pause: what came meanwhile is heard first, and no timer fires
 before the next tick. Half of what an election takes."""
 
 
-class GroupCore(Facts):
+class GroupCore(Life):
     """A replica of a group at one endpoint."""
 
     def __init__(
         self,
-        entity: EntityId,
         roster: Roster,
-        machine: TableMachine,
+        machine: ReplicaMachine,
+        outbox: Outbox,
         codec: GroupCodec,
         beginning: Beginning,
         world: World,
     ) -> None:
         """Start with what is stored, and with the declared names that the ``roster`` has."""
-        super().__init__(entity, roster, codec, machine, beginning, world.now_ns())
-        floor = beginning.stored.floor.index
-        self.carrier = Carrier(self, self._hear, self._begun, floor)
-        self._carry_out = self.carrier.carry_out
+        super().__init__(roster, machine, outbox, codec, beginning, world)
         self.errands = Errands(self, self._carry_out)
-        self._beginning = beginning
-        self._world = world
-        self._arrival = Arrival(self, self._carry_out, world.new_group)
-        self._desk = Desk(self, self._carry_out, beginning.manner)
         self._waits = Waits(self, self._carry_out)
         self._leader: MemberId | None = None
         self._ticked_ns = world.monotonic_ns()
-        self._was_late = self._is_closed = self._is_paused = False
+        self._was_late = False
 
     # -- what comes in ---------------------------------------------------------------------------
-
-    def start(self) -> list[ReplicaEffect]:
-        """Start: as the member that there is, or with the question who else is there."""
-        if self.group is not None:
-            self._start_member(self._beginning.stored)
-        else:
-            self._begin(self._arrival.begin())
-        self._arrival.greet()
-        return self._take()
 
     def receive(self, sender: EndpointId, payload: bytes, now_ns: int) -> list[ReplicaEffect]:
         """Take in a command; raises ``DecodeError``."""
         letter = self.read(payload)
-        if self._is_closed or not self._world.vouches(sender, letter.sender.name):
+        is_outside = letter.sender == OUTSIDE
+        is_vouched = is_outside or self._world.vouches(sender, letter.sender.name)
+        if self._is_closed or self._is_paused or not is_vouched:
             return []
-        if self._is_paused:
-            return []
+        if is_outside:
+            self.proxies.hear(sender, letter, now_ns)
+        else:
+            self._hear_member(sender, letter)
+        return self._take()
+
+    def _hear_member(self, sender: EndpointId, letter: Letter) -> None:
         content = letter.content
         if isinstance(content, Greeting):
+            if self._manner.is_single:
+                self.adoption.hear_greeting(sender, letter, content)
             self._begin(self._arrival.hear(sender, letter, content))
+        elif isinstance(content, Holding):
+            self.adoption.hear_holding(sender, letter, content)
         elif isinstance(content, Barred):
-            if self.group is None or letter.group in (None, self.group):
+            is_ours = self.group is None or letter.group in (None, self.group)
+            if is_ours and content.life in (None, self.own.life):
                 self._on_barred(letter.sender, content)
         elif letter.group == self.group and self.member is not None:
             self.roster.meet(sender, letter.sender)
-            self._on_content(self.member, sender, letter.sender, content)
-        return self._take()
+            if not self.adoption.bars(sender, content):
+                self._on_content(self.member, sender, letter.sender, content)
 
     def flush(self, now_ns: int) -> list[ReplicaEffect]:
         """Propose what was asked."""
@@ -133,24 +133,36 @@ class GroupCore(Facts):
         self.bar.tick()
         if self.member is not None:
             self._carry_out(self.member.tick(Moment(monotonic_ns, now_ns)))
-            self.machine.tick()
+            self._machine.tick()
             self.look_at_quota()
             self.carrier.tend_journal(self.member)
         self._arrival.tick()
+        self.adoption.tick()
         self._desk.tick()
         self._waits.tick()
         self.errands.tick()
+        self._tick()
         return self._take()
 
+    @property
+    def has_work(self) -> bool:
+        """True while there is something to do that is too long for one step."""
+        return self.proxies.has_work and not self._is_closed
+
     def work(self, now_ns: int) -> list[ReplicaEffect]:
-        """Have nothing to do."""
-        return []
+        """Take a step of it; raises ``DecodeError``."""
+        self.proxies.work()
+        return self._take()
+
+    @abstractmethod
+    def statistics(self) -> StoreStatistics | LogStatistics:
+        """Give a snapshot of counts."""
 
     def peer_unreachable(self, endpoint: EndpointId) -> list[ReplicaEffect]:
         """Take a hint: an endpoint is gone."""
-        for member in self.roster.lose(endpoint):
-            if self.member is not None:
-                self._carry_out(self.member.unreachable(member))
+        self.proxies.lose(endpoint)
+        self._lose(endpoint)
+        self.adoption.lose(endpoint)
         return self._take()
 
     def endpoint_discovered(self, endpoint: EndpointId) -> list[ReplicaEffect]:
@@ -199,7 +211,7 @@ class GroupCore(Facts):
         self.errands.begin_order(token, order, name)
         return self._take()
 
-    def begin_ask(self, token: int, request: TableRequest) -> list[ReplicaEffect]:
+    def begin_ask(self, token: int, request: object) -> list[ReplicaEffect]:
         """Ask the group for something in no writer's name; ``AskDone`` tells that it is done."""
         self.errands.begin_ask(token, request)
         return self._take()
@@ -220,82 +232,15 @@ class GroupCore(Facts):
         if not self._is_closed and not self._is_paused:
             self._desk.pump()
 
-    # -- the role --------------------------------------------------------------------------------
-
-    def pause(self) -> Snapshot:
-        """Stand still, and give what is applied; until ``settle_in``, or ``go_on``."""
-        assert self.member is not None, "it has a state"
-        self._is_paused = True
-        return self.member.state.freeze()
-
-    def go_on(self) -> list[ReplicaEffect]:
-        """Stand still no more."""
-        self._is_paused = False
-        return self._take()
-
-    def settle_in(self, snapshot: Snapshot, keeper: RowKeeper) -> list[ReplicaEffect]:
-        """Go on with a file, which has this state, and the promises of this member."""
-        assert self.member is not None, "it has a state"
-        promises = self.member.ballot.promises
-        position = snapshot.position
-        stored = Stored(
-            promises, NEW_SLOTS, position, snapshot.voters, (), position.index, snapshot.times
-        )
-        self._beginning = replace(self._beginning, stored=stored, reached=0)
-        self.carrier.use(keeper, position.index)
-        self._is_paused = False
-        self._start_member(stored)
-        return self._take()
-
-    def bequeath(self, text: str) -> list[ReplicaEffect]:
-        """End without a word to others: what has no outcome is refused, as it may be lost."""
-        self._desk.give_up(ErrorCode.FENCED, text)
-        self._is_closed = True
-        return self.take()
-
-    def inherit(self, outbox: Outbox) -> None:
-        """Take on what a handle has asked for so far."""
-        self.outbox = outbox
-        outbox.rewind()
-
     # -- the end ---------------------------------------------------------------------------------
 
     def close(self) -> list[ReplicaEffect]:
-        """Say goodbye: another voter is to lead at once, if this one does."""
-        self._end(ErrorCode.SHUTTING_DOWN, "the store's replica closed")
+        """Do what can be done at once, and say goodbye: another voter is to lead at once."""
+        self._pump()
+        self._end(ErrorCode.SHUTTING_DOWN, "the replica closed")
         return self._take()
 
-    def _end(self, code: ErrorCode, text: str) -> None:
-        if self._is_closed:
-            return
-        if self.member is not None and self.member.leading is not None:
-            for effect in self.member.leading.pass_on():
-                if isinstance(effect, grouped.Send):
-                    self.send(effect.to, effect.message)
-        if self.group is not None:
-            self.send_all(Farewell())
-        self._desk.give_up(code, text)
-        self._is_closed = True
-        self.tell(Closed(code, text))
-
     # -- letters ---------------------------------------------------------------------------------
-
-    def _begin(self, begin: Begin | None) -> None:
-        if begin is not None:
-            self.carrier.begin(begin)
-
-    def _begun(self, begin: Begin) -> None:
-        if not self._is_closed:
-            self.group = begin.group
-            self._start_member(replace(self._beginning.stored, entries=begin.entries))
-            self._arrival.greet()
-
-    def _start_member(self, stored: Stored) -> None:
-        wanted = Wanted(frozenset(self.roster.declared))
-        self.member = Member(stored, self.machine, self._world.draw, wanted=wanted)
-        self.member.state.advance(max(self._beginning.reached, stored.applied))
-        moment = Moment(self._world.monotonic_ns(), self._world.now_ns())
-        self._carry_out(self.member.start(moment))
 
     def _on_barred(self, sender: MemberId, barred: Barred) -> None:
         """Learn that a right is missing: what was asked fails, and a copy ends.
@@ -317,34 +262,85 @@ class GroupCore(Facts):
     ) -> None:
         match content:
             case Ask(ticket, request):
+                self._check_asker(request, sender)
                 self._carry_out(member.propose((sender, ticket), request))
             case Answered(ticket, answer):
                 self._on_answer(ticket, answer)
                 self._pump()
             case Declined(ticket):
                 self.outbox.declined(ticket)
-            case Steer():
-                self.errands.obey(sender, content)
-            case Steered():
-                self.errands.hear_order(content)
             case Farewell():
-                self._carry_out(member.unreachable(other))
-            case Greeting() | Barred():
+                self.proxies.lose(sender)
+                self.roster.lose(sender)
+                self._carry_out(member.farewell(other))
+            case HigherTerm(term) if self._is_deposed_in(term):
+                self.is_deposed = True
+            case Steer() | Steered() | Verify() | Looked() | Verdict() | Cede() | Differs():
+                self._on_errand(sender, other, content)
+            case Greeting() | Barred() | Holding() | Seek() | Leads():
                 pass
             case _:
                 self._carry_out(member.receive(other, content))
 
+    def _on_errand(
+        self,
+        sender: EndpointId,
+        other: MemberId,
+        content: Steer | Steered | Verify | Looked | Verdict | Cede | Differs,
+    ) -> None:
+        match content:
+            case Steer():
+                self.errands.obey(sender, content)
+            case Steered():
+                self.errands.hear_order(content)
+            case Verify() | Looked() | Verdict():
+                self._on_comparison(sender, other, content)
+            case Cede() | Differs():
+                self.give_way(other, content)
+
+    def _lose(self, endpoint: EndpointId) -> None:
+        for member in self.roster.lose(endpoint):
+            if self.member is not None:
+                self._carry_out(self.member.unreachable(member))
+
     def _on_answer(self, ticket: int, answer: object) -> None:
         if not self.errands.hear_ask(ticket, answer=answer):
             self._desk.answered(ticket, answer)
+
+    # -- the machine's own -----------------------------------------------------------------------
+
+    @abstractmethod
+    def _check_asker(self, request: object, sender: EndpointId) -> None:
+        """Raise ``DecodeError`` where an endpoint asks in the name of another one's writer."""
+
+    def _tick(self) -> None:
+        """Let a tick pass."""
+
+    def _show(self) -> None:
+        """Let those that follow changes know of what is here, at the end of a step."""
+
+    def _on_comparison(
+        self, sender: EndpointId, other: MemberId, word: Verify | Looked | Verdict
+    ) -> None:
+        """Take in what is said of a comparison of all members."""
 
     # -- effects ---------------------------------------------------------------------------------
 
     def _take(self) -> list[ReplicaEffect]:
         if not self._is_closed:
             self._notice()
+            self._show()
+            self._desk.reveal()
             self._waits.tell_over()
         return self.take()
+
+    @property
+    def _is_level(self) -> bool:
+        """True if all is applied here that the leader is known to have."""
+        member = self.member
+        if member is None or not self.is_served or member.missing_count:
+            return False
+        return member.state.commit == member.journal.end_index
 
     def _notice(self) -> None:
         """Tell of another leader, once it serves."""
@@ -352,25 +348,26 @@ class GroupCore(Facts):
         if leader == self._leader:
             return
         before, self._leader = self._leader, leader
+        self._desk.release()
         self.outbox.rewind()
         if leader is None:
-            where = self._entity_of(before or self.own)
-            self.tell(MasterLost(where, "the group elects a leader"))
+            where = self.entity_of(before or self.own)
+            is_single = self._manner.is_single
+            what = "it closed, or is not heard" if is_single else "the group elects a leader"
+            self.tell(MasterLost(where, what))
             return
         assert self.member is not None
-        self.tell(MasterFound(self._entity_of(leader), self.member.ballot.term))
+        self.was_served = True
+        self.tell(MasterFound(self.entity_of(leader), self.member.ballot.term))
         self.outbox.resume()
         self._pump()
         self._waits.rewind()
 
-    def _entity_of(self, member: MemberId) -> EntityId:
-        if self._manner.is_single and member == self.own:
-            return self.entity
-        return EntityId(self.roster.endpoint_of(member) or self.entity.endpoint, 0)
-
     def _hear(self, effect: grouped.Effect) -> None:
         """Take in what the member says to those who asked, and to persons."""
         match effect:
+            case _ if self.proxies.hear_member(effect):
+                pass
             case grouped.Replied(caller=(None, int() as ticket), answer=answer):
                 self._on_answer(ticket, answer)
             case grouped.Replied(caller=(EndpointId() as where, int() as ticket), answer=answer):
@@ -381,14 +378,5 @@ class GroupCore(Facts):
                 self.outbox.declined(ticket)
             case grouped.Readable(caller=(_, int() as number)):
                 self._waits.answered(-number)
-            case grouped.WholenessChanged(is_whole=is_whole):
-                news = News.WHOLE if is_whole else News.REGRESSED
-                self.tell_news(news, news.value)
-            case grouped.HistoryConflict(leader=leader, agreed=agreed, commit=commit):
-                self.tell_news(
-                    News.CONFLICT,
-                    f"the leader {leader.name} has entries up to {agreed} in common with this"
-                    f" replica, which knows {commit} to be committed",
-                )
             case _:
-                pass
+                self.tell_of(effect)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from stores.disk.lazy_rows import Slice
+from stores.disk.lazy_rows import Books, Slice
 from stores.effects import Effect
 from stores.group.effects import Persist, SavePromises, SyncMarks, WriteMark
 from stores.group.entries import Entry
@@ -20,6 +20,10 @@ class Begin:
     entries: tuple[Entry, ...]
 
 
+Rows = Slice | Books
+"""What a file has of a machine beside the journal, by its kind."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToDisk:
     """Do this in a thread, then call ``persisted(token)``. One is under way at a time."""
@@ -27,7 +31,7 @@ class ToDisk:
     token: int
     write: Persist | SavePromises | SyncMarks | Begin | None
     """``None`` writes nothing but rows."""
-    rows: Slice | None = None
+    rows: Rows | None = None
     """Rows of the machine, which follow lazily."""
 
 
@@ -38,6 +42,7 @@ class News(Enum):
     WHOLE = "it has all that it ever acknowledged, and counts again"
     DISK_FAILED = "its disk failed"
     BARRED = "it may not vote, and is not heard"
+    ANEW = "what it had is not its store any more"
     CONFLICT = "two histories are there, and nothing is dropped"
 
 

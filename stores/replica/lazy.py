@@ -5,7 +5,6 @@ What changed since the last checkpoint is known by its keys, each with what the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 import cbor2
 
 from stores.actions import Action, ClearCommand
-from stores.disk.lazy_rows import Checkpoint, Slice, sliced
+from stores.disk.lazy_rows import SLICE_ROWS, Checkpoint, Slice
 from stores.group.effects import Snapshot
 from stores.group.member import Member
 from stores.outcomes import WriterRow
@@ -29,85 +28,143 @@ from stores.table.writers import LedgerRow
 if TYPE_CHECKING:
     from stores.disk.machine_meta import Meta
 
-KEPT_ENTRIES: Final = 10_000
-"""Committed entries that stay in the journal for members that were away; beyond, a snapshot."""
-
 CHECKPOINT_TICKS: Final = 10
 """Ticks between two checkpoints: in a second most keys of a busy store change several times."""
 
 CHECKPOINT_ENTRIES: Final = 5_000
 """Entries after which one begins at once: a restart applies about as many."""
 
+CHECKPOINT_KEYS: Final = 16 * SLICE_ROWS
+"""Changed keys after which one begins at once: a restart finds about as many in the journal."""
+
+BEHIND_KEYS: Final = 128 * SLICE_ROWS
+"""Changed keys beyond which new entries wait for rows: a restart applies the entries of about as
+many, in a third of a second."""
+
+SORTED_ROWS: Final = 16 * SLICE_ROWS
+"""Keys that are put in order at a time: neighbours share their pages then, which are written once
+for all of them. To sort more at once would hold up the loop for more than some milliseconds."""
+
 
 class RowKeeper:
-    """Follows the changes of a machine, for its file."""
+    """Follows the changes of a machine, for its file.
+
+    A slice has the rows as they are when it is taken: nothing is copied before, however much has
+    changed. What changes again afterwards is for the next checkpoint.
+    """
 
     def __init__(self, machine: TableMachine, columns: Columns, applied: int) -> None:
         """Start with a file that has ``columns``; the machine has them, too."""
         self._machine = machine
         self._applied = applied
-        self._past: dict[bytes, int | None] = {}
+        self._changed: dict[bytes, int | None] = {}
         """The revision that the file has under each key that changed since."""
-        self._total = sum(columns.revisions.values())
-        self._slices: deque[Slice] = deque()
+        self._is_cleared = False
+        """True if all that the file has is to go first."""
+        self._census = Census.of(columns)
+        """Of the file, once all slices that were taken are written."""
+        self._point: Checkpoint | None = None
+        """The checkpoint under way, its revision, and what of its keys is not taken yet."""
+        self._revision = self._at = 0
+        self._due: list[bytes] = []
         self._ticks = 0
         machine.before = self._observe
 
     @property
+    def is_behind(self) -> bool:
+        """True if so much has changed that rows go before the journal's next entries."""
+        return self._point is not None and len(self._changed) > BEHIND_KEYS
+
+    @property
     def has_slices(self) -> bool:
         """True while a checkpoint is not all written."""
-        return bool(self._slices)
+        return self._point is not None
 
     def _observe(self, action: Action) -> None:
-        past, machine = self._past, self._machine
-        keys = list(machine) if isinstance(action, ClearCommand) else keys_of(action)
-        new = [key for key in keys if key not in past]
-        if new:
-            past.update(zip(new, machine.revisions(new), strict=True))
+        changed, machine = self._changed, self._machine
+        if isinstance(action, ClearCommand):
+            changed.clear()
+            self._is_cleared = True
+            return
+        new = [key for key in keys_of(action) if key not in changed]
+        if self._is_cleared:
+            changed.update(dict.fromkeys(new))
+        elif new:
+            changed.update(zip(new, machine.revisions(new), strict=True))
 
     def restart(self, applied: int) -> None:
         """Forget all: a snapshot was installed, and all of it goes to the file at once."""
-        self._past.clear()
-        self._slices.clear()
-        self._total = sum(self._machine.snapshot().revisions.values())
+        self._changed.clear()
+        self._is_cleared = False
+        self._point, self._due = None, []
+        self._census = self._machine.census()
         self._applied = applied
 
-    def take(self) -> Slice | None:
-        """Give the next slice, to be written after those before it."""
-        return self._slices.popleft() if self._slices else None
+    def take(self, durable: int) -> Slice | None:
+        """Give the next slice, to be written after those before it.
 
-    def tick(self, member: Member) -> None:
-        """Start a checkpoint, if one is due."""
+        There is none while the machine is ahead of what is ``durable`` when it is written.
+        """
+        point, reached = self._point, self._machine.position.index
+        if point is None or reached > durable:
+            return None
+        start, self._at = self._at, self._at + SLICE_ROWS
+        if start % SORTED_ROWS == 0:
+            some = slice(start, start + SORTED_ROWS)
+            self._due[some] = sorted(self._due[some])
+        changes = self._changes(self._due[start : self._at])
+        is_last = self._at >= len(self._due)
+        if is_last:
+            changes = replace(changes, revision=self._revision)
+            self._point, self._due = None, []
+        return Slice(point, changes, is_last, reached)
+
+    def _changes(self, keys: Sequence[bytes]) -> Changes:
+        changed, census = self._changed, self._census
+        keys = [key for key in keys if key in changed]
+        past = [revision for key in keys if (revision := changed.pop(key)) is not None]
+        is_cleared, self._is_cleared = self._is_cleared, False
+        if is_cleared:
+            census = Census(0, 0)
+        rows = self._machine.rows(keys)
+        erased: Sequence[bytes] = ()
+        if len(rows.keys) < len(keys):
+            kept = set(rows.keys)
+            erased = [key for key in keys if key not in kept]
+        count = census.entry_count + len(rows.keys) - len(past)
+        total = census.revision_total + sum(rows.revisions) - sum(past)
+        self._census = census = Census(count, total)
+        return Changes(0, is_cleared=is_cleared, rows=rows, erased=erased, census=census)
+
+    def tick(self, member: Member, floor: int) -> None:
+        """Start a checkpoint, if one is due; the journal may begin at ``floor`` with it."""
         self._ticks += 1
         commit = member.state.commit
         new = commit - self._applied
-        is_due = new >= CHECKPOINT_ENTRIES or (new > 0 and self._ticks >= CHECKPOINT_TICKS)
-        if is_due and not self._slices and member.journal.durable >= commit:
+        is_large = new >= CHECKPOINT_ENTRIES or len(self._changed) >= CHECKPOINT_KEYS
+        is_due = is_large or (new > 0 and self._ticks >= CHECKPOINT_TICKS)
+        if is_due and self._point is None and member.journal.durable >= commit:
             self._ticks = 0
-            self._begin(member, commit)
+            self._begin(member, commit, floor)
 
-    def _begin(self, member: Member, commit: int) -> None:
-        member.compact(commit - KEPT_ENTRIES)
+    def _begin(self, member: Member, commit: int, floor: int) -> None:
+        member.compact(floor)
         journal = member.journal
-        point = Checkpoint(
+        self._point = Checkpoint(
             journal.position(commit),
             member.state.clock.times,
             journal.floor,
             journal.voters.at(journal.floor.index),
-            _pack(self._machine.beside_rows()),
+            packed(self._machine),
         )
-        past, self._past = self._past, {}
-        rows = self._machine.rows(past)
-        erased: list[bytes] = []
-        if len(rows.keys) < len(past):
-            kept = set(rows.keys)
-            erased = [key for key in past if key not in kept]
-        self._total += sum(rows.revisions)
-        self._total -= sum(filter(None, past.values()))
-        census = Census(len(self._machine), self._total)
-        changes = Changes(self._machine.revision, rows=rows, erased=erased, census=census)
-        self._slices.extend(sliced(point, changes, past))
+        self._revision = self._machine.revision
+        self._due, self._at = list(self._changed), 0
         self._applied = commit
+
+
+def packed(machine: TableMachine) -> bytes:
+    """Give what a file has of a machine beside its rows; writers that were idle cost little."""
+    return _pack(machine.beside_rows())
 
 
 def _pack(parts: Sequence[Part]) -> bytes:

@@ -50,6 +50,10 @@ class Roster:
         self._gone.discard(member.name)
         self._where[member] = endpoint
 
+    def restart(self) -> None:
+        """Know of no group any more, nor what was told of it."""
+        self._founding = Founding(self.own, self.declared)
+
     def lose(self, endpoint: EndpointId) -> list[MemberId]:
         """Forget an endpoint that is gone, and give its members."""
         self._founding.lose(endpoint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from stores.effects import Multicast, Unicast
+from stores.effects import Multicast, ToProxy, Unicast
 from stores.group.clock import NO_TIMES
 from stores.group.codec import GroupCodec
 from stores.group.member import Member
@@ -13,10 +13,11 @@ from stores.group.membership import MemberStatus
 from stores.group.messages import Message
 from stores.group.positions import MemberId, Voters
 from stores.group.words import Letter, Word
+from stores.outcomes import Outcome
 from stores.replica.asked.outbox import Outbox
 from stores.replica.effects import News, ReplicaEffect, Told
 from stores.replica.roster import Roster
-from wire.identifiers import EndpointId, EntityId
+from wire.identifiers import EndpointId
 
 BAR_TICKS: Final = 20
 """Ticks after which a refusal that was not repeated is over. A voter that is not heard asks to join
@@ -50,14 +51,13 @@ class Standing:
 
     def __init__(
         self,
-        entity: EntityId,
         roster: Roster,
         codec: GroupCodec,
         group: bytes | None,
         outbox: Outbox,
     ) -> None:
         """Start as no member yet; ``group`` is ``None`` before one is founded or joined."""
-        self.entity = entity
+        self.entity = outbox.entity
         self.outbox = outbox
         """What the handle asked for."""
         self.roster = roster
@@ -108,6 +108,10 @@ class Standing:
         times = NO_TIMES if self.member is None else self.member.state.clock.times
         return times.stamp_ns - times.elapsed_ns
 
+    def shows(self, outcome: Outcome) -> bool:
+        """Tell whether readers here see what came of a request."""
+        return True
+
     def members(self) -> list[MemberStatus]:
         """Give what a leader knows of all members; nothing elsewhere."""
         return [] if self.member is None else self.member.members()
@@ -140,6 +144,11 @@ class Standing:
         """Send a letter to an endpoint."""
         for payload in self.write(content):
             self._effects.append(Unicast(where, payload))
+
+    def send_outside(self, where: EndpointId, content: Message | Word) -> None:
+        """Send a letter to a proxy, which does not hear the group's topic."""
+        for payload in self.write(content):
+            self._effects.append(ToProxy(where, payload))
 
     def send_all(self, content: Message | Word) -> None:
         """Send a letter to all that hear the group's topic."""

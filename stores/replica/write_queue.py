@@ -6,13 +6,33 @@ A replica in memory has no disk: its writes are done once the other effects of t
 from __future__ import annotations
 
 from collections import deque
+from typing import Protocol
 
-from stores.disk.lazy_rows import Slice
 from stores.group.effects import Persist, SavePromises, SyncMarks
-from stores.replica.effects import Begin, ToDisk
-from stores.replica.lazy import RowKeeper
+from stores.group.member import Member
+from stores.replica.effects import Begin, Rows, ToDisk
 
 Write = Persist | SavePromises | SyncMarks | Begin
+
+
+class Keeper(Protocol):
+    """Follows the changes of a machine, for its file."""
+
+    @property
+    def is_behind(self) -> bool:
+        """True if so much has changed that rows go before the journal's next entries."""
+
+    def take(self, durable: int) -> Rows | None:
+        """Give the next rows, to be written after those before them.
+
+        There are none while the machine is ahead of what is ``durable`` when they are written.
+        """
+
+    def tick(self, member: Member, floor: int) -> None:
+        """Start a checkpoint, if one is due; the journal may begin at ``floor`` with it."""
+
+    def restart(self, applied: int) -> None:
+        """Forget all: a snapshot was installed, and all of it goes to the file at once."""
 
 
 class WriteQueue:
@@ -30,19 +50,23 @@ class WriteQueue:
         """True while the disk has something to do."""
         return bool(self._under_way)
 
-    def put(self, write: Write, keeper: RowKeeper | None) -> ToDisk | None:
+    def put(self, write: Write, keeper: Keeper | None) -> ToDisk | None:
         """Queue a write, with rows of the ``keeper``; gives what goes to the disk now."""
         if keeper is None:
             self._instant.append(write)
             return None
-        takes_rows = isinstance(write, Persist) and write.snapshot is None
-        return self._queue(write, keeper.take() if takes_rows else None)
+        rows: Rows | None = None
+        if isinstance(write, Persist) and write.snapshot is None:
+            rows = keeper.take(write.keep + len(write.entries))
+        return self._queue(write, rows)
 
-    def put_rows(self, keeper: RowKeeper) -> ToDisk | None:
-        """Write rows alone, if some wait and the disk has nothing else to do."""
-        if self._under_way or not keeper.has_slices:
-            return None
-        return self._queue(None, keeper.take())
+    def put_rows(self, keeper: Keeper, durable: int) -> ToDisk | None:
+        """Write rows alone, if some wait and the disk has nothing else to do.
+
+        ``durable`` is the last entry on the disk.
+        """
+        rows = None if self._under_way else keeper.take(durable)
+        return None if rows is None else self._queue(None, rows)
 
     def take_instant(self) -> Write | None:
         """Give the next write of a replica in memory: it is done."""
@@ -54,12 +78,22 @@ class WriteQueue:
         assert done.token == token, (token, done)
         return done.write
 
-    def next(self) -> ToDisk | None:
-        """Leave the written one behind, and give what goes to the disk now."""
+    def next(self, keeper: Keeper | None, durable: int) -> ToDisk | None:
+        """Leave the written one behind, and give what goes to the disk now.
+
+        Those are rows, if the disk has nothing else to do, or if too many of them wait.
+        """
         self._under_way.popleft()
+        if keeper is not None and (keeper.is_behind or not self._under_way):
+            rows = keeper.take(durable)
+            if rows is not None:
+                self._under_way.appendleft(self._numbered(None, rows))
         return self._under_way[0] if self._under_way else None
 
-    def _queue(self, write: Write | None, rows: Slice | None) -> ToDisk | None:
-        self._token += 1
-        self._under_way.append(ToDisk(self._token, write, rows))
+    def _queue(self, write: Write | None, rows: Rows | None) -> ToDisk | None:
+        self._under_way.append(self._numbered(write, rows))
         return self._under_way[0] if len(self._under_way) == 1 else None
+
+    def _numbered(self, write: Write | None, rows: Rows | None) -> ToDisk:
+        self._token += 1
+        return ToDisk(self._token, write, rows)

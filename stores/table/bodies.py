@@ -7,14 +7,16 @@ and an instant of the group's elapsed time in what is journalled.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import NamedTuple
 
-from stores.actions import Action, DigestCommand, ExpireCommand, WriterId, request_range
+from stores.actions import Action, ExpireCommand, WriterId, request_range
 from stores.judgement import REQUESTS, Request
 from stores.limits import RUN_COUNT_MAX
 from stores.outcomes import Outcome
+from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
 from stores.quota import Quota
 from wire.errors import DecodeError
+from wire.identifiers import EndpointId
 
 # -- requests --------------------------------------------------------------------------------------
 
@@ -44,6 +46,15 @@ class Write:
     """The writer knows what became of all its requests up to this one."""
     is_vetted: bool = False
     """Numbers have no gap, and keys and values are encodings: as a handle of this endpoint asks."""
+
+    @property
+    def writer(self) -> WriterId:
+        """The writer that asks; raises ``DecodeError`` where it asks for nothing."""
+        first = self.requests[0] if self.requests else None
+        if not isinstance(first, REQUESTS):
+            raise DecodeError("a writer asks for nothing, or for what only leaders do")
+        writer: WriterId = first.writer
+        return writer
 
     @property
     def asked(self) -> tuple[int, int]:
@@ -87,6 +98,25 @@ class Compare:
     """Of the comparison; drawn by the one that asks."""
 
 
+class Stamp(NamedTuple):
+    """How far a state is that was read. Of two states of one group the greater one is later."""
+
+    term: int
+    """The term of the last entry that is committed."""
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Proxy to a replica: what is there? No entry comes of it, so that any replica may answer."""
+
+    seen: Stamp
+    """What the proxy has read, or has a receipt for: an earlier state is no answer."""
+    is_linear: bool
+    """True for what a leader says once a majority has confirmed that it leads."""
+    question: Question
+
+
 @dataclass(frozen=True, slots=True)
 class OpenSession:
     """Ask for a session. It is sent again until it is answered: one nonce has one session."""
@@ -113,14 +143,16 @@ class EndSession:
 
 SessionRequest = OpenSession | RenewSession | EndSession
 
-TableRequest = Register | Write | ChangeQuota | Compare | SessionRequest
+TableRequest = Register | Write | ChangeQuota | Compare | Read | SessionRequest
+
+
+def check_asker(request: object, sender: EndpointId) -> None:
+    """Raise ``DecodeError`` where an endpoint asks in the name of another one's writer."""
+    if isinstance(request, Register | Write) and request.writer.entity.endpoint != sender:
+        raise DecodeError(f"another endpoint asks in the name of {request.writer!r}")
 
 
 # -- bodies of journal entries ---------------------------------------------------------------------
-
-
-UNASKED: Final = (ExpireCommand, DigestCommand)
-"""Actions that answer no writer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +181,7 @@ class Performed:
         action = self.actions[-1]
         asked = request_range(action)
         assert asked is not None, action
-        assert not isinstance(action, UNASKED), action
+        assert not isinstance(action, ExpireCommand), action
         return action.writer, asked[1]
 
 
@@ -230,6 +262,14 @@ class OutOfOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What a replica has, for a proxy."""
+
+    stamp: Stamp
+    answer: ReadAnswerCommand
+
+
+@dataclass(frozen=True, slots=True)
 class SessionGranted:
     """The session that was asked for."""
 
@@ -249,6 +289,8 @@ Answered = (
     | tuple[Outcome, ...]
     | UnknownWriter
     | OutOfOrder
+    | Found
+    | ReadRefusedCommand
     | SessionGranted
     | SessionHeard
     | None

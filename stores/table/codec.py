@@ -6,11 +6,11 @@ What is read is looked at field by field. All that is wrong with it is a ``Decod
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import cbor2
 
-from stores import fields
+from stores import fields, shapes
 from stores.actions import (
     Action,
     BatchResultCommand,
@@ -22,12 +22,25 @@ from stores.actions import (
     RefusalCommand,
     request_range,
 )
-from stores.encoding import decode_action, encode_action, load_array
-from stores.group.positions import Position
+from stores.encoding import decode_action, encode_action
 from stores.judgement import Request
-from stores.limits import CHUNK_COUNT_MAX, KEY_SIZE_MAX, OUTCOMES_MAX, RUN_COUNT_MAX
+from stores.limits import (
+    CHUNK_COUNT_MAX,
+    ERROR_TEXT_SIZE_MAX,
+    KEY_SIZE_MAX,
+    OUTCOMES_MAX,
+    RUN_COUNT_MAX,
+)
 from stores.outcomes import Outcome
-from stores.quota import Quota
+from stores.questions import (
+    LookUpCommand,
+    Question,
+    ReadAnswerCommand,
+    ReadRefusedCommand,
+    Row,
+    ScanCommand,
+)
+from stores.scanning import PAGE_COUNT_MAX
 from stores.table.bodies import (
     Answered,
     Body,
@@ -35,10 +48,12 @@ from stores.table.bodies import (
     Compare,
     Compared,
     EndSession,
+    Found,
     OpenSession,
     OutOfOrder,
     Performed,
     QuotaChanged,
+    Read,
     Register,
     Registered,
     Registration,
@@ -48,27 +63,23 @@ from stores.table.bodies import (
     SessionOpened,
     SessionRow,
     SessionsEnded,
+    Stamp,
     TableRequest,
     UnknownWriter,
     Write,
 )
-from stores.table.lineage import LINEAGE_MAX, Reign
 from stores.table.parts import EntriesPart, HeadPart, Part, SessionsPart, WritersPart
 from stores.table.sessions import SESSIONS_MAX
 from stores.table.writers import LedgerRow
 from stores.work import SLICE_COUNT
-from wire.errors import DecodeError, InvalidData
+from wire import cbor
+from wire.errors import DecodeError
 
 ACTIONS_MAX: Final = 2 * RUN_COUNT_MAX
 """Actions of one entry: a put that is unique comes to two of them."""
 
 NONCE_SIZE: Final = 16
 """Bytes of a session's nonce: as many as an id has."""
-
-_Accept = Callable[[object], Any]
-_Read = TypeVar("_Read")
-_Shape = tuple[Callable[..., _Read], tuple[_Accept, ...]]
-"""What builds one kind, and what its fields accept, in order."""
 
 _Result = (
     PutCommand
@@ -84,43 +95,6 @@ _Result = (
 # -- fields ----------------------------------------------------------------------------------------
 
 
-def _quota(value: object) -> Quota:
-    match value:
-        case [entries, size]:
-            try:
-                return Quota(fields.optional_count(entries), fields.optional_count(size))
-            except InvalidData as error:
-                raise DecodeError(f"a quota that nothing fits in: {error}") from None
-        case _:
-            raise DecodeError("a quota has two limits")
-
-
-def _position(value: object) -> Position:
-    match value:
-        case [term, index]:
-            return Position(fields.count(term), fields.count(index))
-        case _:
-            raise DecodeError("a position has a term and an index")
-
-
-def _reign(value: object) -> Reign:
-    match value:
-        case [term, first]:
-            return Reign(fields.count(term), fields.count(first))
-        case _:
-            raise DecodeError("a reign has a term and an index")
-
-
-def _ledger_row(value: object) -> LedgerRow:
-    match value:
-        case [writer, number, last_request, outcomes]:
-            known = fields.list_of(fields.outcome, OUTCOMES_MAX)(outcomes)
-            numbers = fields.count(number), fields.count(last_request)
-            return LedgerRow(fields.writer(writer), *numbers, known)
-        case _:
-            raise DecodeError("a record of a writer has four fields")
-
-
 def _request(value: object) -> Request:
     action = decode_action(fields.byte_string(value))
     if not isinstance(action, Request) or request_range(action) is None:
@@ -129,6 +103,32 @@ def _request(value: object) -> Request:
 
 
 _requests: Final = fields.list_of(_request, RUN_COUNT_MAX)
+
+
+def _stamp(value: object) -> Stamp:
+    match value:
+        case [term, revision]:
+            return Stamp(fields.count(term), fields.count(revision))
+        case _:
+            raise DecodeError("a state that was read has a term and a revision")
+
+
+def _question(value: object) -> Question:
+    count, flag = fields.count, fields.flag
+    match value:
+        case [number, revision_min, key, has_value]:
+            numbers = count(number), count(revision_min)
+            return LookUpCommand(*numbers, fields.key(key), flag(has_value))
+        case [number, revision_min, start, stop, limit, has_values]:
+            numbers = count(number), count(revision_min)
+            span = fields.byte_string(start), fields.optional_bytes(stop)
+            return ScanCommand(*numbers, *span, count(limit), flag(has_values))
+        case _:
+            raise DecodeError("a proxy asks for a key, or for a stretch of keys")
+
+
+def _found(stamp: Stamp, number: int, rows: tuple[Row, ...], continuation: bytes | None) -> Found:
+    return Found(stamp, ReadAnswerCommand(number, rows, continuation))
 
 
 def _actions(value: object) -> tuple[Action, ...]:
@@ -175,66 +175,79 @@ def _session(value: object) -> SessionRow:
 
 
 def _entries(pairs: object, revisions: object, expiries: object) -> EntriesPart:
-    chunk = fields.chunk([0, True, pairs, revisions, expiries, []])
-    if b"" in chunk.pairs:
+    keys_and_values = fields.byte_strings(pairs, 2 * CHUNK_COUNT_MAX)
+    numbers, at_ns = fields.counts(revisions), fields.counts(expiries)
+    if len(keys_and_values) != 2 * len(numbers) or len(at_ns) % 2:
+        raise DecodeError("a part of a snapshot has columns of several lengths")
+    if at_ns and max(at_ns[::2]) >= len(numbers):
+        raise DecodeError("a part of a snapshot has an expiry of an entry that is not there")
+    if b"" in keys_and_values:
         raise DecodeError("a part of a snapshot has an empty key or value")
-    return EntriesPart(chunk.pairs, chunk.revisions, chunk.expiries)
+    return EntriesPart(keys_and_values, numbers, at_ns)
 
 
 def _outcomes(outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
     return outcomes
 
 
-def _as_is(value: object) -> object:
-    return value
-
-
 # -- kinds -----------------------------------------------------------------------------------------
 
-_BODIES: Final[dict[int, _Shape[Body]]] = {
+_BODIES: Final[dict[int, shapes.Shape[Body]]] = {
     1: (Performed, (fields.count, _actions)),
     2: (ExpireCommand, (_keys,)),
     3: (Registered, (fields.writer, fields.count, fields.optional_writer)),
-    4: (QuotaChanged, (_quota,)),
+    4: (QuotaChanged, (shapes.quota,)),
     5: (Compared, (fields.count,)),
     6: (SessionOpened, (_nonce, fields.count)),
     7: (SessionsEnded, (fields.list_of(fields.count, SESSIONS_MAX), _removal)),
 }
-_REQUESTS: Final[dict[int, _Shape[TableRequest]]] = {
+_REQUESTS: Final[dict[int, shapes.Shape[TableRequest]]] = {
     16: (Register, (fields.writer, fields.count)),
     17: (Write, (fields.count, _requests, fields.count)),
-    18: (ChangeQuota, (_quota,)),
+    18: (ChangeQuota, (shapes.quota,)),
     19: (Compare, (fields.count,)),
-    20: (OpenSession, (_nonce, fields.count)),
-    21: (RenewSession, (fields.count,)),
-    22: (EndSession, (fields.count,)),
+    20: (Read, (_stamp, fields.flag, _question)),
+    21: (OpenSession, (_nonce, fields.count)),
+    22: (RenewSession, (fields.count,)),
+    23: (EndSession, (fields.count,)),
 }
-_PARTS: Final[dict[int, _Shape[Part]]] = {
+_PARTS: Final[dict[int, shapes.Shape[Part]]] = {
     32: (
         HeadPart,
-        (fields.count, _position, fields.count, _quota, fields.list_of(_reign, LINEAGE_MAX)),
+        (fields.count, shapes.position, fields.count, shapes.quota, shapes.reigns),
     ),
-    33: (_entries, (_as_is, _as_is, _as_is)),
-    34: (WritersPart, (fields.list_of(_ledger_row, CHUNK_COUNT_MAX),)),
+    33: (_entries, (shapes.as_is, shapes.as_is, shapes.as_is)),
+    34: (WritersPart, (shapes.ledger_rows,)),
     35: (SessionsPart, (fields.list_of(_session, SESSIONS_MAX),)),
 }
-_ANSWERS: Final[dict[int, _Shape[Answered]]] = {
+_ANSWERS: Final[dict[int, shapes.Shape[Answered]]] = {
     48: (Registration, (fields.count, fields.count)),
     49: (_outcomes, (fields.list_of(fields.outcome, OUTCOMES_MAX),)),
     50: (UnknownWriter, (fields.count,)),
     51: (OutOfOrder, (fields.count,)),
     52: (lambda: None, ()),
-    53: (SessionGranted, (fields.optional_count,)),
-    54: (SessionHeard, (fields.flag,)),
+    53: (
+        _found,
+        (
+            *(_stamp, fields.count, fields.list_of(fields.row, PAGE_COUNT_MAX)),
+            fields.optional_bytes,
+        ),
+    ),
+    54: (ReadRefusedCommand, (fields.count, fields.flag, fields.text)),
+    55: (SessionGranted, (fields.optional_count,)),
+    56: (SessionHeard, (fields.flag,)),
 }
 
 
 # -- out -------------------------------------------------------------------------------------------
 
+_WRITERS_START: Final = b"\x82\x18\x22"
+"""An array of two, and the kind of ``WritersPart``."""
+
 _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     ExpireCommand: lambda value: [2, value.keys],
     Registered: lambda value: [3, value.writer, value.last_request, value.evicted],
-    QuotaChanged: lambda value: [4, _packed_quota(value.quota)],
+    QuotaChanged: lambda value: [4, shapes.packed_quota(value.quota)],
     Compared: lambda value: [5, value.number],
     SessionOpened: lambda value: [6, value.nonce, value.ttl_ns],
     SessionsEnded: lambda value: [
@@ -242,17 +255,17 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     ],
     Register: lambda value: [16, value.writer, value.last_request],
     Write: lambda value: [17, value.number, [*map(encode_action, value.requests)], value.resolved],
-    ChangeQuota: lambda value: [18, _packed_quota(value.quota)],
+    ChangeQuota: lambda value: [18, shapes.packed_quota(value.quota)],
     Compare: lambda value: [19, value.number],
-    OpenSession: lambda value: [20, value.nonce, value.ttl_ns],
-    RenewSession: lambda value: [21, value.session],
-    EndSession: lambda value: [22, value.session],
+    Read: lambda value: [20, list(value.seen), value.is_linear, _packed_question(value.question)],
+    OpenSession: lambda value: [21, value.nonce, value.ttl_ns],
+    RenewSession: lambda value: [22, value.session],
+    EndSession: lambda value: [23, value.session],
     HeadPart: lambda value: [
         *(32, value.revision, [value.position.term, value.position.index], value.entry_count),
-        *(_packed_quota(value.quota), [list(reign) for reign in value.reigns]),
+        *(shapes.packed_quota(value.quota), [list(reign) for reign in value.reigns]),
     ],
     EntriesPart: lambda value: [33, value.pairs, value.revisions, value.expiries],
-    WritersPart: lambda value: [34, [_packed_row(row) for row in value.rows]],
     SessionsPart: lambda value: [
         *(35, [[row.session, row.nonce, row.ttl_ns] for row in value.rows])
     ],
@@ -261,17 +274,29 @@ _PACKERS: Final[dict[type, Callable[[Any], list[object]]]] = {
     UnknownWriter: lambda value: [50, value.number],
     OutOfOrder: lambda value: [51, value.expected],
     type(None): lambda value: [52],
-    SessionGranted: lambda value: [53, value.session],
-    SessionHeard: lambda value: [54, value.is_alive],
+    Found: lambda value: [
+        *(53, list(value.stamp), value.answer.number, value.answer.rows),
+        value.answer.continuation,
+    ],
+    ReadRefusedCommand: lambda value: [
+        *(54, value.number, value.is_stale, value.text[:ERROR_TEXT_SIZE_MAX])
+    ],
+    SessionGranted: lambda value: [55, value.session],
+    SessionHeard: lambda value: [56, value.is_alive],
 }
 
 
-def _packed_quota(quota: Quota) -> list[object]:
-    return [quota.max_entries, quota.max_bytes]
+def _encoded_row(row: LedgerRow) -> bytes:
+    if row.encoded is None:
+        row.encoded = cbor2.dumps(shapes.packed_row(row))
+    return row.encoded
 
 
-def _packed_row(row: LedgerRow) -> list[object]:
-    return [row.writer, row.number, row.last_request, fields.pack(row.outcomes)]
+def _packed_question(question: Question) -> list[object]:
+    head: list[object] = [question.number, question.revision_min]
+    if isinstance(question, LookUpCommand):
+        return [*head, question.key, question.has_value]
+    return [*head, question.start, question.stop, question.limit, question.has_values]
 
 
 def encode_body(body: Body) -> bytes:
@@ -289,11 +314,14 @@ def encode_request(request: TableRequest) -> bytes:
 
 
 def encode_part(part: Part) -> bytes:
-    """Write a part of a snapshot."""
-    return _encode(part)
+    """Write a part of a snapshot; the record of a writer is encoded once."""
+    if not isinstance(part, WritersPart):
+        return _encode(part)
+    count = cbor.head(cbor.ARRAY, len(part.rows))
+    return b"".join((_WRITERS_START, count, *map(_encoded_row, part.rows)))
 
 
-def encode_answer(answer: Answered) -> bytes:
+def encode_answer(answer: object) -> bytes:
     """Write an answer."""
     return _encode(answer)
 
@@ -307,7 +335,7 @@ def _encode(value: object) -> bytes:
 
 def decode_body(data: bytes) -> Body:
     """Read what a journal entry holds; raises ``DecodeError``."""
-    body = _decode(_BODIES, data, "an entry")
+    body = shapes.read(_BODIES, data, "an entry of a store")
     if isinstance(body, Performed):
         body.encoded = data
     return body
@@ -315,27 +343,17 @@ def decode_body(data: bytes) -> Body:
 
 def decode_request(data: bytes) -> TableRequest:
     """Read a request; raises ``DecodeError``. Whether keys are encodings, ``judge`` looks at."""
-    return _decode(_REQUESTS, data, "a request")
+    return shapes.read(_REQUESTS, data, "a request of a store")
 
 
 def decode_part(data: bytes) -> Part:
     """Read a part of a snapshot; raises ``DecodeError``."""
-    return _decode(_PARTS, data, "a part of a snapshot")
+    return shapes.read(_PARTS, data, "a part of a store's snapshot")
 
 
 def decode_answer(data: bytes) -> Answered:
     """Read an answer; raises ``DecodeError``."""
-    return _decode(_ANSWERS, data, "an answer")
-
-
-def _decode(shapes: dict[int, _Shape[_Read]], data: bytes, what: str) -> _Read:
-    kind, *items = load_array(data, size_min=1)
-    if type(kind) is not int or (shape := shapes.get(kind)) is None:
-        raise DecodeError(f"{what} of a store has the unknown kind {kind!r:.40}")
-    build, accepts = shape
-    if len(items) != len(accepts):
-        raise DecodeError(f"{what} of kind {kind} has {len(accepts)} fields, and {len(items)} came")
-    return build(*[accept(item) for accept, item in zip(accepts, items, strict=True)])
+    return shapes.read(_ANSWERS, data, "an answer of a store")
 
 
 class TableCodec:

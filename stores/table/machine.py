@@ -16,18 +16,18 @@ from stores.actions import (
     EraseCommand,
     ExpireCommand,
     PutCommand,
+    size_of,
 )
 from stores.digests import Digest, DigestWalk
 from stores.effects import Changed
 from stores.group.clock import Times
-from stores.group.election import FORCED_TERMS
+from stores.group.election import is_forced
 from stores.group.machine import Answer, Append, Done, Judgement, Machine, Staged
 from stores.group.positions import Position
 from stores.history import History
 from stores.judgement import judge, vet
 from stores.outcomes import Outcome, outcome_of
 from stores.quota import UNLIMITED, Meter, Quota, QuotaLevel
-from stores.stages import size_of
 from stores.table.bodies import (
     Answered,
     ChangeQuota,
@@ -49,7 +49,7 @@ from stores.table.events import changes_of, differences
 from stores.table.lifetimes import Lifetimes
 from stores.table.lineage import Lineage
 from stores.table.overlay import SKIP, Overlay, keys_of
-from stores.table.parts import Frozen, HeadPart, Part, small_parts, thaw
+from stores.table.parts import Frozen, HeadPart, Part, Thawed, small_parts, thaw
 from stores.table.pins import Pins
 from stores.table.reads import AppliedReads
 from stores.table.table import Table
@@ -70,8 +70,15 @@ class TableMachine(AppliedReads, Machine):
         """Called with each change before it is applied, for a store's events."""
         self.before: Callable[[Action], None] | None = None
         """Called with each action before it is applied, for a file whose rows follow."""
+        self.traffic = 0
+        """Bytes of all actions that were applied, for the limit of a journal."""
+        self._shown: Overlay | None = None
+        """What observers know of, while another state comes in its place."""
         self.history = History(0)
+        self._thawing: Thawed | None = None
+        """The first parts of a snapshot that is under way."""
         self._comparison: tuple[int, DigestWalk] | None = None
+        self._first_quota = quota
         self._begin(Table(), Lineage(), Writers(), quota)
 
     def _begin(
@@ -133,16 +140,15 @@ class TableMachine(AppliedReads, Machine):
         """Tell whether anything expires."""
         return bool(self._lifetimes)
 
-    def lead(self, now: Times) -> None:
+    def lead(self, now: Times, term: int) -> None:
         """Give sessions their full time; keys have what was left of it under the last leader."""
+        self._stage_term(term)
         self._lifetimes.sessions.lead()
 
     def stage(self, position: Position, body: object) -> None:
         """Have later requests judged as if this were applied."""
         index = position.index
-        if _is_forced(position.term, self._staged_term):
-            self._overlay.stage((SKIP,))
-        self._staged_term = position.term
+        self._stage_term(position.term)
         match body:
             case Performed(_, actions):
                 if body is not self._judged:
@@ -260,8 +266,8 @@ class TableMachine(AppliedReads, Machine):
 
     # -- the whole state -------------------------------------------------------------------------
 
-    def freeze(self) -> Frozen:
-        """Give the applied state in parts; they are built when they are asked for."""
+    def freeze(self, after: int = 0) -> Frozen:
+        """Give the applied state in parts, nothing left out; they are built when asked for."""
         overlay, lineage = self._overlay, self._lineage
         head = HeadPart(
             overlay.revision, lineage.position, len(overlay), self._quota, tuple(lineage.reigns)
@@ -276,17 +282,58 @@ class TableMachine(AppliedReads, Machine):
         head = HeadPart(self.revision, lineage.position, len(self), self._quota, reigns)
         return [head, *small_parts(self._writers.rows(), self._lifetimes.sessions.rows())]
 
+    def prepare(self, number: int, part: object) -> None:
+        """Put a snapshot together as its parts come, so that ``install`` has little to do."""
+        if isinstance(part, HeadPart):
+            self._thawing = Thawed(part) if number == 0 else None
+        elif self._thawing is not None and self._thawing.part_count == number:
+            try:
+                self._thawing.take(part)
+            except DecodeError:
+                self._thawing = None  # ``install`` says so again.
+
     def install(self, parts: Sequence[object]) -> None:
         """Replace the whole state; watches begin anew. Raises ``DecodeError`` for a bad one."""
-        thawed = thaw(parts)
+        begun, self._thawing = self._thawing, None
+        thawed = thaw(parts, begun)
         head = thawed.head
         lineage = Lineage(head.position, head.reigns)
-        if self.observer is not None:
+        if self.observer is not None and self._shown is None:
             for change in differences(self._overlay, thawed.columns, head.revision):
                 self.observer(change)
         table = Table(thawed.columns, head.revision)
         self._begin(table, lineage, Writers(thawed.writers), head.quota, thawed.sessions)
         self.history.restart(head.revision)
+
+    # -- another state in the place of one ---------------------------------------------------------
+
+    def restart_history(self) -> None:
+        """Have watches begin anew: not all of the latest changes can be told."""
+        self.history.restart(self.revision)
+
+    def begin_anew(self) -> None:
+        """Drop all. Observers learn what is different once there is a state again: ``reveal``."""
+        if self.observer is not None and self._shown is None:
+            self._shown = self._overlay
+        self._begin(Table(), Lineage(), Writers(), self._first_quota)
+        self.history.restart(0)
+
+    def carry_over(self, before: TableMachine) -> None:
+        """Take on what observers know of the machine that was here before, likewise."""
+        if before.observer is not None:
+            self._shown = before._shown or before._overlay
+
+    @property
+    def has_shown(self) -> bool:
+        """True while observers know of another state than this."""
+        return self._shown is not None
+
+    def reveal(self) -> None:
+        """Tell observers what is different now from what they know of."""
+        shown, self._shown = self._shown, None
+        if self.observer is not None and shown is not None:
+            for change in differences(shown, self.snapshot(), self.revision):
+                self.observer(change)
 
     def digest(self) -> bytes:
         """Give a hash of the applied state. It looks at every entry: for tests, not for a loop."""
@@ -321,6 +368,15 @@ class TableMachine(AppliedReads, Machine):
         self._judged = body if len(requests) > 1 else None
         return Append(body)
 
+    def _stage_term(self, term: int) -> None:
+        """Judge what comes by another term. One taken by force leaves revisions out, ahead of it.
+
+        That is before the first judgement in it, which may stage what it decides.
+        """
+        if _is_forced(term, self._staged_term):
+            self._overlay.stage((SKIP,))
+        self._staged_term = term
+
     def _look(self, write: Write) -> Answer | Staged | None:
         """Answer what is not the writer's next request; ``None`` if it is to be judged.
 
@@ -329,7 +385,7 @@ class TableMachine(AppliedReads, Machine):
         requests = write.requests
         asked = write.asked
         writer = requests[0].writer
-        known = self._writers.judge_request(writer, write.number, asked)
+        known = self._writers.judge_request(writer, write.number, asked, write.resolved)
         if known is None and not write.is_vetted:
             table = self._overlay.unfinished
             for request in requests:
@@ -358,8 +414,9 @@ class TableMachine(AppliedReads, Machine):
         """Do the next action, and add what became of the request that it answers."""
         overlay = self._overlay
         revision, size = overlay.revision, size_of(action)
+        self.traffic += size
         self.history.add(action, None, size, revision, overlay, self._lineage.position)
-        if self.observer is not None:
+        if self.observer is not None and self._shown is None:
             for change in changes_of(action, overlay):
                 self.observer(change)
         if self.before is not None:
@@ -387,4 +444,4 @@ class TableMachine(AppliedReads, Machine):
 
 def _is_forced(term: int, last: int) -> bool:
     """Tell whether a term began with a lead that was taken by force, and may have lost entries."""
-    return last > 0 and term - last >= FORCED_TERMS
+    return last > 0 and is_forced(term, last)

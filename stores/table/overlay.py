@@ -257,7 +257,7 @@ class Overlay:
         layer = self._layers[0]
         table = layer.table
         if isinstance(action, PutCommand):
-            table.put(action.pairs, action.expiry_ns, action.writer)
+            table.put(action.pairs, action.expiry_ns)
         elif isinstance(action, ClearCommand):
             # The old table stays as it is, for those that read an earlier revision.
             layer.table = table = Table(revision=self.revision + 1)

@@ -169,10 +169,15 @@ class Frozen(Sequence[Part]):
 
 def small_parts(writers: Iterable[LedgerRow], sessions: Iterable[SessionRow]) -> list[Part]:
     """Give the records of writers, and sessions, in parts."""
-    parts: list[Part] = [WritersPart(some) for some in _divided(writers)]
+    parts: list[Part] = list(writers_parts(writers))
     if rows := tuple(sessions):
         parts.append(SessionsPart(rows))
     return parts
+
+
+def writers_parts(rows: Iterable[LedgerRow]) -> list[WritersPart]:
+    """Give the records of writers in parts."""
+    return [WritersPart(some) for some in _divided(rows)]
 
 
 def _divided(rows: Iterable[LedgerRow]) -> Iterator[tuple[LedgerRow, ...]]:
@@ -190,30 +195,40 @@ def _divided(rows: Iterable[LedgerRow]) -> Iterator[tuple[LedgerRow, ...]]:
 
 @dataclass(slots=True)
 class Thawed:
-    """A state that was put together again."""
+    """A state that is put together again, part by part."""
 
     head: HeadPart
     columns: Columns = field(default_factory=Columns)
     writers: list[LedgerRow] = field(default_factory=list)
     sessions: list[SessionRow] = field(default_factory=list)
+    part_count: int = 1
+    """Those that are in it, with the head."""
+
+    def take(self, part: object) -> None:
+        """Take the next part in; raises ``DecodeError``."""
+        self.part_count += 1
+        match part:
+            case EntriesPart():
+                _take_entries(part, self.columns)
+            case WritersPart(rows):
+                self.writers += rows
+            case SessionsPart(rows):
+                self.sessions += rows
+            case _:
+                raise DecodeError(f"a snapshot of a table has a {type(part).__name__} in it")
 
 
-def thaw(parts: Sequence[object]) -> Thawed:
-    """Put all parts together; raises ``DecodeError`` if they are no whole state."""
+def thaw(parts: Sequence[object], begun: Thawed | None = None) -> Thawed:
+    """Put all parts together; raises ``DecodeError`` if they are no whole state.
+
+    If ``begun`` has the first ones of these parts, it goes on from there.
+    """
     head = parts[0] if parts else HeadPart(0, START, 0)
     if not isinstance(head, HeadPart):
         raise DecodeError("a snapshot of a table does not begin with its head")
-    thawed = Thawed(head)
-    for part in parts[1:]:
-        match part:
-            case EntriesPart():
-                _take_entries(part, thawed.columns)
-            case WritersPart(rows):
-                thawed.writers += rows
-            case SessionsPart(rows):
-                thawed.sessions += rows
-            case _:
-                raise DecodeError(f"a snapshot of a table has a {type(part).__name__} in it")
+    thawed = begun if begun is not None and begun.head is head else Thawed(head)
+    for part in parts[thawed.part_count :]:
+        thawed.take(part)
     columns = thawed.columns
     if len(columns) != head.entry_count or len(columns.revisions) != head.entry_count:
         found = len(columns)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from stores.group.positions import Position
 from stores.history import History
-from stores.persistence import Rows
+from stores.persistence import Census, Rows
 from stores.scanning import Page, Span, scan
 from stores.table.lineage import Lineage, Standing
 from stores.table.overlay import Overlay
@@ -43,6 +43,16 @@ class AppliedReads:
         """Bytes of the keys and values, with what is staged."""
         return self._overlay.committed.columns.size
 
+    @property
+    def used(self) -> tuple[int, int]:
+        """Entries, and the bytes of their keys and values, as the quota counts them."""
+        return len(self), self.size
+
+    @property
+    def is_blank(self) -> bool:
+        """True before the first mutation."""
+        return not self.revision
+
     def __len__(self) -> int:
         """Count the entries."""
         return len(self._overlay)
@@ -74,6 +84,10 @@ class AppliedReads:
     def snapshot(self) -> Columns:
         """Copy what readers see."""
         return self._overlay.copy()
+
+    def census(self) -> Census:
+        """Count what is in the table, where nothing is staged."""
+        return Census.of(self._overlay.committed.columns)
 
     def scan(self, span: Span, limit: int) -> Page:
         """Give the first entries of a span in the order of keys; raises ``InvalidData``."""

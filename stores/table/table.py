@@ -5,7 +5,7 @@ A master and its clones apply the same actions with the same code, which is what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import compress
@@ -18,7 +18,6 @@ from stores.actions import (
     EraseCommand,
     ExpireCommand,
     PutCommand,
-    WriterId,
 )
 from stores.index import KeyIndex
 from wire.public import public
@@ -168,12 +167,6 @@ class ChangeKind(Enum):
     """It went because everything did."""
 
 
-Observer = Callable[
-    [ChangeKind, bytes, "Entry | None", "Entry | None", "WriterId | None", int], None
-]
-"""Gets the kind, the key, the entry before and after, who did it, and by which revision."""
-
-
 class Walk(Protocol):
     """Something that reads the table as it was at one moment, a little at a time."""
 
@@ -192,11 +185,8 @@ class Table:
         """Start with what a backend kept, or with nothing."""
         self.columns = Columns() if columns is None else columns
         self.revision = revision
-        self.before: Callable[[Iterable[bytes]], None] | None = None
-        """Called with keys that are about to change, for an owner that has to remember them."""
         self.walk: Walk | None = None
         """What goes through the entries of one moment: it is told of keys before they change."""
-        self.observer: Observer | None = None
         self._index: KeyIndex | None = None
 
     def __len__(self) -> int:
@@ -218,36 +208,28 @@ class Table:
         return self._known_index().catch_up(self.columns.values, count)
 
     def apply(self, action: Action) -> bool:
-        """Carry out what a master broadcast; false if it is an answer, and changes nothing."""
-        if isinstance(action, PutCommand):
-            self.put(action.pairs, action.expiry_ns, action.writer)
-            return True
+        """Carry out what a leader committed; false if it is an answer, and changes nothing."""
         match action:
-            case EraseCommand(writer, _, keys):
-                self.erase(keys, writer, ChangeKind.ERASE)
-            case ExpireCommand(keys):
-                self.erase(keys, None, ChangeKind.EXPIRE)
-            case ClearCommand(writer):
-                self.clear(writer)
+            case PutCommand(expiry_ns=expires_at_ns, pairs=pairs):
+                self.put(pairs, expires_at_ns)
+            case EraseCommand(keys=keys) | ExpireCommand(keys=keys):
+                self.erase(keys)
+            case ClearCommand():
+                self.clear()
             case BatchResultCommand():
                 self.change(action)
             case _:
                 return False
         return True
 
-    def put(self, pairs: Sequence[bytes], expires_at_ns: int | None, writer: WriterId) -> None:
+    def put(self, pairs: Sequence[bytes], expires_at_ns: int | None) -> None:
         """Set keys, one mutation each."""
         keys, values = pairs[::2], pairs[1::2]
-        if self.before is not None:
-            self.before(keys)
         if self.walk is not None:
             self.walk.remember(keys)
         if self._index is not None:
             known = self.columns.values
             self._note([key for key in keys if key not in known])
-        if self.observer is not None:
-            self._put_observed(keys, values, expires_at_ns, writer)
-            return
         columns = self.columns
         columns.put(keys, values, self.revision + 1)
         self.revision += len(keys)
@@ -255,103 +237,50 @@ class Table:
             for key in keys:
                 columns.expire(key, expires_at_ns)
 
-    def erase(self, keys: Sequence[bytes], writer: WriterId | None, kind: ChangeKind) -> None:
+    def erase(self, keys: Sequence[bytes]) -> None:
         """Remove keys, one mutation each, missing or not."""
-        if self.before is not None:
-            self.before(keys)
-        if self.walk is not None:
-            self.walk.remember(keys)
-        if self._index is not None:
-            self._note(keys)
+        self._prepare(keys)
         for key in keys:
-            self.revision += 1
-            self._replace(key, None, writer, kind)
+            self.columns.set(key, None)
+        self.revision += len(keys)
 
-    def clear(self, writer: WriterId) -> None:
+    def clear(self) -> None:
         """Remove everything, as one mutation."""
-        if self.before is not None:
-            self.before(self.columns.values)
         self.revision += 1
-        old, self.columns, self._index = self.columns, Columns(), None
+        self.columns, self._index = Columns(), None
         self.walk = None  # It has the old columns to itself, and goes on.
-        if self.observer is not None:
-            for key in old:
-                self.observer(ChangeKind.CLEAR, key, old.entry(key), None, writer, self.revision)
 
     def change(self, result: BatchResultCommand) -> None:
         """Do what a batch did, as one mutation."""
-        if self.before is not None:
-            self.before([change.key for change in result.changes])
-        if self.walk is not None:
-            self.walk.remember([change.key for change in result.changes])
-        if self._index is not None:
-            self._note([change.key for change in result.changes])
+        self._prepare([change.key for change in result.changes])
         self.revision += 1
         for change in result.changes:
             entry = None
             if change.value is not None:
                 entry = Entry(change.value, self.revision, change.expiry_ns)
-            self._replace(change.key, entry, result.writer, ChangeKind.ERASE)
+            self.columns.set(change.key, entry)
 
     def restore(self, past: Mapping[bytes, Entry | None], revision: int) -> None:
         """Have some keys, and the revision, be as they were; ``None`` stands for a missing key."""
-        if self.walk is not None:
-            self.walk.remember(past)
-        if self._index is not None:
-            self._note(list(past))
+        self._prepare(list(past))
         for key, entry in past.items():
             self.columns.set(key, entry)
         self.revision = revision
-
-    def load(self, columns: Columns, revision: int) -> None:
-        """Replace everything by a snapshot; an observer hears of the differences."""
-        old, self.columns, self.revision = self.columns, columns, revision
-        self._index = self.walk = None
-        if self.observer is None:
-            return
-        for key in old:
-            if key not in columns.values:
-                self.observer(ChangeKind.ERASE, key, old.entry(key), None, None, revision)
-        for key in columns:
-            before, after = old.entry(key), columns.entry(key)
-            if before != after:
-                kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
-                self.observer(kind, key, before, after, None, revision)
 
     def _known_index(self) -> KeyIndex:
         if self._index is None:
             self._index = KeyIndex(self.columns.values)
         return self._index
 
+    def _prepare(self, keys: Sequence[bytes]) -> None:
+        """Have those know that go through the table, or keep its order."""
+        if self.walk is not None:
+            self.walk.remember(keys)
+        if self._index is not None:
+            self._note(keys)
+
     def _note(self, keys: Sequence[bytes]) -> None:
         assert self._index is not None, "there is an index to note it"
         self._index.note(keys)
         if self._index.is_outdated:
             self._index = None
-
-    def _put_observed(
-        self,
-        keys: Sequence[bytes],
-        values: Sequence[bytes],
-        expires_at_ns: int | None,
-        writer: WriterId,
-    ) -> None:
-        for key, value in zip(keys, values, strict=True):
-            self.revision += 1
-            entry = Entry(value, self.revision, expires_at_ns)
-            self._replace(key, entry, writer, ChangeKind.ERASE)
-
-    def _replace(
-        self, key: bytes, entry: Entry | None, writer: WriterId | None, removal: ChangeKind
-    ) -> None:
-        observer = self.observer
-        if observer is None:
-            self.columns.set(key, entry)
-            return
-        before = self.columns.entry(key)
-        self.columns.set(key, entry)
-        if entry is not None:
-            kind = ChangeKind.INSERT if before is None else ChangeKind.UPDATE
-            observer(kind, key, before, entry, writer, self.revision)
-        elif before is not None:
-            observer(removal, key, before, None, writer, self.revision)

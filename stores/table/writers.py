@@ -28,14 +28,16 @@ LEDGER_OUTCOMES_MAX: Final = 1_000_000
 are forgotten: its requests are not done again, but their outcome is unknown."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LedgerRow:
-    """A writer's record, as snapshots carry it."""
+    """A writer's record, as snapshots and checkpoints carry it; it is never changed."""
 
     writer: WriterId
     number: int
     last_request: int
     outcomes: tuple[Outcome, ...]
+    encoded: bytes | None = field(default=None, init=False, compare=False, repr=False)
+    """Its bytes, once they are known: each checkpoint has the records of all writers."""
 
 
 @dataclass(slots=True)
@@ -44,6 +46,8 @@ class _Record:
     last_request: int
     outcomes: deque[Outcome] = field(default_factory=deque)
     """What the writer may not have heard yet, in order."""
+    row: LedgerRow | None = None
+    """The same for others, while it is so."""
 
 
 class Writers:
@@ -69,11 +73,18 @@ class Writers:
         """Count the writers that are known."""
         return len(self._records)
 
+    def has_done(self, writer: WriterId, request: int) -> bool:
+        """Tell whether all requests of a writer up to this one are applied."""
+        record = self._records.get(writer)
+        return record is not None and record.last_request >= request
+
     def rows(self) -> Iterator[LedgerRow]:
         """Give all records, the writer that was idle longest first."""
         for writer, record in self._records.items():
-            outcomes = tuple(record.outcomes)
-            yield LedgerRow(writer, record.number, record.last_request, outcomes)
+            if record.row is None:
+                outcomes = tuple(record.outcomes)
+                record.row = LedgerRow(writer, record.number, record.last_request, outcomes)
+            yield record.row
 
     # -- judgement -------------------------------------------------------------------------------
 
@@ -90,12 +101,13 @@ class Writers:
         return Append(Registered(writer, request.last_request, evicted))
 
     def judge_request(
-        self, writer: WriterId, number: int, asked: tuple[int, int]
+        self, writer: WriterId, number: int, asked: tuple[int, int], resolved: int
     ) -> Answer | Staged | None:
         """Give the answer to what is not the writer's next request; ``None`` if it is to be done.
 
-        ``asked`` are the first and the last request. Raises ``DecodeError`` if only some of them
-        were done: a request is sent again as it was.
+        ``asked`` are the first and the last request; the writer has heard of those up to
+        ``resolved``, which never come again, even if a lead by force has lost some. Raises
+        ``DecodeError`` if only some of those asked were done: a request is sent again as it was.
         """
         record = self._records.get(writer)
         is_leaving = writer in self._evicting or writer in self._registering
@@ -104,10 +116,9 @@ class Writers:
         first, last = asked
         staged = self._staged.get(writer)
         last_request = staged[-1][0] if staged else record.last_request
-        if first == last_request + 1:
-            return None
         if first > last_request:
-            return Answer(OutOfOrder(last_request + 1))
+            is_next = first in (last_request + 1, resolved + 1)
+            return None if is_next else Answer(OutOfOrder(last_request + 1))
         if last > last_request:
             raise DecodeError(f"requests {first} to {last} were numbered otherwise before")
         if last <= record.last_request:
@@ -176,7 +187,7 @@ class Writers:
                 del self._staged[writer]
         record = self._records.pop(writer)
         self._records[writer] = record
-        record.last_request = last_request
+        record.last_request, record.row = last_request, None
         known = record.outcomes
         count = len(known)
         while known and known[0].last_request <= resolved:
@@ -202,6 +213,7 @@ class Writers:
     def _forget_outcomes(self, writer: WriterId) -> None:
         if writer in self._holding:
             del self._holding[writer]
-            known = self._records[writer].outcomes
+            record = self._records[writer]
+            known, record.row = record.outcomes, None
             self._outcome_count -= len(known)
             known.clear()

@@ -24,15 +24,21 @@ HEAD = """
     from endpoint import endpoint as ends, tasks
     from endpoint.surroundings import surroundings
     from peermesh import Backend, Endpoint, blocking
-    from stores.disk.table import SQLiteBackend
+    from stores.disk.ballot import SUFFIX
+    from stores.disk.medium import PrivateMedium
+    from stores.disk.replica import SQLiteReplica
+    from stores.group.entries import ActionEntry
+    from stores.table.codec import TableCodec
 
-    class StuckDisk(SQLiteBackend):
-        def commit(self, changes):
-            print("stuck", flush=True)
-            threading.Event().wait()
+    class StuckDisk(SQLiteReplica):
+        def persist(self, write, *arguments, **options):
+            if any(isinstance(each, ActionEntry) for each in write.entries):
+                print("stuck", flush=True)
+                threading.Event().wait()
+            super().persist(write, *arguments, **options)
 
     def open_stuck(path, options):
-        return StuckDisk(path)
+        return StuckDisk(path, TableCodec()), PrivateMedium(path + SUFFIX)
 
     shutdown = Endpoint.shutdown
 
@@ -42,7 +48,7 @@ HEAD = """
 
     Endpoint.shutdown = announced
     PATH = sys.argv[1]
-    surroundings.set(replace(surroundings.get(), open_file=open_stuck))
+    surroundings.set(replace(surroundings.get(), open_replica=open_stuck))
     logging.basicConfig()
 """
 

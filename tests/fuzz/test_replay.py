@@ -79,6 +79,7 @@ def test_no_input_takes_much_memory(name):
 @pytest.mark.parametrize(
     ("name", "data"),
     [("values", b"\x01"), ("frames", b""), ("control", b""), ("handshake", b""), ("store", b""),
+     ("replica_log", b""),
      ("texts", b"\x001"), ("lines", b"\x00\x00"), ("agent", b""), ("edge", b"\x00\x00"),
      ("http", b"\x00\x00"), ("log", b""), ("mesh", b"\x00\x00"), ("tls", b""), ("webhdfs", b""),
      ("admin", b""), ("modules", b""), ("registry", b""), ("rules", b"")],
@@ -91,7 +92,8 @@ def test_a_decoder_that_misbehaves_is_noticed(name, data, monkeypatch):
         raise ZeroDivisionError
 
     broken = {"values": "decode", "frames": "FrameDecoder", "control": "decode_control",
-              "handshake": "FrameDecoder", "store": "Master", "texts": "parse_value",
+              "handshake": "FrameDecoder", "store": "TableCore", "replica_log": "LogCore",
+              "texts": "parse_value",
               "lines": "PublisherSession", "agent": "Inbox", "edge": "Guest", "http": "Access",
               "log": "Keeper", "mesh": "EndpointLoop", "tls": "_network",
               "webhdfs": "parse", "admin": "decode_request",

@@ -40,7 +40,7 @@ from peermesh.cli.context_file import Contexts, load, save
 from peermesh.cli.serve import _read_token
 from stores.disk.log import SQLiteLogBackend
 from stores.disk.store_keys import keys_from_file, write_new_key
-from stores.disk.table import SQLiteBackend
+from tests.stores.disk.files import StoreFile
 from wire.errors import CredentialsError, SettingsError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -390,8 +390,8 @@ def test_settings_without_a_secret_and_public_files_may_be_read_by_all(tmp_path)
 
 
 def _store(path):
-    backend = SQLiteBackend(path)
-    backend.load(1)
+    backend = StoreFile(path)
+    backend.open()
     return backend
 
 
@@ -425,10 +425,12 @@ def test_what_is_there_is_tightened_with_a_warning(loose, tmp_path, caplog):
 
 async def test_an_endpoint_tells_of_a_file_that_others_could_read(loose, tmp_path):
     store, log = tmp_path / "store.db", tmp_path / "log.db"
-    for path, make in ((store, _store), (log, _log)):
-        make(path).close()
-        path.chmod(0o644)
     async with Endpoint() as endpoint:
+        async with endpoint.attach_master("s", Backend.SQLite, path=store):
+            pass
+        _log(log).close()
+        for path in (store, log):
+            path.chmod(0o644)
         with endpoint.subscribe_status() as status:
             async with endpoint.attach_master("s", Backend.SQLite, path=store):
                 event = await status.get()

@@ -120,6 +120,9 @@ def test_replicas_of_a_group_say_what_they_do_not_take_and_readers_hear_them() -
     for role in (voter, other, LEADER, READER, WRITER, NOTHING):
         assert role.may_command(group_topic("s"))
     assert not voter.may_hear(store_topics("s")[0]), "that is the master's"
+    assert [role.may_command(proxy_topic("s")) for role in (voter, LEADER)] == [True, True]
+    for role in (other, READER, WRITER, NOTHING):
+        assert not role.may_command(proxy_topic("s")), "it may not answer for the group"
 
 
 def test_copies_are_sent_to_readers_and_answers_to_writers_too() -> None:

@@ -358,7 +358,12 @@ def test_a_store_can_be_written_read_and_listed(tmp_path):
 
 
 def test_events_and_a_watch_tell_every_change():
-    with node("--master", "table") as (_, address):
+    with (
+        node("--master", "table") as (_, address),
+        node("--clone", "table", "--peer", address) as (clone, _),
+    ):
+        # A master that is followed keeps what was done, for those who watch from earlier on.
+        find_event(clone, "store_master_found")
         at = ("--peer", address)
         assert run("store", "put", "table", '"job/0"', "1", *at).returncode == 0
         with (

@@ -110,7 +110,9 @@ def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkey
         store.await_leader(timeout=limit())
         monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
         assert endpoint.known_stores() == ()
-        err = tell(capsys, "store", "verify", "cities", code=ExitCode.FAILED)
+        lines = tell(capsys, "store", "verify", "cities").splitlines()
+        assert [line.split()[-1] for line in lines] == ["master", "equal"]
+        err = tell(capsys, "store", "dump", "cities", "-", code=ExitCode.FAILED)
         assert "kept by a replica group" in err
         with Endpoint() as other:
             assert other.peer("127.0.0.1", endpoint.listen())

@@ -80,6 +80,21 @@ def fail(*arguments: str, code: ExitCode) -> str:
     return failed.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--replicas", "1"), "--voters a,b,c"),
+        (("--voters", "a,b,c", "--clone"), "give one of them"),
+        (("--voters", "a,b,c", "--max-entries", "5"), "the quota of a group is its own"),
+        (("--voters", "a,,c", "--node", "a"), "1 to"),
+    ],
+)
+def test_what_does_not_go_with_a_group_is_told(capsys, arguments, words):
+    code = ExitCode.FAILED if "--node" in arguments else ExitCode.USAGE
+    assert run(["serve", "webhdfs", "--store", "files", *arguments]) == code
+    assert words in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("token", [b"", b"short", b"\xff" * 32, b"with a blank in it\n"])
 def test_a_file_without_a_token_is_one_sentence_without_it(tmp_path, token):
     (tmp_path / "token").touch(mode=0o600)

@@ -59,6 +59,7 @@ READERS = {
     "store members": ("store", "members", ENCODABLE),
     "store add": ("store", "add", ENCODABLE, ENCODABLE),
     "store remove": ("store", "remove", ENCODABLE, ENCODABLE),
+    "log members": ("log", "members", ENCODABLE),
     "store transfer": ("store", "transfer", ENCODABLE, ENCODABLE),
     "store lock": ("store", "lock", ENCODABLE, ENCODABLE, ENCODABLE),
     "log promote": ("log", "promote", ENCODABLE),
@@ -86,7 +87,7 @@ OWN_WORDS = {
     *("broker edge", "broker edge-pub", "broker modules", "broker qos2"),
     *("certs init", "certs issue", "certs show", "completion"),
     *("context add", "context ls", "context rm", "context use", "dlq purge", "help", "link"),
-    *("log follow", "log keep", "secret new", "secret show", "serve webhdfs"),
+    *("log follow", "log keep", "log replica", "secret new", "secret show", "serve webhdfs"),
     *("store dump", "store load", "store new-key", "store rekey", "ticket new", "ticket show"),
 }
 """Those that write their own words, their arguments, and errors: all through ``say``."""
@@ -144,11 +145,17 @@ def test_every_parameter_of_every_command(name: str, capsys, monkeypatch, tmp_pa
 def mesh() -> Iterator[tuple[Endpoint, Any, str]]:
     with (
         Endpoint() as endpoint,
+        Endpoint() as other,
         endpoint.attach_master("hostile") as store,
+        other.attach_clone("hostile") as clone,
         endpoint.attach_log("hostile", partitions=1) as log,
         endpoint.attach_master(f"named {ENCODABLE}"),
         endpoint.subscribe(f"topic {ENCODABLE}"),
     ):
+        address = f"127.0.0.1:{endpoint.listen()}"
+        # A master that is followed keeps what was done, for those who watch from earlier on.
+        assert other.peer("127.0.0.1", int(address.rpartition(":")[2]))
+        assert clone.await_idle(timeout=limit(30))
         store.put(ENCODABLE, {ENCODABLE: [ENCODABLE]}).result(timeout=limit(30))
         store.put((RESERVED, "sink", ENCODABLE), (1,)).result(timeout=limit(30))
         store.put((RESERVED, "job", ENCODABLE), {"began": datetime.now(UTC)}).result()
@@ -159,7 +166,7 @@ def mesh() -> Iterator[tuple[Endpoint, Any, str]]:
             log.append(encodable).result(timeout=limit(30))
         with log.consume(ENCODABLE[-255:]) as consumer:
             consumer.commit().result(timeout=limit(30))
-        yield endpoint, store, f"127.0.0.1:{endpoint.listen()}"
+        yield endpoint, store, address
 
 
 @pytest.mark.parametrize("as_json", [False, True])

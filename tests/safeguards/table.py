@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.safeguards.safeguard import Safeguard
+from tests.safeguards.table_adoption import ADOPTION
 from tests.safeguards.table_control import CONTROL
 from tests.safeguards.table_disk import DISK
 from tests.safeguards.table_doors import DOORS
@@ -13,9 +14,12 @@ from tests.safeguards.table_group import GROUP, GROUP_CORE
 from tests.safeguards.table_hostile import HOSTILE
 from tests.safeguards.table_life import LIFE
 from tests.safeguards.table_link import LINK
+from tests.safeguards.table_log_machine import LOG_MACHINE
+from tests.safeguards.table_log_replicas import LOG_REPLICAS
 from tests.safeguards.table_logs import LOG_SUCCESSION
 from tests.safeguards.table_machine import MACHINE
 from tests.safeguards.table_outside import BROKERS, GATEWAYS, SPARK
+from tests.safeguards.table_proxies import GROUP_PROXIES
 from tests.safeguards.table_quotas import QUOTAS
 from tests.safeguards.table_reload import RELOAD
 from tests.safeguards.table_replicas import REPLICAS
@@ -288,82 +292,74 @@ STORES = [
     Safeguard(
         "persist before acknowledge",
         "what was acknowledged is gone after a crash",
-        "stores/master.py",
-        "        self._in_flight = stage\n        self._token += 1\n",
-        "        self._publish(stage)\n        self._in_flight = Stage()\n        self._token += 1\n",
-        ("tests/stores/test_master.py", "tests/stores/test_history_property.py"),
+        "stores/group/leading.py",
+        "        if member == self._ballot.member:\n            return self._journal.durable\n",
+        "        if member == self._ballot.member:\n            return self._journal.end_index\n",
+        ("tests/stores/replica/test_master.py",),
     ),
     Safeguard(
         "readers see only what is durable",
         "a value is read, and gone after a crash",
-        "stores/reading.py",
-        "        return self._table.get(key) if self._commits is None else self._commits.get(key)\n",
-        "        return self._table.get(key)\n",
-        ("tests/stores/test_master.py", "tests/stores/test_commits.py"),
+        "stores/table/overlay.py",
+        "        if key in layer.past:\n            entry = layer.past[key]\n            return None if entry is None else entry.value\n",
+        "",
+        ("tests/stores/replica/test_master.py", "tests/stores/table/test_machine.py"),
     ),
     Safeguard(
         "snapshots hold only what is durable",
         "a new clone shows what a crash takes back",
-        "stores/master.py",
-        "past=None if self._commits is None else self._commits.past(),",
-        "past=None,",
-        ("tests/stores/test_master.py", "tests/stores/test_history_property.py"),
+        "stores/table/machine.py",
+        "return Frozen(head, overlay.committed.columns, overlay.past, small)",
+        "return Frozen(head, overlay.committed.columns, {}, small)",
+        ("tests/stores/table/test_machine.py", "tests/stores/table/test_machine_property.py"),
     ),
     Safeguard(
         "a repeated request is applied once",
         "an increment counts twice after a lost connection",
-        "stores/master.py",
-        "        if last <= record.last_request:\n            return\n",
-        "",
-        ("tests/stores/test_master.py", "tests/stores/test_history_property.py"),
+        "stores/table/writers.py",
+        "        if first > last_request:\n",
+        "        if True:\n",
+        ("tests/stores/replica/test_master.py", "tests/stores/table/test_machine.py"),
     ),
     Safeguard(
-        "nobody writes in another's name",
+        "no endpoint writes in another's name",
         "a clone uses up the request numbers of another one",
-        "stores/master.py",
-        "        if writer.entity != sender:\n",
-        "        if False:\n",
-        ("tests/stores/test_master.py",),
-    ),
-    Safeguard(
-        "a master's commands come from its endpoint",
-        "somebody else feeds clones",
-        "stores/clone.py",
-        "        if command.sender.endpoint != sender:\n",
-        "        if False:\n",
-        ("tests/stores/test_clone.py", "tests/stores/test_following.py"),
+        "stores/table/bodies.py",
+        "and request.writer.entity.endpoint != sender:",
+        "and False:",
+        ("tests/stores/replica/test_master.py",),
     ),
     Safeguard(
         "sessions of a clone",
         "what was meant for an earlier attempt harms the next",
-        "stores/following.py",
-        "        if command.session not in (None, self._session) or epoch is None:\n",
-        "        if epoch is None:\n",
-        ("tests/stores/test_following.py",),
+        "stores/group/following.py",
+        "        if self._receiving is None or message.session != self._session:\n",
+        "        if self._receiving is None:\n",
+        ("tests/stores/replica/test_following.py",),
     ),
     Safeguard(
         "a hole ends a clone's stream",
         "a clone shows a state that its master never had",
-        "stores/following.py",
-        "        return ErrorCode.BROKEN_CLONE\n",
-        "        return None\n",
-        ("tests/stores/test_following.py", "tests/stores/test_history_property.py"),
+        "stores/group/following.py",
+        "effects += self._commit(min(message.commit, self._consumer.next_sequence - 1))",
+        "effects += self._commit(message.commit)",
+        ("tests/stores/replica/test_following.py", "tests/stores/replica/test_clone.py"),
     ),
     Safeguard(
         "stale data is refused",
         "a clone that is out of touch looks well",
-        "stores/clone.py",
-        "        return now_ns - self._seeker.heard_ns > self._stale_interval_ns\n",
+        "stores/replica/facts.py",
+        "        return limit is not None and not self.is_served and now_ns - self._touched_ns >= limit\n",
         "        return False\n",
-        ("tests/stores/test_clone.py", "tests/stores/test_following.py"),
+        ("tests/stores/replica/test_following.py",),
     ),
     Safeguard(
         "idle needs an answer of the master",
         "reads after await_idle are behind",
-        "stores/clone.py",
-        "            if is_answered and is_read:\n",
-        "            if is_answered:\n",
-        ("tests/stores/test_clone.py",),
+        "stores/replica/asked/waits.py",
+        "        if wait.last_request is None or not wait.is_current:\n",
+        "        if wait.last_request is None:\n",
+        ("tests/stores/replica/test_clone.py",),
     ),
     Safeguard(
         "guards of a batch",
@@ -371,7 +367,7 @@ STORES = [
         "stores/judgement.py",
         "        if _holds(guard, table):\n",
         "        if True:\n",
-        ("tests/stores/test_judgement.py", "tests/stores/test_conformance.py"),
+        ("tests/stores/test_judgement.py", "tests/stores/replica/test_conformance.py"),
     ),
     Safeguard(
         "one winner",
@@ -379,7 +375,7 @@ STORES = [
         "stores/judgement.py",
         "    if table.get(key) is not None:\n",
         "    if False:\n",
-        ("tests/stores/test_judgement.py", "tests/stores/test_conformance.py"),
+        ("tests/stores/test_judgement.py", "tests/stores/replica/test_conformance.py"),
     ),
     Safeguard(
         "a transaction is undone as a whole",
@@ -411,7 +407,7 @@ STORES = [
         "stores/epochs.py",
         "    return max(kept + 1, in_term, epoch_min)\n",
         "    return kept or epoch_min\n",
-        ("tests/stores/disk/test_sqlite.py", "tests/stores/test_restart.py"),
+        ("tests/stores/replica/test_promotion.py",),
     ),
     Safeguard(
         "outcomes are durable with the mutations",
@@ -419,7 +415,7 @@ STORES = [
         "stores/disk/table_state.py",
         "        if changes.writers:\n",
         "        if False:\n",
-        ("tests/stores/disk/test_sqlite.py", "tests/stores/test_restart.py"),
+        ("tests/stores/disk/test_replica.py",),
     ),
 ]
 
@@ -675,32 +671,16 @@ FACE = [
         "        pass\n",
         ("tests/peermesh/demo/test_counting.py",),
     ),
-    Safeguard(
-        "demo: only a clone that has everything is promoted",
-        "after two deaths in a row what was acknowledged is gone",
-        "peermesh/demo/leading.py",
-        "        if process != self.leader or not self._is_ready[other]:\n",
-        "        if process != self.leader:\n",
-        ("tests/peermesh/demo/test_plan.py",),
-    ),
-    Safeguard(
-        "demo: a promotion that nobody can judge ends the demo",
-        "a process leads from files that are not the latest",
-        "peermesh/demo/leading.py",
-        "        if self._is_promoting and process == self.leader:\n",
-        "        if False:\n",
-        ("tests/peermesh/demo/test_plan.py",),
-    ),
 ]
 
 SUCCESSION = [
     Safeguard(
         "a master of an earlier term is fenced",
         "after a promotion two masters acknowledge writes, and one of them loses them",
-        "stores/succession.py",
-        "        return epoch is not None and term_of(epoch) > term_of(self._epoch)\n",
+        "stores/replica/facts.py",
+        "        return is_master and term - self.epoch >= FORCED_TERMS\n",
         "        return False\n",
-        ("tests/stores/test_promotion.py", "tests/stores/test_faults_at_every_step.py"),
+        ("tests/stores/replica/test_promotion.py",),
     ),
     Safeguard(
         "receipts wait for the replicas",
@@ -708,7 +688,7 @@ SUCCESSION = [
         "stores/replication.py",
         "        if self.replicas == 0:\n            return list(answers)\n",
         "        if self.replicas >= 0:\n            return list(answers)\n",
-        ("tests/stores/test_promotion.py", "tests/stores/test_faults_at_every_step.py"),
+        ("tests/stores/log/test_keeper.py", "tests/stores/log/test_log_promotion_at_every_step.py"),
     ),
     Safeguard(
         "checksums of rows",
@@ -724,14 +704,14 @@ SUCCESSION = [
         "stores/watches.py",
         "            items.append(Gap(self.revision, self._lost or BEHIND))\n",
         "            pass\n",
-        ("tests/stores/test_watches.py",),
+        ("tests/stores/replica/test_watches.py",),
     ),
     Safeguard(
         "appends of a named producer are taken once",
         "a message that a producer repeats stands in the log twice",
         "stores/log/producers.py",
-        "        if (found := record.offsets.get(sequence)) is not None:\n            return found\n",
-        "        if (found := record.offsets.get(sequence)) is not None:\n            return None\n",
+        "        if (found := self.place(name, sequence)) is not None:\n            return found\n",
+        "        if (found := self.place(name, sequence)) is not None:\n            return None\n",
         ("tests/stores/log/test_keeper.py",),
     ),
 ]
@@ -766,7 +746,11 @@ SAFEGUARDS = [
     *GROUP,
     *GROUP_CORE,
     *REPLICAS,
+    *ADOPTION,
     *DRIVER,
     *MACHINE,
+    *GROUP_PROXIES,
     *SESSIONS,
+    *LOG_MACHINE,
+    *LOG_REPLICAS,
 ]

@@ -40,8 +40,8 @@ CONTROL = [
         "a store is found where it may be led",
         "an endpoint without the right to lead keeps the leader from leading",
         "endpoint/mesh/reach.py",
-        "            if topic in topics and self._permissions.rights(origin, name).lead:\n",
-        "            if topic in topics:\n",
+        "                if rights.vote if topic.endswith(GROUP_SUFFIXES) else rights.lead:\n",
+        "                if rights.vote or not topic.endswith(GROUP_SUFFIXES):\n",
         _NAMES,
     ),
     Safeguard(

@@ -33,8 +33,8 @@ GROUP = [
         "ack_before_fsync",
         "an acknowledged entry is gone after a power cut of the leader and one follower",
         "following.py",
-        "        done = min(self._state.journal.durable, self._consumer.next_sequence - 1)\n",
-        "        done = self._consumer.next_sequence - 1\n",
+        "        return min(self._state.journal.durable, self._consumer.next_sequence - 1)\n",
+        "        return self._consumer.next_sequence - 1\n",
     ),
     _rule(
         "nack_acknowledges",

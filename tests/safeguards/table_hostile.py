@@ -13,6 +13,7 @@ ACCEPTOR = "tests/net/test_acceptor.py"
 PROOFS = "tests/net/test_proofs.py::test_one_that_has_proven_itself_outlives_newcomers"
 ARRIVALS = "tests/net/test_arrivals.py"
 WORK = "tests/stores/test_work.py"
+BUDGET = "tests/stores/replica/test_loop_budget.py"
 SLICES = "tests/endpoint/replicas/stores/test_slices.py"
 WEBHDFS = "tests/peermesh/gateways/webhdfs/test_hostile.py"
 
@@ -68,19 +69,20 @@ HOSTILE = [
     Safeguard(
         "a comparison goes in slices",
         "a reader stops the master by having replicas compared",
-        "stores/master.py",
-        "        while (own := walk.step(SLICE_COUNT)) is None:\n",
-        "        while (own := walk.step(2**60)) is None:\n",
-        (SLICES + "::test_a_hundred_comparisons_leave_the_loop_to_others", WORK),
+        "stores/table/machine.py",
+        "    def compare(self, count: int = SLICE_COUNT) -> tuple[int, Digest] | None:\n",
+        "    def compare(self, count: int = 2**60) -> tuple[int, Digest] | None:\n",
+        (SLICES + "::test_a_hundred_comparisons_leave_the_loop_to_others", BUDGET),
     ),
     Safeguard(
         "comparisons are shared",
         "each of a hundred questions costs a look at every entry",
-        "stores/verification.py",
-        "        self._asks = {}\n        return self._number\n",
-        "        self._asks = {asker: tokens[1:] for asker, tokens in self._asks.items() if tokens[1:]}\n"
-        "        return self._number\n",
-        (WORK,),
+        "stores/replica/comparing.py",
+        "        self._round, self._waiting = _Round(number, asks, answers), {}\n",
+        "        now = {where: {min(tickets)} for where, tickets in asks.items()}\n"
+        "        later = {where: tickets - now[where] for where, tickets in asks.items()}\n"
+        "        self._round, self._waiting = _Round(number, now, answers), later\n",
+        (BUDGET,),
     ),
     Safeguard(
         "what changes under a comparison is remembered",
@@ -88,7 +90,7 @@ HOSTILE = [
         "stores/digests.py",
         "        past.update(zip(known, self._checksums(known), strict=True))\n",
         "        pass\n",
-        (WORK, "tests/stores/test_verification.py"),
+        ("tests/stores/table/test_machine.py", "tests/stores/test_digests.py"),
     ),
     Safeguard(
         "askers take turns",
@@ -107,20 +109,20 @@ HOSTILE = [
         (WORK,),
     ),
     Safeguard(
-        "one snapshot is frozen in a turn",
+        "a snapshot is frozen once for many sessions",
         "a clone of many sessions has the master copy its table for each",
-        "stores/master.py",
-        "        if self._has_frozen:\n",
-        "        if False:\n",
-        (WORK,),
+        "stores/group/feeding.py",
+        "            if is_late and snapshot.after <= common:\n",
+        "            if False:\n",
+        ("tests/stores/replica/test_master.py",),
     ),
     Safeguard(
         "keys are sorted in slices",
         "the first scan of a large store stops the endpoint",
-        "stores/answering.py",
-        "    while (handled := table.catch_up(count)) == count:\n",
-        "    while (handled := min(table.catch_up(2**60), 0)) == count:\n",
-        (WORK,),
+        "stores/questions.py",
+        "    while (handled := prepare(count)) == count:\n",
+        "    while (handled := min(prepare(2**60), 0)) == count:\n",
+        (BUDGET,),
     ),
     Safeguard(
         "entries of a value",
@@ -197,12 +199,12 @@ HOSTILE = [
         (FLOODS + "::test_5000_idle_connections_are_no_more_than_there_is_room_for",),
     ),
     Safeguard(
-        "a snapshot brings something new with each chunk",
+        "a snapshot has so many parts",
         "a clone takes a snapshot for ever",
-        "stores/snapshots.py",
-        "        if len(columns.values) != size:\n",
-        "        if False:\n",
-        ("tests/stores/test_snapshots.py",),
+        "stores/group/packed_fields.py",
+        "            if counts[0] <= SNAPSHOT_PARTS_MAX:\n",
+        "            if True:\n",
+        ("tests/stores/group/test_group_codec.py",),
     ),
     Safeguard(
         "edge: a publisher has one name",

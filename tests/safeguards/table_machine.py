@@ -116,7 +116,7 @@ MACHINE = [
         "requests are done in order",
         "a request that was lost on the way is taken for one that was done",
         "writers.py",
-        "            return Answer(OutOfOrder(last_request + 1))\n",
+        "            return None if is_next else Answer(OutOfOrder(last_request + 1))\n",
         "            return None\n",
     ),
     _part(
@@ -191,7 +191,7 @@ MACHINE = [
         "a lead by force skips revisions",
         "compare and set is done over a value that was not read, as a lost one had its revision",
         "machine.py",
-        "    return last > 0 and term - last >= FORCED_TERMS\n",
+        "    return last > 0 and is_forced(term, last)\n",
         "    return False\n",
     ),
     _part(

@@ -20,9 +20,9 @@ RELOAD = [
     Safeguard(
         "a clone in touch ends when its master says so",
         "what may not be read any more is read on from the copy",
-        "stores/clone.py",
-        " or self._is_from_leader(command):\n",
-        ":\n",
+        "stores/replica/core.py",
+        "        elif not self.is_served or sender == self.leader:\n",
+        "        elif not self.is_served:\n",
         _RELOAD,
     ),
     Safeguard(

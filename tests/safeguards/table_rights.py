@@ -310,8 +310,8 @@ RIGHTS = [
         _STORES,
     ),
     Safeguard(
-        "a master is deposed by a leader alone",
-        "any clone fences the master, and mutations that it acknowledged are lost",
+        "a keeper is deposed by a leader alone",
+        "any follower fences the keeper, and appends that it acknowledged are lost",
         "stores/gatekeeping.py",
         " or _is_fencing(post, command):\n",
         ":\n",
@@ -319,10 +319,10 @@ RIGHTS = [
     ),
     Safeguard(
         "copies hear a leader alone",
-        "a reader tells clones and proxies what is in the store",
+        "a reader tells followers what is in the log",
         "stores/gatekeeping.py",
-        "        if not isinstance(command.content, Question):\n",
-        "        if False:\n",
+        "        if not post.is_master or _is_fencing(post, command):\n",
+        "        if post.is_master and _is_fencing(post, command):\n",
         _STORES,
     ),
     Safeguard(

@@ -39,9 +39,8 @@ from peermesh.spark.options import MeshAddress
 from peermesh.testing.time_limits import limit
 from stores.disk.seals import Vault
 from stores.disk.store_keys import keys_from_environment, keys_from_file, write_new_key
-from stores.disk.table import SQLiteBackend
 from stores.sealing import Session, StorageKey, StorageKeys
-from tests.stores.disk.files import sealed_log, sealed_store
+from tests.stores.disk.files import StoreFile, sealed_log, sealed_store
 from wire.errors import MeshError
 
 ROOT = Path(__file__).parents[2]
@@ -132,7 +131,7 @@ def errors_and_tracebacks(planted, tmp_path):
     wrong = StorageKeys((StorageKey(bytes(32)),))
     encrypted, secret, key = tmp_path / "s.db", planted.cluster.text(), planted.key.text()
     backend = sealed_store(encrypted, planted.ring, name="one")
-    backend.load(1)
+    backend.open()
     backend.close()
     return tracebacks(
         lambda: ClusterSecret.parse(f"{secret}a"),
@@ -152,9 +151,9 @@ def errors_and_tracebacks(planted, tmp_path):
         lambda: keys_from_environment({"PEERMESH_STORE_KEYS": key.partition("-")[2]}),
         lambda: keys_from_file(open_file),
         lambda: write_new_key(open_file),
-        lambda: sealed_store(encrypted, wrong).load(1),
-        lambda: sealed_store(encrypted, planted.ring, name="two").load(1),
-        lambda: SQLiteBackend(encrypted).load(1),
+        lambda: sealed_store(encrypted, wrong).open(),
+        lambda: sealed_store(encrypted, planted.ring, name="two").open(),
+        lambda: StoreFile(encrypted).open(),
         lambda: Access("10.0.0.1", f"{planted.token} and a blank", Protection.TLS),
     )
 
@@ -243,7 +242,7 @@ def settings_of_spark(planted):
 def commands_about_keys(planted, tmp_path):
     store = tmp_path / "s.db"
     backend = sealed_store(store, planted.ring)
-    backend.load(1)
+    backend.open()
     given, done = ("--key-file", planted.key_file), f"{store} is under key "
     in_use = run("is a master running", "store", "rekey", store, *given)
     backend.close()

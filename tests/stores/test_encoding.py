@@ -1,4 +1,4 @@
-"""Golden vectors of store commands, and what hostile bytes do: nothing."""
+"""Golden vectors of actions and of the channels' commands, and what hostile bytes do: nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from hypothesis import example, given, strategies as st
 from stores import actions, commands
 from stores.actions import Guard, GuardKind, Initial, Step, StepKind, WriterId
 from stores.commands import Actions, InternalCommand
-from stores.digests import Digest, ReplicaDigest
 from stores.encoding import (
     ActionsEncoder,
     decode_action,
@@ -18,8 +17,6 @@ from stores.encoding import (
     encode_command,
 )
 from stores.limits import BATCH_COUNT_MAX, KEY_SIZE_MAX, RUN_COUNT_MAX
-from stores.outcomes import Applied, Outcome, Refused, WriterRow
-from stores.snapshots import Chunk
 from wire.errors import DecodeError, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 from wire.limits import VALUE_ENTRIES_MAX
@@ -98,43 +95,13 @@ ACTIONS = {
         actions.RefusalCommand(WRITER, 5, ErrorCode.TYPE_CLASH, "no"),
         f"851823{WRITER_HEX}050b626e6f",
     ),
-    "digest": (actions.DigestCommand(2, 7, 3, 5), "85184202070305"),
-    "moment of a digest": (actions.DigestCommand(2, 7, 3, None), "851842020703f6"),
 }
-
-ROW = WriterRow(WRITER, 4, (Outcome(4, 4, Applied(9)),))
-CHUNK = Chunk(0, True, [b"ak", b"av"], [3], [0, 99], [ROW])
-CHUNK_HEX = "8600f58242616b42617681038200186381" + f"83{WRITER_HEX}0481" + "84040409f6"
 
 CONTENTS = {
     "attach_writer": (commands.AttachWriterCommand(5), "8709", "05"),
     "keepalive": (commands.KeepaliveCommand(is_urgent=True), "870a", "f5"),
     "cumulative_ack": (commands.CumulativeAckCommand(), "860b", ""),
     "nack": (commands.NackCommand((6, 7)), "870c", "820607"),
-    "ack_clone": (
-        commands.AckCloneCommand(
-            5,
-            3,
-            2,
-            (
-                Outcome(1, 1, Applied(3)),
-                Outcome(2, 2, Refused(ErrorCode.NO_SUCH_KEY, "gone")),
-                Outcome(3, 3, Applied(3, answer=False)),
-            ),
-            1,
-            CHUNK,
-        ),
-        "8c0d",
-        "050302"
-        + "83"
-        + "84010103f6"
-        + "840202"
-        + "09"
-        + "64676f6e65"
-        + "84030303f4"
-        + "01"
-        + CHUNK_HEX,
-    ),
     "retransmit_failed": (commands.RetransmitFailedCommand(), "860e", ""),
     "actions": (Actions([b"one", b"two"]), "871820", "82436f6e654374776f"),
     "handshake_request": (
@@ -143,67 +110,11 @@ CONTENTS = {
         f"{WRITER_HEX}04",
     ),
     "unknown_consumer": (commands.UnknownConsumerCommand(), "861825", ""),
-    "snapshot_request": (commands.SnapshotRequestCommand((1, 2)), "871826", "820102"),
-    "snapshot_chunk": (commands.SnapshotChunkCommand(CHUNK), "871827", CHUNK_HEX),
-    "barrier_request": (commands.BarrierRequestCommand(8), "871828", "08"),
-    "barrier_answer": (commands.BarrierAnswerCommand(8), "871829", "08"),
     "detach": (commands.DetachCommand(), "86182a", ""),
-    "history_request": (commands.HistoryRequestCommand(3, 9), "881850", "0309"),
-    "history_answer": (commands.HistoryAnswerCommand(3, 9, b"ab"), "891851", "0309426162"),
-    "master_closed": (
-        commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
-        "88182b",
-        "181c63627965",
-    ),
-    "proclaim": (commands.ProclaimCommand(), "861840", ""),
-    "replicated": (commands.ReplicatedCommand(), "861841", ""),
-    "digest_answer": (
-        commands.DigestAnswerCommand(2, Digest(7, 3, 2**32)),
-        "881843",
-        "02" + "8307031b0000000100000000",
-    ),
-    "greeting": (commands.GreetingCommand(2, WRITER, 4), "891846", f"02{WRITER_HEX}04"),
-    "outcomes": (
-        commands.OutcomesCommand(2, 3, 4, (Outcome(4, 4, Applied(9, answer=True)),)),
-        "8a1847",
-        "020304" + "81" + "840404" + "09f5",
-    ),
-    "look_up": (
-        commands.LookUpCommand(2, 3, b"ak", has_value=True),
-        "8a1848",
-        "020342616bf5",
-    ),
-    "scan": (
-        commands.ScanCommand(2, 3, b"", b"z", 9, has_values=False),
-        "8c1849",
-        "020340417a09f4",
-    ),
-    "read_answer": (
-        commands.ReadAnswerCommand(2, ((b"ak", b"av", 3, None), (b"al", None, 4, 5)), b"z"),
-        "89184a",
-        "02" + "82" + "8442616b42617603f6" + "8442616cf60405" + "417a",
-    ),
-    "read_refused": (
-        commands.ReadRefusedCommand(2, is_stale=True, text="bye", is_denied=True),
-        "8a184b",
-        "02f563627965f5",
-    ),
     "not_allowed": (
         commands.NotAllowedCommand(is_reading=True, text="no role"),
         "88182c",
         "f5676e6f20726f6c65",
-    ),
-    "verify_request": (commands.VerifyRequestCommand(9), "871844", "09"),
-    "verify_answer": (
-        commands.VerifyAnswerCommand(
-            9,
-            (
-                ReplicaDigest(SENDER, Digest(7, 3, 5)),
-                ReplicaDigest(SENDER, None),
-            ),
-        ),
-        "881845",
-        "09" + "82" + f"83{SENDER_HEX}83070305" + f"83{SENDER_HEX}f6",
     ),
 }
 
@@ -364,13 +275,6 @@ E16 = bytes(16)
         [32, E16, 1, None, 7, 9, []],
         [32, E16, 1, None, 7, 9, [b"x"] * (RUN_COUNT_MAX + 1)],
         [12, E16, 1, None, 7, 9, list(range(5000))],
-        [38, E16, 1, 1, 7, 9, list(range(50))],
-        [39, E16, 1, 1, 7, 9, [0, True, [b"k"], [1], []]],
-        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [], []]],
-        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [-1], []]],
-        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [1], [1, 5]]],
-        [39, E16, 1, 1, 7, 9, [0, True, [b"k", b"v"], [1], [0]]],
-        [39, E16, 1, 1, 7, 9, [0, True, [b"k", 5], [1], []]],
         [36, E16, 1, 1, 7, 9, W[:-1], 0],
     ],
     ids=lambda items: repr(items)[:40],

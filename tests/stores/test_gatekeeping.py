@@ -1,4 +1,4 @@
-"""The gate before a store: which right each command takes, of all that there are."""
+"""The gate before a log: which right each command takes, of all that there are."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from handshake.roles import Rights
 from stores import commands
 from stores.actions import WriterId
 from stores.commands import Content, InternalCommand, NotAllowedCommand
-from stores.digests import Digest
 from stores.encoding import decode_command, encode_command
 from stores.epochs import promoted
 from stores.gatekeeping import Guard, Post
@@ -25,10 +24,8 @@ WRITER = WriterId.of(THEIRS, 1)
 NONE, READ, WRITE = Rights(), Rights(read=True), Rights(write=True)
 BOTH = Rights(read=True, write=True)
 
-MASTER = Post(OURS, 5, is_master=True, kind="store")
-CLONE = Post(OURS, 0, is_master=False, kind="store")
-KEEPER = Post(OURS, 5, is_master=True, kind="log")
-FOLLOWER = Post(OURS, 0, is_master=False, kind="log")
+KEEPER = Post(OURS, 5, is_master=True)
+FOLLOWER = Post(OURS, 0, is_master=False)
 
 
 def takes(post: Post, rights: Rights, payload: bytes) -> bool:
@@ -39,23 +36,12 @@ def command(content: Content, epoch: int = 5) -> bytes:
     return encode_command(InternalCommand(1, THEIRS, 1, epoch, content))
 
 
-QUESTIONS = [
-    commands.LookUpCommand(1, 0, b"k", has_value=True),
-    commands.ScanCommand(1, 0, b"", None, 10, has_values=True),
-]
 OF_READERS = [
     commands.CumulativeAckCommand(),
     commands.NackCommand((1,)),
     commands.HandshakeRequestCommand(WRITER, 0),
-    commands.SnapshotRequestCommand((1,)),
-    commands.BarrierRequestCommand(1),
-    commands.HistoryRequestCommand(1, 2),
-    commands.DigestAnswerCommand(1, Digest(1, 1, 1)),
-    commands.VerifyRequestCommand(1),
-    *QUESTIONS,
 ]
 OF_ANYBODY = [
-    commands.GreetingCommand(1, WRITER, 0),
     commands.DetachCommand(),
     commands.AttachWriterCommand(1),
     commands.KeepaliveCommand(),
@@ -66,58 +52,34 @@ name_of = lambda content: type(content).__name__  # noqa: E731 - it names the ca
 
 
 @pytest.mark.parametrize("content", OF_READERS, ids=name_of)
-def test_a_master_takes_this_of_readers(content):
-    taken = [takes(MASTER, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH)]
+def test_a_keeper_takes_this_of_readers(content):
+    taken = [takes(KEEPER, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH)]
     assert taken == [False, False, True, True]
 
 
 @pytest.mark.parametrize("content", OF_ANYBODY, ids=name_of)
-def test_a_master_takes_this_of_everybody(content):
-    assert all(takes(MASTER, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH))
+def test_a_keeper_takes_this_of_everybody(content):
+    assert all(takes(KEEPER, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH))
 
 
-def test_a_master_takes_actions_of_writers():
-    actions = command(commands.Actions([b"action"]))
-    taken = [takes(MASTER, rights, actions) for rights in (NONE, READ, WRITE, BOTH)]
-    assert taken == [False, False, True, True]
-
-
-def test_nobody_but_a_leader_leads_or_deposes():
+def test_only_a_leader_deposes():
     later = promoted(5, 0)
-    assert not takes(MASTER, BOTH, command(commands.ProclaimCommand()))
-    for content in (
-        commands.HandshakeRequestCommand(WRITER, 0),
-        commands.GreetingCommand(1, WRITER, 0),
-        commands.DetachCommand(),
-    ):
-        assert takes(MASTER, BOTH, command(content))
-        assert not takes(MASTER, BOTH, command(content, later))
-
-
-@pytest.mark.parametrize("content", QUESTIONS, ids=name_of)
-def test_a_clone_answers_readers(content):
-    taken = [takes(CLONE, rights, command(content)) for rights in (NONE, WRITE, READ, BOTH)]
-    assert taken == [False, False, True, True]
+    for content in (commands.HandshakeRequestCommand(WRITER, 0), commands.DetachCommand()):
+        assert takes(KEEPER, BOTH, command(content))
+        assert not takes(KEEPER, BOTH, command(content, later))
 
 
 SPEAKING = [
     commands.Actions([b"action"]),
     commands.KeepaliveCommand(),
-    commands.MasterClosedCommand(ErrorCode.SHUTTING_DOWN, "bye"),
     commands.NotAllowedCommand(is_reading=True, text="go"),
-    commands.ReplicatedCommand(),
-    commands.ReadAnswerCommand(1, (), None),
     commands.CumulativeAckCommand(),
 ]
 
 
-OF_STORES_ALONE = (commands.ReplicatedCommand, commands.ReadAnswerCommand)
-
-
 @pytest.mark.parametrize("content", SPEAKING, ids=name_of)
-def test_nobody_but_a_leader_speaks_to_copies(content):
-    assert not takes(CLONE, BOTH, command(content))
-    assert isinstance(content, OF_STORES_ALONE) or not takes(FOLLOWER, BOTH, command(content))
+def test_only_a_leader_speaks_to_copies(content):
+    assert not takes(FOLLOWER, BOTH, command(content))
 
 
 def test_every_content_of_a_consumer_has_a_right_that_it_takes():
@@ -128,26 +90,20 @@ def test_every_content_of_a_consumer_has_a_right_that_it_takes():
 # Answers.
 
 
-def test_a_clone_without_the_right_to_read_is_told_so_in_its_session():
+def test_a_follower_without_the_right_to_read_is_told_so_in_its_session():
     payload = command(commands.HandshakeRequestCommand(WRITER, 0))
-    refusal = Guard("s", "'x' (role r)", WRITE).examine(MASTER, payload)
+    refusal = Guard("s", "'x' (role r)", WRITE).examine(KEEPER, payload)
     assert refusal.text == "'x' (role r) may not read s"
-    told = [decode_command(effect.payload) for effect in refusal.answer]
-    assert {effect.to for effect in refusal.answer} == {THEIRS.endpoint}
-    assert all(each.content == NotAllowedCommand(True, refusal.text) for each in told)
-    assert [each.session for each in told] == [1, 1]
-
-
-def test_a_question_is_answered_with_a_refusal_of_its_number():
-    refusal = Guard("s", "'x'", WRITE).examine(CLONE, command(QUESTIONS[0]))
-    (answer,) = refusal.answer
-    content = decode_command(answer.payload).content
-    assert (content.number, content.is_denied, content.text) == (1, True, "'x' may not read s")
+    (effect,) = refusal.answer
+    told = decode_command(effect.payload)
+    assert effect.to == THEIRS.endpoint
+    assert told.content == NotAllowedCommand(True, refusal.text)
+    assert told.session == 1
 
 
 def test_who_wants_to_lead_is_not_even_answered():
-    refusal = Guard("s", "'x'", BOTH).examine(MASTER, command(commands.ProclaimCommand()))
-    assert not refusal.answer
+    payload = command(commands.DetachCommand(), promoted(5, 0))
+    assert not Guard("s", "'x'", BOTH).examine(KEEPER, payload).answer
 
 
 # Logs.

@@ -13,9 +13,13 @@ from stores.actions import (
     PutCommand,
     WriterId,
 )
+from stores.group.positions import START
 from stores.index import BLOCK_COUNT, SLACK_COUNT, KeyIndex
 from stores.order import order_of
-from stores.table import Columns, Table
+from stores.scanning import EVERYTHING
+from stores.table import Columns, Entry, Table
+from stores.table.machine import TableMachine
+from stores.table.parts import Frozen, HeadPart
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
 
@@ -102,9 +106,9 @@ def test_overwriting_costs_the_index_nothing_and_too_many_new_keys_end_it():
 
 
 def test_a_snapshot_brings_its_own_order():
-    table, columns = Table(), Columns()
-    table.apply(PutCommand(W, 1, None, [KEYS[5], b"\x01"]))
-    table.index()
-    columns.values, columns.revisions = {KEYS[3]: b"\x01"}, {KEYS[3]: 1}
-    table.load(columns, 9)
-    assert listed(table.index()) == [KEYS[3]]
+    machine = TableMachine()
+    for key in (KEYS[5], KEYS[3]):
+        columns = Columns()
+        columns.set(key, Entry(b"\x01", 1, None))
+        machine.install(Frozen(HeadPart(1, START, 1), columns, {}, ()))
+        assert [found for found, _ in machine.scan(EVERYTHING, 2).entries] == [key]

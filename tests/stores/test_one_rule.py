@@ -7,42 +7,38 @@ from typing import Final
 
 import pytest
 
-from stores import commands
-from stores.clone import Clone
 from stores.effects import MasterFound, MasterLost, SecondMaster, Unicast
-from stores.encoding import encode_command
 from stores.epochs import promoted, started_at
-from stores.log.effects import LogEffect
+from stores.group.codec import GroupCodec
+from stores.group.positions import MemberId
+from stores.group.words import Leads
 from stores.log.encoding import encode_message
 from stores.log.messages import Welcome
 from stores.log.proxy import Proxy as LogProxy
-from stores.proxy import Proxy
+from stores.replica.outside import GroupProxy
 from stores.seeker import HEARTBEAT_TICKS, RIVAL_COUNT
-from stores.snapshots import Chunk
+from stores.table.codec import TableCodec
 from wire.identifiers import EndpointId, EntityId
 
-READER: Final = EntityId(EndpointId(b"r" * 16), 1)
-LOW: Final = EntityId(EndpointId(b"a" * 16), 1)
-HIGH: Final = EntityId(EndpointId(b"b" * 16), 1)
+READER: Final = EntityId(EndpointId(b"r" * 16), 0)
+LOW: Final = EntityId(EndpointId(b"a" * 16), 0)
+HIGH: Final = EntityId(EndpointId(b"b" * 16), 0)
+CODEC: Final = GroupCodec(TableCodec())
 BEFORE: Final = started_at(10**18)
 AFTER: Final = started_at(2 * 10**18)
 
-Reader = Clone | Proxy | LogProxy
+Reader = GroupProxy | LogProxy
 
 
 def welcome_of(reader: Reader, leader: EntityId, epoch: int) -> bytes:
     """Give what a leader answers when it takes such a reader in."""
-    content: commands.Content
     if isinstance(reader, LogProxy):
         return encode_message(leader, Welcome(epoch, 1, 7, 1, 0, 0, ()))
-    if isinstance(reader, Clone):
-        content = commands.AckCloneCommand(5, 0, 0, (), 0, Chunk(0, True, [], [], []))
-    else:
-        content = commands.OutcomesCommand(1, 0, 0, ())
-    return encode_command(commands.InternalCommand(0, leader, None, epoch, content))
+    (payload,) = CODEC.encode(MemberId("m", 1), b"g" * 16, Leads(1, epoch))
+    return payload
 
 
-def hear(reader: Reader, leader: EntityId, epoch: int) -> list[LogEffect]:
+def hear(reader: Reader, leader: EntityId, epoch: int) -> list[object]:
     """Have a leader take the reader in, and give what the reader tells of leaders."""
     effects = reader.receive(leader.endpoint, welcome_of(reader, leader, epoch), 1)
     return [each for each in effects if isinstance(each, MasterFound | MasterLost | SecondMaster)]
@@ -50,11 +46,10 @@ def hear(reader: Reader, leader: EntityId, epoch: int) -> list[LogEffect]:
 
 @pytest.fixture(
     params=[
-        lambda: Clone(READER, 1),
-        lambda: Proxy(READER, 1, 1_200),
+        lambda: GroupProxy(READER, CODEC, 1, 1_200),
         lambda: LogProxy(READER, 1, None),
     ],
-    ids=["clone", "proxy", "reader of a log"],
+    ids=["proxy of a store", "reader of a log"],
 )
 def reader(request: pytest.FixtureRequest) -> Reader:
     make: Callable[[], Reader] = request.param
@@ -88,7 +83,9 @@ def test_every_reader_tells_once_of_a_rival_that_goes_on_speaking(reader: Reader
     assert told == [SecondMaster(LOW, BEFORE)]
 
 
-def test_every_reader_tells_a_leader_of_an_earlier_term_that_it_is_deposed(reader: Reader) -> None:
+def test_a_reader_of_a_log_tells_a_leader_of_an_earlier_term_that_it_is_deposed() -> None:
+    reader = LogProxy(READER, 1, None)
+    reader.start()
     hear(reader, HIGH, promoted(BEFORE, 0))
     effects = reader.receive(LOW.endpoint, welcome_of(reader, LOW, AFTER), 1)
     assert [each.to for each in effects if isinstance(each, Unicast)] == [LOW.endpoint]

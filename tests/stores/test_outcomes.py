@@ -74,23 +74,22 @@ def test_outcomes_join_where_requests_and_revisions_go_on():
 def test_a_record_knows_what_was_answered_and_what_was_told():
     record = Ledger().touch(W)
     record.add(Outcome(1, 3, Applied(1)))
-    record.publish(3, sequence=10)
+    record.published_request = 3
     record.add(Outcome(4, 6, Applied(4)))
     assert record.last_request == 6
     assert record.published(after=0) == (Outcome(1, 3, Applied(1)),)
     assert record.published(after=2) == (Outcome(3, 3, Applied(3)),)
-    record.publish(6, sequence=11)
+    record.published_request = 6
     assert record.published(after=0) == (Outcome(1, 6, Applied(1)),)
 
 
 def test_a_record_forgets_what_its_writer_has_heard():
     record = Ledger().touch(W)
-    for request, sequence in ((1, 10), (2, 11), (3, 12)):
+    for request in (1, 2, 3):
         record.add(Outcome(request, request, REFUSED))
-        record.publish(request, sequence)
-    record.acknowledge(9)
+    record.forget(0)
     assert len(record.outcomes) == 3
-    record.acknowledge(11)
+    record.forget(2)
     assert list(record.outcomes) == [Outcome(3, 3, REFUSED)]
     assert record.last_request == 3
 
@@ -99,9 +98,7 @@ def test_a_record_of_a_writer_that_never_acknowledges_is_bounded():
     record = Ledger().touch(W)
     for request in range(1, OUTCOMES_MAX + 10):
         record.add(Outcome(request, request, REFUSED))
-        record.publish(request, request)
     assert len(record.outcomes) == OUTCOMES_MAX
-    assert len(record.told) == OUTCOMES_MAX
     assert record.last_request == OUTCOMES_MAX + 9
 
 

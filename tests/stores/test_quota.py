@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
-from stores import effects as fx
 from stores.actions import (
     Action,
     AddCommand,
@@ -23,9 +22,8 @@ from stores.actions import (
     StepKind,
     WriterId,
 )
+from stores.group.positions import START
 from stores.judgement import Request, judge
-from stores.master import Master
-from stores.outcomes import Applied, Refused
 from stores.quota import (
     NEAR_SHARE,
     RELIEVED_SHARE,
@@ -35,9 +33,9 @@ from stores.quota import (
     QuotaLevel,
     QuotaPool,
 )
-from stores.snapshots import SnapshotSink, SnapshotSource
 from stores.table import Columns, Entry, Table
-from tests.stores.conftest import KeptBackend, Node, World
+from stores.table.machine import TableMachine
+from stores.table.parts import Frozen, HeadPart
 from wire.encoding import encode
 from wire.errors import ErrorCode, InvalidData, QuotaExceeded
 from wire.identifiers import EndpointId, EntityId
@@ -75,12 +73,9 @@ _actions = st.one_of(
 )
 
 
-@given(st.lists(_actions, max_size=12), st.booleans())
-def test_the_bytes_of_a_table_are_those_of_its_keys_and_values(
-    actions: list[Action], is_observed: bool
-) -> None:
+@given(st.lists(_actions, max_size=12))
+def test_the_bytes_of_a_table_are_those_of_its_keys_and_values(actions: list[Action]) -> None:
     table = Table()
-    table.observer = (lambda *_: None) if is_observed else None
     for action in actions:
         table.apply(action)
         assert table.columns.size == recount(table.columns)
@@ -92,14 +87,10 @@ def test_a_snapshot_brings_the_bytes_with_it(content: dict[bytes, bytes]) -> Non
     columns = Columns()
     for number, (key, value) in enumerate(content.items(), 1):
         columns.set(key, Entry(value, number, None))
-    source, sink = SnapshotSource(columns, revision=9, sequence=1), SnapshotSink()
-    asked = list(sink.ask())
-    while asked and not sink.is_complete:
-        if (chunk := source.chunk(asked.pop(0))) is not None:
-            asked += sink.receive(chunk)
-    table = Table()
-    table.load(sink.take(), 9)
-    assert table.columns.size == recount(columns)
+    head = HeadPart(9, START, len(columns))
+    machine = TableMachine()
+    machine.install(Frozen(head, columns, {}, ()))
+    assert machine.size == recount(columns)
 
 
 # -- what is refused -------------------------------------------------------------------------------
@@ -323,109 +314,3 @@ def test_what_shares_a_quota_is_counted_together() -> None:
     assert one.look(5, 50) is QuotaLevel.EXCEEDED
     one.replace(Quota(max_entries=70))
     assert other.look(2, 20) is QuotaLevel.RELIEVED
-
-
-# -- the master ------------------------------------------------------------------------------------
-
-
-def master_with(world: World, quota: Quota, backend: KeptBackend | None = None) -> Node:
-    node = world.master(backend)
-    assert isinstance(node.core, Master)
-    node.core.meter = Meter("store s", quota)
-    return node
-
-
-def told(node: Node) -> list[QuotaLevel]:
-    return [effect.level for effect in node.said(fx.QuotaCrossed)]
-
-
-def test_a_full_store_refuses_goes_on_to_erase_and_takes_writes_again() -> None:
-    world = World()
-    node = master_with(world, Quota(max_entries=4))
-    requests = [node.put(number, "v") for number in range(6)]
-    node.flush()
-    results = [node.outcomes[request] for request in requests]
-    assert [type(result) for result in results] == [Applied] * 4 + [Refused] * 2
-    assert told(node) == [QuotaLevel.EXCEEDED]
-    erased = [node.erase(0), node.erase(1)]
-    node.flush()
-    assert all(isinstance(node.outcomes[request], Applied) for request in erased)
-    assert told(node) == [QuotaLevel.EXCEEDED, QuotaLevel.RELIEVED]
-    again = node.put(9, "v")
-    node.flush()
-    assert isinstance(node.outcomes[again], Applied)
-    assert node.contents() == {2: "v", 3: "v", 9: "v"}
-
-
-def test_expiry_makes_room() -> None:
-    world = World()
-    node = master_with(world, Quota(max_entries=2))
-    node.put(1, "v", expiry_ns=1)
-    node.put(2, "v", expiry_ns=1)
-    refused = node.put(3, "v")
-    node.flush()
-    assert isinstance(node.outcomes[refused], Refused)
-    world.now_ns += 2
-    node.tick()
-    done = node.put(3, "v")
-    node.flush()
-    assert isinstance(node.outcomes[done], Applied)
-    assert told(node) == [QuotaLevel.EXCEEDED, QuotaLevel.RELIEVED]
-
-
-def test_another_quota_holds_at_once() -> None:
-    node = master_with(World(), Quota(max_entries=1))
-    node.put(1, "v")
-    refused = node.put(2, "v")
-    node.flush()
-    assert isinstance(node.core, Master)
-    node.run(node.core.set_quota(Quota(max_entries=4)))
-    done = node.put(2, "v")
-    node.flush()
-    assert isinstance(node.outcomes[refused], Refused)
-    assert isinstance(node.outcomes[done], Applied)
-    assert told(node) == [QuotaLevel.EXCEEDED, QuotaLevel.RELIEVED]
-
-
-def test_what_a_file_holds_beyond_the_quota_stays_and_is_told() -> None:
-    backend = KeptBackend()
-    node = master_with(World(), UNLIMITED, backend)
-    node.put("k", "v" * 100)
-    node.flush()
-    node.commit()
-    node = master_with(World(), Quota(max_bytes=50), backend)
-    assert told(node) == []
-    node.tick()
-    assert told(node) == [QuotaLevel.EXCEEDED]
-    assert node.get("k") == "v" * 100
-
-
-def test_statistics_tell_what_is_used_at_the_master_and_the_clone() -> None:
-    world = World()
-    node = master_with(world, Quota(10, 1_000))
-    node.put("k", "value")
-    node.flush()
-    clone = world.clone()
-    world.settle()
-    size = len(encode("k")) + len(encode("value"))
-    found = node.core.statistics()
-    assert (found.entries, found.bytes) == (1, size)
-    assert (found.max_entries, found.max_bytes) == (10, 1_000)
-    copied = clone.core.statistics()
-    assert (copied.entries, copied.bytes) == (1, size)
-    assert (copied.max_entries, copied.max_bytes) == (None, None)
-
-
-def test_a_clone_is_refused_by_its_master_and_holds_the_same() -> None:
-    world = World()
-    node = master_with(world, Quota(max_entries=2))
-    clone = world.clone()
-    world.settle()
-    requests = [clone.put(number, "v") for number in range(3)]
-    clone.flush()
-    world.settle()
-    results = [clone.outcomes[request] for request in requests]
-    assert [type(result) for result in results] == [Applied, Applied, Refused]
-    assert isinstance(results[-1], Refused)
-    assert results[-1].code is ErrorCode.QUOTA_EXCEEDED
-    assert clone.contents() == node.contents() == {0: "v", 1: "v"}

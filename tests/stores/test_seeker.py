@@ -53,7 +53,6 @@ INPUTS: Final[dict[str, Input]] = {
     "fenced offers": lambda seeker: seeker.hear(OF_EARLIER_TERM, 1, offers=True),
     "hint of its term": lambda seeker: seeker.hint(LATER.epoch),
     "hint of a later term": lambda seeker: seeker.hint(OURS.epoch + (1 << START_BITS)),
-    "level": lambda seeker: seeker.level(),
     "let go": lambda seeker: seeker.let_go("it closed"),
     "unreachable": lambda seeker: seeker.unreachable(OURS.entity.endpoint),
     "another unreachable": lambda seeker: seeker.unreachable(LATER.entity.endpoint),
@@ -64,26 +63,25 @@ INPUTS: Final[dict[str, Input]] = {
 }
 
 TABLE: Final = """
-input                | SEARCHING                 | LOADING               | IN_TOUCH                   | LOST
-ours speaks          | SEARCHING                 | LOADING               | IN_TOUCH                   | IN_TOUCH found
-later speaks         | SEARCHING search          | SEARCHING drop search | SEARCHING lost drop search | SEARCHING drop search
-earlier speaks       | SEARCHING search          | LOADING               | IN_TOUCH                   | SEARCHING drop search
-ours offers          | LOADING follow            | LOADING               | IN_TOUCH                   | IN_TOUCH found
-later offers         | LOADING follow            | LOADING follow        | LOADING lost follow        | LOADING follow
-earlier offers       | LOADING follow            | LOADING refuse        | IN_TOUCH refuse            | LOADING follow
-fenced speaks        | SEARCHING depose          | LOADING depose        | IN_TOUCH depose            | LOST depose
-fenced offers        | SEARCHING depose          | LOADING depose        | IN_TOUCH depose            | LOST depose
-hint of its term     | SEARCHING                 | LOADING               | IN_TOUCH                   | LOST
-hint of a later term | SEARCHING                 | SEARCHING drop search | SEARCHING lost drop search | SEARCHING drop search
-level                | SEARCHING                 | IN_TOUCH found        | IN_TOUCH                   | LOST
-let go               | SEARCHING drop search     | SEARCHING drop search | SEARCHING lost drop search | SEARCHING drop search
-unreachable          | SEARCHING                 | SEARCHING drop search | LOST lost                  | LOST
-another unreachable  | SEARCHING                 | LOADING               | IN_TOUCH                   | LOST
-discovered           | SEARCHING search          | LOADING               | IN_TOUCH                   | LOST search
-odd tick             | SEARCHING                 | LOADING               | IN_TOUCH                   | LOST
-even tick            | SEARCHING search          | LOADING               | IN_TOUCH                   | LOST search
-silence              | SEARCHING search          | SEARCHING drop search | LOST lost search           | LOST search
-"""  # noqa: E501 - a table is read in columns
+input                | SEARCHING             | IN_TOUCH                   | LOST
+ours speaks          | SEARCHING             | IN_TOUCH                   | IN_TOUCH found
+later speaks         | SEARCHING search      | SEARCHING lost drop search | SEARCHING drop search
+earlier speaks       | SEARCHING search      | IN_TOUCH                   | SEARCHING drop search
+ours offers          | IN_TOUCH follow found | IN_TOUCH                   | IN_TOUCH found
+later offers         | IN_TOUCH follow found | IN_TOUCH lost follow found | IN_TOUCH follow found
+earlier offers       | IN_TOUCH follow found | IN_TOUCH refuse            | IN_TOUCH follow found
+fenced speaks        | SEARCHING depose      | IN_TOUCH depose            | LOST depose
+fenced offers        | SEARCHING depose      | IN_TOUCH depose            | LOST depose
+hint of its term     | SEARCHING             | IN_TOUCH                   | LOST
+hint of a later term | SEARCHING             | SEARCHING lost drop search | SEARCHING drop search
+let go               | SEARCHING drop search | SEARCHING lost drop search | SEARCHING drop search
+unreachable          | SEARCHING             | LOST lost                  | LOST
+another unreachable  | SEARCHING             | IN_TOUCH                   | LOST
+discovered           | SEARCHING search      | IN_TOUCH                   | LOST search
+odd tick             | SEARCHING             | IN_TOUCH                   | LOST
+even tick            | SEARCHING search      | IN_TOUCH                   | LOST search
+silence              | SEARCHING search      | LOST lost search           | LOST search
+"""
 """What is expected, written by hand: the next state, and the effects of the last tick or call."""
 
 NAMES: Final = {
@@ -112,11 +110,9 @@ def ticked_to(seeker: Seeker, number: int) -> Sequence[SeekerEffect]:
 
 def seeker_in(state: State, *, has_had_leader: bool = True) -> Seeker:
     """Bring a seeker into a state, in the ways that there are."""
-    seeker = Seeker(has_copy=True)
+    seeker = Seeker()
     if state is not State.SEARCHING or has_had_leader:
         seeker.hear(OURS, 0, offers=True)
-    if state in (State.IN_TOUCH, State.LOST):
-        seeker.level()
     if state is State.LOST:
         seeker.unreachable(OURS.entity.endpoint)
     if state is State.SEARCHING and has_had_leader:
@@ -164,29 +160,12 @@ def test_a_seeker_that_never_had_a_leader_does_as_one_that_let_it_go(
     if name == "ours speaks":
         expected = "SEARCHING search"  # no leader is followed yet
     if name.startswith("fenced"):
-        expected = "SEARCHING search" if name == "fenced speaks" else "LOADING follow"
+        expected = "SEARCHING search" if name == "fenced speaks" else "IN_TOUCH follow found"
     assert " ".join((seeker.state.name, *(NAMES[type(each)] for each in effects))) == expected
 
 
-@pytest.mark.parametrize(("state", "name", "expected"), cells())
-def test_a_reader_without_a_copy_is_level_at_once(state: State, name: str, expected: str) -> None:
-    if state is State.LOADING:
-        return
-    with_copy, without = seeker_in(state), Seeker(has_copy=False)
-    without.hear(OURS, 0, offers=True)
-    assert without.state is State.IN_TOUCH
-    if state is State.LOST:
-        without.unreachable(OURS.entity.endpoint)
-    elif state is State.SEARCHING:
-        without.let_go("it closed")
-        without.tick()
-    effects = [*INPUTS[name](with_copy), *with_copy.level()]
-    assert list(INPUTS[name](without)) == effects
-    assert without.state is with_copy.state
-
-
 def test_a_new_reader_knows_of_no_leader() -> None:
-    seeker = Seeker(has_copy=True)
+    seeker = Seeker()
     assert (seeker.leader, seeker.known_epoch, seeker.heard_ns) == (None, 0, 0)
     assert not seeker.is_in_touch
     assert not seeker.follows(OURS)
@@ -196,22 +175,26 @@ def test_a_new_reader_knows_of_no_leader() -> None:
 
 
 def test_effects_say_who_and_why() -> None:
-    seeker = Seeker(has_copy=True)
-    assert seeker.hear(OURS, 7, offers=True) == [Follow(OURS, None)]
-    assert seeker.level() == [MasterFound(OURS.entity, OURS.epoch)]
+    seeker = Seeker()
+    assert seeker.hear(OURS, 7, offers=True) == [
+        Follow(OURS, None),
+        MasterFound(OURS.entity, OURS.epoch),
+    ]
     text = f"the master at {LATER.entity} took over"
     assert seeker.hear(LATER, 8, offers=True) == [
         MasterLost(OURS.entity, text),
         Follow(LATER, OURS),
+        MasterFound(LATER.entity, LATER.epoch),
     ]
     assert seeker.hear(EARLIER, 9, offers=True) == [Refuse(EARLIER)]
     assert seeker.hear(OF_EARLIER_TERM, 9) == [Depose(OF_EARLIER_TERM)]
-    assert seeker.unreachable(LATER.entity.endpoint) == [
-        Drop("its endpoint is unreachable"),
-        Search(),
-    ]
-    assert seeker.hear(LATER, 9, offers=True) == [Follow(LATER, LATER)]
+    text = "its endpoint is unreachable"
+    assert seeker.unreachable(LATER.entity.endpoint) == [MasterLost(LATER.entity, text)]
     assert seeker.let_go("it closed: x") == [Drop("it closed: x"), Search()]
+    assert seeker.hear(LATER, 9, offers=True) == [
+        Follow(LATER, LATER),
+        MasterFound(LATER.entity, LATER.epoch),
+    ]
 
 
 def test_a_hint_names_the_reason() -> None:
@@ -237,7 +220,7 @@ def test_silence_counts_from_the_last_word() -> None:
     assert not seeker.is_in_touch
 
 
-@pytest.mark.parametrize("state", [State.LOADING, State.LOST, State.IN_TOUCH])
+@pytest.mark.parametrize("state", [State.LOST, State.IN_TOUCH])
 def test_only_words_of_the_leader_count_as_heard(state: State) -> None:
     seeker = seeker_in(state)
     seeker.hear(OURS, 10)
@@ -246,19 +229,18 @@ def test_only_words_of_the_leader_count_as_heard(state: State) -> None:
     assert seeker.heard_ns == 10
 
 
-@pytest.mark.parametrize("state", [State.LOADING, State.IN_TOUCH])
-def test_words_of_a_rival_break_no_silence(state: State) -> None:
-    seeker = seeker_in(state)
+def test_words_of_a_rival_break_no_silence() -> None:
+    seeker = seeker_in(State.IN_TOUCH)
     for _ in range(SILENCE_TICKS - 1):
         seeker.tick()
         seeker.hear(EARLIER, 1)
-    assert seeker.state is state
+    assert seeker.is_in_touch
     seeker.tick()
-    assert seeker.state is not state
+    assert not seeker.is_in_touch
 
 
 def test_a_reader_that_hears_leaders_searches_once_in_a_tick() -> None:
-    seeker = Seeker(has_copy=True)
+    seeker = Seeker()
     seeker.tick()
     assert seeker.hear(LATER, 1) == [Search()]
     assert list(seeker.hear(EARLIER, 1)) == []
@@ -268,7 +250,7 @@ def test_a_reader_that_hears_leaders_searches_once_in_a_tick() -> None:
 
 
 def test_searches_are_evenly_spaced() -> None:
-    seeker = Seeker(has_copy=True)
+    seeker = Seeker()
     said = [bool(seeker.tick()) for _ in range(3 * SEARCH_TICKS)]
     assert said == [False, True] * 3
 
@@ -338,7 +320,7 @@ STEPS = st.one_of(
     st.tuples(st.just("hear"), st.sampled_from(LEADERS)),
     st.tuples(st.just("offer"), st.sampled_from(LEADERS)),
     st.tuples(st.just("hint"), st.sampled_from(LEADERS)),
-    st.tuples(st.sampled_from(["level", "let go", "unreachable", "discovered"]), st.none()),
+    st.tuples(st.sampled_from(["let go", "unreachable", "discovered"]), st.none()),
     st.tuples(st.just("ticks"), st.integers(1, SILENCE_TICKS)),
 )
 
@@ -353,8 +335,6 @@ def _take(seeker: Seeker, step: tuple[str, object]) -> Sequence[SeekerEffect]:
             return [each for _ in range(count) for each in seeker.tick()]
         case ("unreachable", _) if seeker.leader is not None:
             return seeker.unreachable(seeker.leader.entity.endpoint)
-        case ("level", _):
-            return seeker.level()
         case ("let go", _):
             return seeker.let_go("it closed")
         case _:
@@ -362,9 +342,9 @@ def _take(seeker: Seeker, step: tuple[str, object]) -> Sequence[SeekerEffect]:
 
 
 @settings(max_examples=300)
-@given(steps=st.lists(STEPS, max_size=40), has_copy=st.booleans())
-def test_what_always_holds(steps: list[tuple[str, object]], has_copy: bool) -> None:
-    seeker, is_told, known = Seeker(has_copy=has_copy), False, 0
+@given(steps=st.lists(STEPS, max_size=40))
+def test_what_always_holds(steps: list[tuple[str, object]]) -> None:
+    seeker, is_told, known = Seeker(), False, 0
     for step in steps:
         before, was = seeker.leader, seeker.state
         effects = _take(seeker, step)
@@ -384,17 +364,12 @@ def test_what_always_holds(steps: list[tuple[str, object]], has_copy: bool) -> N
             assert seeker.leader > before, "from a leader in touch to a later one only"
         if seeker.state is State.SEARCHING and was is not State.SEARCHING:
             assert Search() in effects, "it calls at once"
-        assert has_copy or seeker.state is not State.LOADING
 
 
 @settings(max_examples=100)
-@given(order=st.permutations(LEADERS[-4:]), copies=st.lists(st.booleans(), min_size=2, max_size=2))
-def test_all_readers_that_hear_the_same_leaders_follow_the_same(
-    order: list[LeaderId], copies: list[bool]
-) -> None:
-    for has_copy in copies:
-        seeker = Seeker(has_copy=has_copy)
-        for other in order:
-            seeker.hear(other, 1, offers=True)
-            seeker.level()
-        assert seeker.leader == max(order)
+@given(order=st.permutations(LEADERS[-4:]))
+def test_all_readers_that_hear_the_same_leaders_follow_the_same(order: list[LeaderId]) -> None:
+    seeker = Seeker()
+    for other in order:
+        seeker.hear(other, 1, offers=True)
+    assert seeker.leader == max(order)

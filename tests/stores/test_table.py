@@ -1,10 +1,13 @@
-"""The table: what each action does, how it counts revisions, and what observers hear."""
+"""The table: what each action does, how it counts revisions, and what events tell of it."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import pytest
 
 from stores.actions import (
+    Action,
     BatchResultCommand,
     Change,
     ClearCommand,
@@ -15,7 +18,10 @@ from stores.actions import (
     RefusalCommand,
     WriterId,
 )
+from stores.effects import Changed
 from stores.table import ChangeKind, Columns, Entry, Table
+from stores.table.events import changes_of, differences
+from stores.table.overlay import Overlay
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -97,73 +103,56 @@ def test_a_copy_stays_as_it_was(table):
     assert list(copy) == [b"a"]
 
 
-def test_whoever_has_to_remember_the_past_is_asked_before_each_change(table):
-    seen = []
-    table.before = lambda keys: seen.append([(key, table.get(key)) for key in keys])
-    table.apply(put(b"a", b"1"))
-    table.apply(put(b"a", b"2"))
-    table.apply(EraseCommand(W, 3, [b"a"]))
-    table.apply(BatchResultCommand(W, 4, True, (Change(b"b", b"1", None),)))
-    table.apply(ClearCommand(W, 5))
-    assert seen == [[(b"a", None)], [(b"a", b"1")], [(b"a", b"2")], [(b"b", None)], [(b"b", b"1")]]
+# -- events --------------------------------------------------------------------------------------
 
 
-def observed(table: Table) -> list[tuple[ChangeKind, bytes, bytes | None, bytes | None]]:
-    changes = []
-
-    def observer(kind, key, before, after, writer, revision):
-        changes.append((kind, key, before and before.value, after and after.value))
-
-    table.observer = observer
-    return changes
+def plain(changes: Iterable[Changed]) -> list[tuple[object, ...]]:
+    return [
+        (each.kind, each.key, each.before and each.before.value, each.after and each.after.value)
+        for each in changes
+    ]
 
 
-def test_observers_hear_of_inserts_updates_erasures_and_expiries(table):
-    changes = observed(table)
-    table.apply(put(b"a", b"1", b"a", b"1", b"b", b"2"))
-    table.apply(EraseCommand(W, 4, [b"a", b"missing"]))
-    table.apply(ExpireCommand([b"b"]))
-    assert changes == [
+def told(overlay: Overlay, *actions: Action) -> list[tuple[object, ...]]:
+    """Commit actions, and give what is told of each before it is done."""
+    found: list[tuple[object, ...]] = []
+    for action in actions:
+        found += plain(changes_of(action, overlay))
+        overlay.commit(action)
+    return found
+
+
+def test_events_are_of_inserts_updates_erasures_and_expiries(table):
+    overlay = Overlay(table)
+    assert told(
+        overlay,
+        put(b"a", b"1", b"a", b"1", b"b", b"2"),
+        EraseCommand(W, 4, [b"a", b"missing"]),
+        ExpireCommand([b"b"]),
+    ) == [
         (ChangeKind.INSERT, b"a", None, b"1"),
         (ChangeKind.UPDATE, b"a", b"1", b"1"),
         (ChangeKind.INSERT, b"b", None, b"2"),
         (ChangeKind.ERASE, b"a", b"1", None),
         (ChangeKind.EXPIRE, b"b", b"2", None),
     ]
-    assert table.revision == 6
+    assert overlay.revision == 6
 
 
-def test_observers_hear_of_each_key_that_a_clear_removes(table):
+def test_events_are_of_each_key_that_a_clear_removes(table):
     table.apply(put(b"a", b"1", b"b", b"2"))
-    changes = observed(table)
-    table.apply(ClearCommand(W, 3))
-    assert changes == [(ChangeKind.CLEAR, b"a", b"1", None), (ChangeKind.CLEAR, b"b", b"2", None)]
+    assert told(Overlay(table), ClearCommand(W, 3)) == [
+        (ChangeKind.CLEAR, b"a", b"1", None),
+        (ChangeKind.CLEAR, b"b", b"2", None),
+    ]
 
 
-def test_observers_hear_the_differences_that_a_snapshot_makes(table):
+def test_events_are_of_the_differences_that_a_snapshot_makes(table):
     table.apply(put(b"same", b"1", b"changed", b"2", b"gone", b"3"))
-    changes = observed(table)
     other = Table()
     other.apply(put(b"same", b"1", b"changed", b"4", b"new", b"5"))
-    table.load(other.columns, 9)
-    assert changes == [
+    assert plain(differences(Overlay(table), other.columns, 9)) == [
         (ChangeKind.ERASE, b"gone", b"3", None),
         (ChangeKind.UPDATE, b"changed", b"2", b"4"),
         (ChangeKind.INSERT, b"new", None, b"5"),
     ]
-    assert table.revision == 9
-
-
-def test_an_observed_table_ends_up_like_one_that_is_not(table):
-    other = Table()
-    observed(other)
-    for action in (
-        put(b"a", b"1", b"b", b"2", expiry_ns=5),
-        put(b"b", b"3", b"c", b"4"),
-        EraseCommand(W, 5, [b"a"]),
-        BatchResultCommand(W, 6, True, (Change(b"d", b"5", 7), Change(b"c", None, None))),
-    ):
-        table.apply(action)
-        other.apply(action)
-    assert table.columns == other.columns
-    assert table.revision == other.revision

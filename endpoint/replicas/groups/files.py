@@ -1,4 +1,4 @@
-"""The files of a durable replica: the ballot, and the journal beside the machine's rows."""
+"""The files of a durable replica of a store: the journal beside the rows of its table."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from endpoint.replicas.backends import check_options, take_path
-from endpoint.replicas.storage_keys import take_keys
-from stores.disk.ballot import SUFFIX, BallotFile, LoadedBallot
-from stores.disk.medium import PrivateMedium
-from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
-from stores.disk.rows import PLAIN, Codec
-from stores.group.effects import Persist, Promises, SavePromises, Snapshot, SyncMarks, WriteMark
-from stores.group.election import FORCED_TERMS
-from stores.group.member import Stored
+from endpoint.replicas.groups.member_files import MemberFiles, ballot_of, take_vault
+from endpoint.surroundings import ReplicaOpener
+from stores.disk.ballot import BallotFile
+from stores.disk.founding import Founding
+from stores.disk.lazy_rows import Slice
+from stores.disk.replica import ReplicaRows, SQLiteReplica
+from stores.group.effects import Persist, Promises, SavePromises, Snapshot
 from stores.replica.beginning import Beginning
-from stores.replica.effects import Begin, ToDisk
+from stores.replica.effects import Begin, Rows, ToDisk
 from stores.replica.lazy import installed, restored
 from stores.table import Columns
 from stores.table.codec import TableCodec
@@ -37,31 +36,37 @@ class Opened:
     """The new name of a file of an earlier release, which a learner has set aside."""
 
 
-class ReplicaFiles:
-    """What keeps a replica.
+class ReplicaFiles(MemberFiles):
+    """What keeps a replica of a store.
 
     Every method may block, but ``write_mark``, and may raise ``BackendFailure``: then it is of no
     more use.
     """
 
-    def __init__(self, name: str, options: dict[str, object], *, is_renamed: bool = False) -> None:
+    def __init__(
+        self,
+        name: str,
+        options: dict[str, object],
+        opener: ReplicaOpener | None = None,
+        *,
+        is_renamed: bool = False,
+    ) -> None:
         """Take the options of ``Backend.SQLite``; nothing is opened yet.
 
-        One that ``is_renamed`` keeps the name that it had, whatever its endpoint is called now.
+        ``opener`` makes other files than SQLite's. One that ``is_renamed`` keeps the name that it
+        had, whatever its endpoint is called now.
         """
-        self._is_renamed = is_renamed
         options = dict(options)
-        self.path = take_path(options, "a replica in SQLite")
-        keys, codec = take_keys(options), cast("Codec", PLAIN)
-        if keys is not None:
-            from stores.disk.seals import Vault
-
-            codec = Vault(self.path, keys)
-        check_options(options, "a replica in SQLite")
-        self._rows = SQLiteReplica(self.path, TableCodec(), codec, name, **cast("Any", options))
-        self._term = 0
-        """That of the promises on the disk."""
-        self._ballot = BallotFile(PrivateMedium(self.path + SUFFIX), keys)
+        path = take_path(options, "an SQLite store")
+        self._rows: ReplicaRows
+        if opener is not None:
+            self._rows, medium = opener(path, options)
+            super().__init__(path, self._rows, BallotFile(medium, None), is_renamed=is_renamed)
+            return
+        keys, codec = take_vault(path, options)
+        check_options(options, "an SQLite store")
+        self._rows = SQLiteReplica(path, TableCodec(), codec, name, **cast("Any", options))
+        super().__init__(path, self._rows, ballot_of(path, keys), is_renamed=is_renamed)
 
     def load(self, founding: Founding, *, is_learner: bool = False) -> Opened:
         """Open or create both files. ``founding`` is for one of an earlier format, or a new one.
@@ -70,36 +75,8 @@ class ReplicaFiles:
         """
         aside = self._rows.set_aside() if is_learner else None
         loaded = self._rows.load(founding)
-        ballot = self._ballot.load()
-        own = founding.member
-        if ballot is None:
-            if loaded.meta.group is not None and not _is_upgraded(loaded, own.name):
-                raise BackendFailure(
-                    f"{self.path} has a journal, and its ballot {self.path}{SUFFIX} is missing:"
-                    " move the file away, and start the replica anew: it takes all from its group."
-                    " Of a group of one, put back a copy of both"
-                )
-            (member,) = loaded.meta.voters or (own,)
-            ballot = self._ballot.create(member, loaded.meta.group)
-        if not self._is_renamed and ballot.promises.member.name != own.name:
-            raise BackendFailure(
-                f"{self.path} is the replica of {ballot.promises.member.name}, and this endpoint is"
-                f" {own.name}: give each its own file"
-            )
-        self._term = ballot.promises.term
-        group = self._agree(loaded, ballot)
-        meta = loaded.meta
-        stored = Stored(
-            ballot.promises,
-            ballot.slots,
-            meta.floor,
-            meta.voters,
-            loaded.entries,
-            meta.applied.index,
-            meta.times,
-        )
-        beginning = Beginning(stored, group, meta.reached)
-        parts = restored(meta, loaded.revision, loaded.columns, loaded.writers)
+        beginning = self.begin(loaded.meta, loaded.entries, founding.member)
+        parts = restored(loaded.meta, loaded.revision, loaded.columns, loaded.writers)
         return Opened(beginning, parts, loaded.columns, loaded.exposed, aside)
 
     def fill(self, founding: Founding, snapshot: Snapshot, promises: Promises) -> tuple[str, ...]:
@@ -117,57 +94,16 @@ class ReplicaFiles:
         self.write(ToDisk(0, SavePromises(0, promises)))
         return opened.exposed
 
-    def _agree(self, loaded: LoadedReplica, ballot: LoadedBallot) -> bytes | None:
-        """Have both files be of one group, as a crash in between leaves one of them behind."""
-        here, there = loaded.meta.group, ballot.group
-        if here is not None and there is not None and here != there:
-            raise BackendFailure(
-                f"{self.path} and its ballot are of different groups: put the files back that"
-                " belong together"
-            )
-        if here is None and there is not None:
-            self._rows.join(there)
-        elif here is not None and there is None:
-            self._ballot.join(here)
-        return here or there
+    def persist(self, write: Persist, rows: Rows | None, forced_after: int) -> None:
+        """Make a change of the journal durable, with rows of the table."""
+        if write.snapshot is not None:
+            slices, beside = installed(write.snapshot)
+            self._rows.persist(write, installed=slices, machine=beside)
+        else:
+            assert rows is None or isinstance(rows, Slice), rows
+            self._rows.persist(write, rows, forced_after=forced_after)
 
-    def write(self, job: ToDisk) -> None:
-        """Do what the member asks, and wait until the disk has it."""
-        match job.write:
-            case Begin(group, entries):
-                self._rows.join(group, entries)
-                self._ballot.join(group)
-            case Persist() as write if write.snapshot is not None:
-                slices, beside = installed(write.snapshot)
-                self._rows.persist(write, installed=slices, machine=beside)
-            case Persist() as write:
-                self._rows.persist(write, job.rows, forced_after=self._term - FORCED_TERMS)
-            case SavePromises(promises=promises):
-                self._ballot.save(promises)
-                self._term = promises.term
-            case SyncMarks():
-                self._ballot.sync_marks()
-            case None:
-                assert job.rows is not None, job
-                self._rows.checkpoint(job.rows)
-
-    def write_mark(self, write: WriteMark) -> None:
-        """Write a mark, without a wait for the disk."""
-        self._ballot.write_mark(write.slot, write.number, write.mark)
-
-    def close(self) -> None:
-        """Let go of files and locks."""
-        try:
-            self._ballot.close()
-        finally:
-            self._rows.close()
-
-
-def _is_upgraded(loaded: LoadedReplica, name: str) -> bool:
-    """Tell whether a file of an earlier format has become a group of one, and no more happened.
-
-    A crash may come before there is a ballot. Such a group has not led yet: it has no entries.
-    """
-    meta = loaded.meta
-    is_untouched = not loaded.entries and meta.floor == meta.applied and not meta.machine
-    return is_untouched and [voter.name for voter in meta.voters] == [name]
+    def checkpoint(self, rows: Rows) -> None:
+        """Make rows of the table durable."""
+        assert isinstance(rows, Slice), rows
+        self._rows.checkpoint(rows)

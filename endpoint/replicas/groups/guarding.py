@@ -13,11 +13,11 @@ from endpoint.mesh.core import EndpointCore
 from endpoint.mesh.rights import Turn, turn_in_group
 from endpoint.replicas.guarding import Gate, Guarding
 from handshake.roles import Rights
-from stores.effects import Effect, Unicast
+from stores.effects import Effect, ToProxy, Unicast
 from stores.gatekeeping import Post, Refusal
 from stores.group.positions import MemberId
 from stores.group.rights import GroupGuard, RightOf
-from stores.group.words import Barred, Letter
+from stores.group.words import OUTSIDE, Barred, Letter
 from wire.identifiers import EndpointId
 
 
@@ -59,11 +59,13 @@ class LetterGate:
             return None
         # Two replicas that both refuse each other would otherwise say so for ever.
         is_answered = not isinstance(letter.content, Barred)
-        return Refusal(barred.text, tuple(self.say(barred)) if is_answered else ())
+        answer = self.say(barred, is_outside=letter.sender == OUTSIDE) if is_answered else ()
+        return Refusal(barred.text, tuple(answer))
 
-    def say(self, barred: Barred) -> Iterable[Effect]:
-        """Tell the sender."""
-        return (Unicast(self.sender, payload) for payload in self.replica.write(barred))
+    def say(self, barred: Barred, *, is_outside: bool = False) -> Iterable[Effect]:
+        """Tell the sender; a proxy, which is outside of the group, hears another topic."""
+        send = ToProxy if is_outside else Unicast
+        return (send(self.sender, payload) for payload in self.replica.write(barred))
 
 
 class GroupGuarding(Guarding):

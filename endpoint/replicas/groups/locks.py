@@ -23,7 +23,7 @@ from wire.public import public
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.replicas.groups.part import GroupPart
+    from endpoint.replicas.groups.table_part import TablePart
 
 LOCK: Final = "peermesh/lock"
 ELECTION: Final = "peermesh/election"
@@ -93,7 +93,7 @@ class Lock(Session):
 
     def __init__(
         self,
-        part: GroupPart,
+        part: TablePart,
         ask: Ask,
         nonce: bytes,
         ttl: float,
@@ -186,7 +186,7 @@ class Lock(Session):
         return f"its key {self._key} was erased or put by others"
 
 
-def _revision(part: GroupPart, key: bytes) -> int | None:
+def _revision(part: TablePart, key: bytes) -> int | None:
     (revision,) = part.table.revisions([key])
     return revision
 
@@ -199,7 +199,7 @@ class Elections(EitherClosing):
     changes that follow each other closely, the last one.
     """
 
-    def __init__(self, part: GroupPart, reader: Reader, name: str) -> None:
+    def __init__(self, part: TablePart, reader: Reader, name: str) -> None:
         """Use ``ReplicaStore.elections``."""
         self._part = part
         self._reader = reader

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
 from endpoint.mesh.status import StatusCode
-from endpoint.replicas.groups.files import ReplicaFiles
-from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.parts import AnyEffect, Kind, Topics
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
-from endpoint.replicas.stores.observers import Observer, Observers
 from net.wakeup import Wakeup
-from stores.effects import Changed, Deposed
+from stores.effects import Deposed, ToProxy
 from stores.group.effects import WriteMark
 from stores.group.membership import MemberStatus
 from stores.group.words import Order
 from stores.replica.core import GroupCore
 from stores.replica.effects import AskDone, News, OrderDone, ToDisk, Told
-from stores.table.bodies import TableRequest
-from stores.watches import Bookmark, Selection, Watcher
-from stores.work import SLICE_COUNT
 from wire.errors import BackendFailure, NoQuorum, NotAllowed, PromotionRefused, RequestTimeout
-from wire.topics import group_topic
 
 _CODES: Final = {
     News.REGRESSED: StatusCode.REPLICA_REGRESSED,
@@ -33,38 +28,65 @@ _CODES: Final = {
     News.DISK_FAILED: StatusCode.REPLICA_DISK_FAILED,
     News.BARRED: StatusCode.NOT_ALLOWED,
     News.CONFLICT: StatusCode.STORE_CONFLICT,
+    News.ANEW: StatusCode.STORE_CONFLICT,
 }
 
 
-class GroupPart:
+class Files(Protocol):
+    """What keeps a replica. Every method may block, but ``write_mark``."""
+
+    def write(self, job: ToDisk) -> None:
+        """Do what the member asks; raises ``BackendFailure``."""
+
+    def write_mark(self, write: WriteMark) -> None:
+        """Write a mark, without a wait for the disk; raises ``BackendFailure``."""
+
+    def close(self) -> None:
+        """Let go of files and locks."""
+
+
+CoreT = TypeVar("CoreT", bound=GroupCore)
+
+
+class GroupPart(ABC, Generic[CoreT]):
     """The replica of a group that is here."""
 
-    kind: Final = "store"
     runner: Runner
 
-    def __init__(self, core: GroupCore, files: ReplicaFiles | None) -> None:
+    def __init__(self, core: CoreT, files: Files | None) -> None:
         """Start with a core, and with the files of one that is durable."""
         self.core = core
-        self.table = core.machine
-        """What is read."""
         self.backend = files
         self.moved = Wakeup()
         """Woken when anything that readers wait for may be otherwise."""
-        self._observers = Observers()
         self._asks: Questions[AskDone] = Questions()
         self._orders: Questions[tuple[MemberStatus, ...]] = Questions()
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """What it is, in sentences."""
+
+    @property
+    @abstractmethod
+    def proxies_hear(self) -> str:
+        """The topic that endpoints outside of the group hear answers on."""
+
+    @property
+    def what(self) -> str:
+        """Name it, for errors."""
+        return f"{self.kind} {self.runner.name}"
 
     # -- for the runner --------------------------------------------------------------------------
 
     @property
-    def leader(self) -> GroupCore | None:
+    def leader(self) -> CoreT | None:
         """Give ``None``: the runner promotes and deposes none, as the group elects."""
         return None
 
+    @abstractmethod
     def topics(self, name: str) -> Topics:
-        """Hear, and speak, on the group's one topic."""
-        topic = group_topic(name)
-        return Topics(topic, topic, topic)
+        """Give the topics of the group of this name, in the role that this has."""
 
     def survey(self) -> None:
         """Do nothing: members say themselves where they are."""
@@ -81,13 +103,15 @@ class GroupPart:
                     self.backend.write_mark(effect)
                 except BackendFailure as error:
                     return self.core.commit_failed(0, str(error))
+            case ToProxy(to, payload):
+                self.runner.send_command(self.proxies_hear, to, payload)
             case AskDone(token):
                 self._asks.answer(token, effect)
             case OrderDone(token, members):
                 self._orders.answer(token, members)
-            case Changed():
-                self._observers.push(effect)
             case Told(news, text):
+                if news is News.ANEW:
+                    self.runner.unsynced()
                 self.runner.tell_status(_CODES[news], self.core.entity, text)
             case _:
                 raise AssertionError(f"no replica of a group asks for {effect}")
@@ -104,7 +128,6 @@ class GroupPart:
     def was_closed(self) -> None:
         """Wake all that wait: nothing comes any more."""
         self.moved.wake()
-        self._observers.end()
         self._orders.end()
         self._asks.end()
 
@@ -114,35 +137,6 @@ class GroupPart:
     def has_state(self) -> bool:
         """True if a local read has nothing to wait for."""
         return self.runner.is_synced and self.runner.error is None
-
-    @property
-    def epoch_ns(self) -> int:
-        """What expiries are counted from: when the group's time began, as a time of Unix."""
-        return self.core.epoch_ns
-
-    is_recalling: Final = False
-
-    def recall(self, after: int) -> None:
-        """Do nothing: all members keep as much of the past."""
-
-    def watch_after(self, selection: Selection, after: Bookmark) -> Watcher | None:
-        """Watch from after a bookmark; ``None`` if this replica is not as far yet."""
-        return self.table.watch(selection, after)
-
-    def observe(self, observer: Observer) -> None:
-        """Tell ``observer`` of every change from now on."""
-        self._observers.add(observer)
-        self.core.observe(is_observed=True)
-
-    def unobserve(self, observer: Observer) -> None:
-        """Tell it no longer."""
-        self._observers.remove(observer)
-        self.core.observe(is_observed=bool(self._observers))
-
-    async def prepare_scan(self) -> None:
-        """Have the keys put in order, a slice at a time, before they are read in it."""
-        while self.table.prepare_scan(SLICE_COUNT) == SLICE_COUNT:
-            await trio.lowlevel.checkpoint()
 
     async def await_state(self, seconds: float) -> None:
         """Wait for a state to read; raises ``NoQuorum``."""
@@ -189,9 +183,9 @@ class GroupPart:
             raise self.runner.error
         if not self.core.is_served:
             raise self.no_quorum(seconds)
-        raise RequestTimeout(f"store {self.runner.name}: not within {seconds:g} s: {text}")
+        raise RequestTimeout(f"{self.what}: not within {seconds:g} s: {text}")
 
-    async def ask(self, request: TableRequest, seconds: float) -> object:
+    async def ask(self, request: object, seconds: float) -> object:
         """Have the group do what no writer asks for, and give the answer of its machine.
 
         Raises ``NoQuorum`` and ``NotAllowed``.
@@ -211,7 +205,7 @@ class GroupPart:
         """Lead without a majority; raises ``PromotionRefused`` while another one leads."""
         if self.core.is_served and not self.core.is_leader:
             raise PromotionRefused(
-                f"store {self.runner.name} has a leader: promote() without force asks it to go"
+                f"{self.what} has a leader: promote() without force asks it to go"
             )
         self.runner.carry_out(self.core.force())
         await self.await_leader(seconds)
@@ -226,4 +220,4 @@ class GroupPart:
         if self.core.bar.text is not None:
             return NotAllowed(self.core.bar.text)
         why = self.core.explain()
-        return NoQuorum(f"store {self.runner.name}: no leader within {seconds:g} s: {why}")
+        return NoQuorum(f"{self.what}: no leader within {seconds:g} s: {why}")

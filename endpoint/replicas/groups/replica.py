@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import sha256
 from itertools import count
 from typing import Final, Unpack
 
-import trio
-
-from endpoint import arguments
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import LEADER_SECONDS, ORDER_SECONDS, TTL_SECONDS
+from endpoint.replicas.attaching import ORDER_SECONDS, TTL_SECONDS
 from endpoint.replicas.groups.locks import (
     ELECTION,
     LOCK,
@@ -24,12 +21,14 @@ from endpoint.replicas.groups.locks import (
     elected,
     prefix_of,
 )
-from endpoint.replicas.groups.part import GroupPart
+from endpoint.replicas.groups.membership import GroupHandle, order_seconds
 from endpoint.replicas.groups.session import Session
+from endpoint.replicas.groups.table_part import TablePart
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
+from endpoint.replicas.stores.store import VERIFY_SECONDS
 from endpoint.replicas.stores.store_handle import StoreHandle
-from stores.group.words import Order
+from endpoint.replicas.stores.verifying import Verification
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from stores.table.bodies import ChangeQuota
@@ -44,23 +43,7 @@ CONSISTENCIES: Final = ("local", "linear")
 
 
 @public
-@dataclass(frozen=True, slots=True)
-class GroupMember:
-    """One member of a group, as its leader sees it."""
-
-    name: str
-    is_voter: bool
-    is_leader: bool
-    is_whole: bool
-    """False while it lacks something that it had acknowledged; or was not heard yet."""
-    lag: int
-    """Journal entries that it has not acknowledged."""
-    silent_seconds: float
-    """Since it was heard."""
-
-
-@public
-class ReplicaStore(StoreHandle, Reader, ObservedStore):
+class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore):
     """A replica of a store whose group elects its leader.
 
     A mutation's receipt is given once a majority of the voters has it, on the disk where they keep
@@ -69,9 +52,10 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
     acknowledged, anywhere, before the read began.
     """
 
-    def __init__(self, part: GroupPart, close: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, part: TablePart, close: Callable[[], Awaitable[None]]) -> None:
         """Use ``Endpoint.attach_replica``."""
         self.part = part
+        GroupHandle.__init__(self, part)
         self._nonces = count()
         ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(part.await_state, READ_SECONDS)))
@@ -109,93 +93,6 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
     def at_master(self) -> Reader:
         """Read as ``read("linear")`` does: so a ``Store`` is asked for what its master has."""
         return self.read("linear")
-
-    def leader(self) -> str | None:
-        """Give the name of the leader, as far as this replica knows; ``None`` if it knows none."""
-        core = self.part.core
-        return core.leader.name if core.is_served and core.leader is not None else None
-
-    def is_leader(self) -> bool:
-        """Tell whether this replica leads, and serves."""
-        return self.runner.error is None and self.part.core.is_leader
-
-    async def await_leader(self, timeout: Seconds = LEADER_SECONDS) -> str:
-        """Wait until a leader serves this replica, and give its name.
-
-        Raises ``NoQuorum`` after ``timeout`` seconds, which says what is missing.
-        """
-        await self.part.await_leader(arguments.seconds("timeout", timeout))
-        leader = self.part.core.leader
-        assert leader is not None, "it was waited for"
-        return leader.name
-
-    # The members.
-
-    async def members(self) -> list[GroupMember]:
-        """Give all members, as the leader knows them; without one the voters, by name alone."""
-        await trio.lowlevel.checkpoint()
-        core = self.part.core
-        if not core.is_served:
-            return [
-                GroupMember(each.name, True, False, False, 0, 0.0)  # noqa: FBT003 - they have names
-                for each in core.voters
-            ]
-        known = await self.part.order(Order.TELL, self._own_name, READ_SECONDS)
-        end = max(each.match for each in known)
-        leader = core.leader
-        return [
-            GroupMember(
-                each.member.name,
-                each.is_voter,
-                each.member == leader,
-                each.is_whole,
-                end - each.match,
-                each.silent_ticks / 10,
-            )
-            for each in known
-        ]
-
-    async def add_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Give the replica at the endpoint called ``name`` a vote, once it is level.
-
-        Raises ``NoQuorum``, ``NotAllowed`` and ``RequestTimeout``, which says what is in the way
-        after ``timeout`` seconds; then it may be done later still.
-        """
-        await self._order(Order.ADD, name, timeout)
-
-    async def remove_voter(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Take the vote of the replica at the endpoint called ``name``.
-
-        Refused while the voters that stay have no healthy majority, and of three voters for one
-        that is in touch: two voters survive no loss. One that is declared (``voters=``) and comes
-        back is given its vote again. Raises as ``add_voter`` does.
-        """
-        await self._order(Order.REMOVE, name, timeout)
-
-    async def transfer(self, name: str, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Have the voter at the endpoint called ``name`` lead; raises as ``add_voter`` does."""
-        await self._order(Order.LEAD, name, timeout)
-
-    async def promote(self, *, force: bool = False, timeout: Seconds = ORDER_SECONDS) -> None:
-        """Have this replica lead: by a transfer, or with ``force`` without a majority.
-
-        ``force`` is for a person who knows that the other voters are gone for good. What a majority
-        of them had and this replica lacks is lost, though it was acknowledged; a voter that comes
-        back with it keeps it in a file of its own, ``PATH.lost-TERM``. Raises as ``add_voter``
-        does, and with ``force`` ``PromotionRefused`` while another replica leads.
-        """
-        if force:
-            await self.part.force(_seconds(timeout))
-        else:
-            await self._order(Order.LEAD, self._own_name, timeout)
-
-    async def _order(self, order: Order, name: str, timeout: Seconds) -> None:
-        name = arguments.text("name", name)
-        await self.part.order(order, name, _seconds(timeout))
-
-    @property
-    def _own_name(self) -> str:
-        return self.part.core.own.name
 
     # Sessions, and what stands on them.
 
@@ -252,6 +149,17 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
         writer = self.part.core.requests.writer
         return sha256(b"%b%d" % (writer, next(self._nonces))).digest()[:NONCE_SIZE]
 
+    # Comparison.
+
+    async def verify(self, timeout: Seconds = VERIFY_SECONDS) -> Verification:
+        """Compare what all members hold at one entry of the journal.
+
+        Members are waited for for five seconds. A learner in memory that differs takes all anew; a
+        voter that differs is told of as ``STORE_CONFLICT``. Raises ``RequestTimeout`` and
+        ``NotAllowed``.
+        """
+        return await self.part.verify(order_seconds(timeout))
+
     # The quota.
 
     async def set_quota(
@@ -263,12 +171,8 @@ class ReplicaStore(StoreHandle, Reader, ObservedStore):
         even if it is more. Raises ``InvalidData``, ``NoQuorum`` and ``NotAllowed``.
         """
         quota = replace(self.part.table.meter.quota, **limits)
-        await self.part.ask(ChangeQuota(quota), _seconds(timeout))
+        await self.part.ask(ChangeQuota(quota), order_seconds(timeout))
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""
         return self.part.core.statistics()
-
-
-def _seconds(timeout: Seconds) -> float:
-    return arguments.seconds("timeout", timeout)

@@ -27,7 +27,7 @@ from wire.public import public
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.replicas.groups.part import GroupPart
+    from endpoint.replicas.groups.table_part import TablePart
 
 OPEN_SECONDS: Final = 10.0
 """How long opening a session waits for a majority."""
@@ -59,7 +59,7 @@ class Session(Bound):
     learns of it before the group ends the session. The end of the block ends the session.
     """
 
-    def __init__(self, part: GroupPart, ask: Ask, nonce: bytes, ttl: float) -> None:
+    def __init__(self, part: TablePart, ask: Ask, nonce: bytes, ttl: float) -> None:
         """Use ``ReplicaStore.session``."""
         self._part = part
         self._ask = ask

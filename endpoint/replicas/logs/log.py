@@ -1,40 +1,26 @@
-"""The handle of a log: append, read, consume, commit (design section 10)."""
+"""The handle of a log that one endpoint keeps, and of its followers and proxies."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Unpack
 
 from endpoint import arguments
-from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, topics_of
 from endpoint.replicas.backends import check_replicas, take_quota
-from endpoint.replicas.handle import ReplicaHandle
 from endpoint.replicas.logs.log_backends import log_quota, take_retention
-from endpoint.replicas.logs.log_consumer import LogConsumer
-from endpoint.replicas.logs.log_entries import READ_LIMIT, LogEntry, Start, entries_of
+from endpoint.replicas.logs.log_handle import LogHandle
 from endpoint.replicas.logs.log_part import LogPart
 from endpoint.replicas.logs.log_promoting import LogPromotion, promote
-from endpoint.replicas.logs.log_receipts import AppendReceipt
-from endpoint.replicas.logs.log_source import Source
-from endpoint.replicas.receipts import Receipt
-from endpoint.replicas.runner import YIELD_COUNT
-from stores.log.limits import FETCH_SIZE_MAX
-from stores.log.partitions import Span, lag
-from stores.log.requests import check_name
-from stores.log.runs import partition_of
+from endpoint.replicas.logs.log_reading import Source
 from stores.quota import QuotaLimits
 from stores.statistics import LogStatistics
-from wire.encoding import encode
-from wire.errors import InvalidData, NoSuchPartition
+from wire.errors import InvalidData
 from wire.public import public
-from wire.scalars import nanoseconds_since_epoch
-from wire.values import Value
 
 
 @public
-class Log(ReplicaHandle):
+class Log(LogHandle):
     """An append-only store of entries, in partitions, each with offsets from zero.
 
     An append with a receipt is there once, in order for each handle and partition. Readers see
@@ -49,114 +35,14 @@ class Log(ReplicaHandle):
         collect: Callable[[Log, Sequence[str]], None],
     ) -> None:
         """Use ``Endpoint.attach_log``, ``attach_log_clone`` or ``attach_log_proxy``."""
-        super().__init__(part.runner, close)
+        super().__init__(part.runner, source, part.core.requests, close)
         self.part = part
-        self.source = source
-        self._requests = part.core.requests
         self._collect = collect
-        self._count = 0
-        self._turns = 0
 
     def __repr__(self) -> str:
         """Show the log's name, and its role here."""
         role = "keeper" if self.runner.is_master else "follower or proxy"
         return f"<Log {self.name()} {role if self.runner.error is None else 'closed'}>"
-
-    async def partition_count(self) -> int:
-        """Give the number of partitions, which never changes.
-
-        A handle that has not met the keeper yet waits for it; see ``append``.
-        """
-        if not self._count:
-            self._count = await self.source.partition_count()
-        return self._count
-
-    # Appends.
-
-    async def append(
-        self,
-        value: Value,
-        key: Value = None,
-        *,
-        partition: int | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-    ) -> AppendReceipt:
-        """Append an entry; ``await receipt.applied()`` gives its place.
-
-        Entries of one key go to one partition; without a key and a partition they take turns. With
-        ``producer`` and a growing ``sequence`` a repetition is recognised, whoever was restarted
-        in between, and its receipt names the place of the first. Raises ``KeeperUnreachable`` if
-        no keeper was ever met within the patience of the handle.
-        """
-        return await self.append_batch(
-            (value,), key, partition=partition, producer=producer, sequence=sequence
-        )
-
-    async def append_batch(
-        self,
-        values: Iterable[Value],
-        key: Value = None,
-        *,
-        partition: int | None = None,
-        producer: str | None = None,
-        sequence: int | None = None,
-    ) -> AppendReceipt:
-        """Append entries to one partition, one after the other, all or none of them."""
-        encoded_key = None if key is None else encode(key)
-        _check_append(partition, producer, sequence)
-        flat = [each for value in values for each in (encoded_key, encode(value))]
-        return await self._append(flat, encoded_key, partition, (producer, sequence))
-
-    async def append_entries(
-        self,
-        entries: Iterable[tuple[Value, Value]],
-        *,
-        partition: int,
-        producer: str | None = None,
-        sequence: int | None = None,
-    ) -> AppendReceipt:
-        """Append entries, each a key or ``None`` and a value, to one partition: all or none."""
-        _check_append(partition, producer, sequence)
-        flat: list[bytes | None] = []
-        for key, value in entries:
-            flat += (None if key is None else encode(key), encode(value))
-        return await self._append(flat, None, partition, (producer, sequence))
-
-    async def _append(
-        self,
-        flat: list[bytes | None],
-        key: bytes | None,
-        partition: int | None,
-        source: tuple[str | None, int | None],
-    ) -> AppendReceipt:
-        """Ask for an append. All waiting comes first: what is cancelled then has asked nothing."""
-        producer, sequence = source
-        count = self._count or await self.partition_count()
-        self._since_yield += len(flat) // 2
-        if self._since_yield >= YIELD_COUNT:
-            await self._breathe()
-        number = self._choose(key, partition, producer, count)
-        if self.runner.error is not None:
-            raise self.runner.error
-        request = self._requests.append(number, tuple(flat), producer, sequence or 0)
-        return AppendReceipt(self.runner.ask(request), number, len(flat) // 2)
-
-    def _choose(
-        self, key: bytes | None, partition: int | None, producer: str | None, count: int
-    ) -> int:
-        if partition is not None:
-            if not 0 <= partition < count:
-                raise NoSuchPartition(
-                    f"log {self.name()} has the partitions 0 to {count - 1}, not {partition}"
-                )
-            return partition
-        if key is not None:
-            return partition_of(key, count)
-        if producer is not None:
-            return partition_of(encode(producer), count)  # the same when it is repeated
-        self._turns += 1
-        return self._turns % count
 
     # The role.
 
@@ -204,121 +90,3 @@ class Log(ReplicaHandle):
         ``InvalidData``.
         """
         self.runner.set_quota(**limits)
-
-    async def trim(self, partition: int, offset: int) -> Receipt:
-        """Let the entries of a partition before an offset go, read or not."""
-        partition = arguments.count("partition", partition, least=0)
-        offset = arguments.number("offset", offset)
-        await self.partition_count()
-        return self._ask(lambda: self._requests.trim(partition, offset))
-
-    def _ask(self, request: Callable[[], int]) -> Receipt:
-        if self.runner.error is not None:
-            raise self.runner.error
-        return self.runner.ask(request())
-
-    # Reads.
-
-    async def read(
-        self, partition: int, offset: int, limit: int = READ_LIMIT, timeout: Seconds = 0.0
-    ) -> list[LogEntry]:
-        """Read entries from an offset on: what is there, or after ``timeout`` seconds nothing.
-
-        Raises ``OffsetOutOfRange`` for entries that are gone, ``NoSuchPartition``, and
-        ``KeeperUnreachable``.
-        """
-        partition = arguments.count("partition", partition, least=0)
-        offset = arguments.number("offset", offset)
-        limit = arguments.count("limit", limit)
-        wait = arguments.seconds("timeout", timeout)
-        batch = await self.source.fetch(((partition, offset),), FETCH_SIZE_MAX, wait)
-        return entries_of(batch, {partition: offset}, limit)
-
-    def consume(
-        self,
-        name: str | None = None,
-        *,
-        start: Start | Mapping[int, int] = Start.EARLIEST,
-        partitions: Iterable[int] | None = None,
-    ) -> LogConsumer:
-        """Give a consumer: ``async for entry in log.consume("name")``.
-
-        One with a name goes on where it has committed; ``start`` is for partitions where it has
-        not, and for one without a name: an end of the log, or an offset for each partition.
-        """
-        wanted = None
-        if partitions is not None:
-            wanted = tuple(arguments.count("partitions", each, least=0) for each in partitions)
-        return LogConsumer(self.source, self.commit, name, _start_of(start), wanted)
-
-    async def offsets(self) -> dict[int, Span]:
-        """Give the first offset of each partition, and the one after the last."""
-        spans, _ = await self.source.state()
-        return dict(enumerate(spans))
-
-    async def offset_at(self, partition: int, when: datetime | int) -> int:
-        """Give the offset of the first entry that was appended at this time or later.
-
-        If there is none, it is the one that the next entry will have. A number is in nanoseconds
-        since 1970.
-        """
-        partition = arguments.count("partition", partition, least=0)
-        if isinstance(when, datetime):
-            timestamp_ns = nanoseconds_since_epoch(when)
-        else:
-            timestamp_ns = arguments.number("when", when)
-        return await self.source.offset_at(partition, timestamp_ns)
-
-    # Consumers.
-
-    async def commit(self, consumer: str, positions: Mapping[int, int]) -> Receipt:
-        """Remember that a consumer is done with all before these offsets, back or forth."""
-        consumer = check_name(consumer)
-        pairs = tuple(_positions_of("positions", positions).items())
-        await self.partition_count()
-        return self._ask(lambda: self._requests.move_cursor(consumer, pairs))
-
-    async def committed(self, consumer: str) -> dict[int, int]:
-        """Give the next offsets that a consumer wants; empty if it has committed nothing."""
-        consumer = check_name(consumer)
-        return (await self.consumers()).get(consumer, {})
-
-    async def consumers(self) -> dict[str, dict[int, int]]:
-        """Give all named consumers with what they have committed."""
-        _, cursors = await self.source.state()
-        return {name: dict(positions) for name, positions in cursors}
-
-    async def forget_consumer(self, consumer: str) -> Receipt:
-        """Forget a consumer, with what it has committed."""
-        consumer = check_name(consumer)
-        await self.partition_count()
-        return self._ask(lambda: self._requests.forget_consumer(consumer))
-
-    async def lag(self, consumer: str) -> int:
-        """Count the entries that are there and that a consumer has not committed."""
-        consumer = check_name(consumer)
-        spans, cursors = await self.source.state()
-        return lag(dict(cursors).get(consumer, ()), spans)
-
-
-def _check_append(partition: object, producer: object, sequence: object) -> None:
-    if partition is not None:
-        arguments.count("partition", partition, least=0)
-    if (producer is None) != (sequence is None):
-        raise InvalidData("a producer needs a sequence number, and a number a producer")
-    if producer is not None:
-        arguments.text("producer", producer)
-        arguments.number("sequence", sequence)
-
-
-def _start_of(start: Start | Mapping[int, int]) -> Start | Mapping[int, int]:
-    return start if isinstance(start, Start) else _positions_of("start", start)
-
-
-def _positions_of(name: str, positions: Mapping[int, int]) -> dict[int, int]:
-    if not isinstance(positions, Mapping):
-        raise TypeError(f"{name}={positions!r}: give an offset for each partition, as in {{0: 7}}")
-    return {
-        arguments.count(name, partition, least=0): arguments.number(name, offset)
-        for partition, offset in positions.items()
-    }

@@ -29,7 +29,7 @@ from stores.log.limits import PARTITIONS_MAX
 from stores.log.proxy import Proxy
 from stores.quota import Meter
 from wire.errors import InvalidData, MasterExists, NoSuchMaster, StoreError
-from wire.topics import log_topics
+from wire.topics import log_group_topic, log_topics
 
 
 def _load_copy(backend: LogBackend) -> LoadedLog:
@@ -93,6 +93,7 @@ class LogAttachments:
     def _check_keeper(self, name: str) -> None:
         hears, readers, _ = log_topics(name)
         self._attachment.guarding(name).check("lead")
+        self._check_no_group(name, MasterExists)
         where = self._host.core.reach.find_store(hears)
         if where is not None:
             raise MasterExists(
@@ -138,10 +139,18 @@ class LogAttachments:
     def _check_reader(self, name: str, *rights: str) -> None:
         keeper, readers, _ = log_topics(name)
         self._attachment.guarding(name).check(*rights)
+        self._check_no_group(name, NoSuchMaster)
         if keeper in self._host.stores:
             raise NoSuchMaster(f"log {name} has its keeper at this endpoint: use its handle")
         if readers in self._host.stores:
             raise StoreError(f"log {name} is in use at this endpoint: use that handle")
+
+    def _check_no_group(self, name: str, error: type[StoreError]) -> None:
+        if self._host.core.reach.find_store(log_group_topic(name)) is not None:
+            raise error(
+                f"log {name} is kept by a replica group: attach_log_replica without voters follows"
+                " it"
+            )
 
     def _run(self, core: LogCore, name: str, backend: LogBackend | None, patience: Patience) -> Log:
         part = LogPart(core, backend, patience)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from endpoint.replicas.logs.log_source import Batch
+from endpoint.replicas.logs.log_reading import Batch
 from wire.decoding import decode
 from wire.errors import OffsetOutOfRange
 from wire.public import public

@@ -10,6 +10,7 @@ import trio
 
 from endpoint.mesh.status import StatusCode
 from endpoint.replicas.disk import log_failure, on_disk
+from endpoint.replicas.logs.log_reading import gather, readable
 from endpoint.replicas.parts import AnyEffect, Topics
 from endpoint.replicas.patience import Patience
 from endpoint.replicas.questions import Questions
@@ -22,7 +23,7 @@ from stores.log.keeper import Keeper
 from stores.log.messages import Answer, Fetch, Query, TimeQuery
 from stores.log.proxy import Proxy
 from stores.log.requests import LogRequests
-from stores.log.runs import Run, within
+from stores.log.runs import Run
 from stores.quota import QuotaPool
 from wire.errors import BackendFailure, StoreClosed
 from wire.identifiers import EntityId
@@ -32,9 +33,6 @@ from wire.topics import log_topics
 logger = logger_of("peermesh.log")
 
 LogCore = Keeper | Follower | Proxy
-
-Place = tuple[int, int, int]
-"""A partition, an offset in it, and where it ends."""
 
 READS_AT_ONCE: Final = 4
 """Threads that read for others at a time: there is one disk, and other work for threads."""
@@ -199,7 +197,11 @@ class LogPart:
         assert self.backend is not None
         assert isinstance(self.core, Keeper), self.core
         if isinstance(query, Fetch):
-            runs = gather(self.backend.read_at_hand, readable(self.core, query), query.size_max)
+            runs = gather(
+                self.backend.read_at_hand,
+                readable(self.core.partitions, query.positions),
+                query.size_max,
+            )
             if runs is not None:
                 return self.core.was_read(reader, query, runs, None)
         elif not self.backend.is_durable:
@@ -235,36 +237,9 @@ class LogPart:
         """Read what a fetch asks for: committed runs, from the first position that has any."""
         assert self.backend is not None
         assert isinstance(self.core, Keeper | Follower), self.core
-        wanted, size = readable(self.core, query), query.size_max
+        wanted, size = readable(self.core.partitions, query.positions), query.size_max
         found = gather(self.backend.read_at_hand, wanted, size)
         if found is None:
             read = self.backend.read
             found = await on_disk(gather, read, wanted, size, limiter=self._readers)
         return found or []
-
-
-def readable(log: Keeper | Follower, query: Fetch) -> list[Place]:
-    """Give the positions of a fetch that can be read now."""
-    found: list[Place] = []
-    for partition, offset in query.positions:
-        span = log.partitions[partition].span
-        if span.start <= offset < span.end:
-            found.append((partition, offset, span.end))
-    return found
-
-
-def gather(
-    read: Callable[[int, int, int], Sequence[Run] | None], wanted: Sequence[Place], size: int
-) -> list[Run] | None:
-    """Read up to ``size`` bytes; ``None`` if that takes the disk, and ``read`` does not."""
-    runs: list[Run] = []
-    for partition, offset, end in wanted:
-        more = read(partition, offset, size)
-        if more is None:
-            return None
-        more = within([run for run in more if run.end <= end], size, has_more=bool(runs))
-        size -= sum(len(run.body) for run in more)
-        runs += more
-        if size <= 0:
-            break
-    return runs

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 import trio
 
 from endpoint.replicas.disk import on_disk
-from endpoint.replicas.logs.log_part import LogPart, readable
+from endpoint.replicas.logs.log_part import LogPart
+from endpoint.replicas.logs.log_reading import Batch, has_news, readable
 from endpoint.replicas.patience import TICKS_PER_SECOND
 from endpoint.replicas.receipts import store_error
 from endpoint.replicas.runner import Runner
@@ -33,37 +32,7 @@ from stores.log.messages import (
 )
 from stores.log.partitions import Span
 from stores.log.proxy import Proxy
-from stores.log.runs import Run
 from wire.errors import KeeperUnreachable
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """What one read gave."""
-
-    runs: Sequence[Run]
-    spans: Sequence[Span]
-    """Of the partitions asked for, in their order, after the read."""
-
-
-class Source(Protocol):
-    """Where to read."""
-
-    @property
-    def name(self) -> str:
-        """The name of the log."""
-
-    async def partition_count(self) -> int:
-        """Give the number of partitions, waiting until it is known."""
-
-    async def fetch(self, positions: Positions, size_max: int, seconds: float) -> Batch:
-        """Read from these positions on, waiting so long until there is something."""
-
-    async def state(self) -> tuple[Sequence[Span], Cursors]:
-        """Give what there is to read, and where consumers are."""
-
-    async def offset_at(self, partition: int, timestamp_ns: int) -> int:
-        """Give the first offset of this time or later."""
 
 
 class LocalSource:
@@ -99,18 +68,11 @@ class LocalSource:
         await self.partition_count()
         query = Fetch(0, positions, size_max, 0)
         with trio.move_on_after(seconds):
-            while not self._has_news(positions):
+            while not has_news(self._log.partitions, positions):
                 await self._part.grown.park()
                 self._runner.check()
-        runs = await self._part.read(query) if readable(self._log, query) else []
+        runs = await self._part.read(query) if readable(self._log.partitions, positions) else []
         return Batch(runs, [self._log.partitions[partition].span for partition, _ in positions])
-
-    def _has_news(self, positions: Positions) -> bool:
-        for partition, offset in positions:
-            span = self._log.partitions[partition].span
-            if offset < max(span.start, span.end):
-                return True
-        return False
 
     async def state(self) -> tuple[Sequence[Span], Cursors]:
         """Give what is committed here."""

@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
-from endpoint.replicas.parts import AnyEffect, Topics
+from endpoint.replicas.parts import AnyEffect, Core, Topics
 from endpoint.replicas.questions import Questions
 from endpoint.replicas.runner import Runner
 from endpoint.replicas.stores.reading import READ_SECONDS
-from stores.asking import KnownReplica
-from stores.commands import Question, ReadAnswerCommand, ReadRefusedCommand
-from stores.effects import Deposed, ReadAnswered, ToClone
-from stores.proxy import Proxy
+from stores.effects import Deposed, ReadAnswered
+from stores.questions import Question, ReadAnswerCommand, ReadRefusedCommand
+from stores.requests import Requests
 from wire.errors import NotAllowed, StaleData
+from wire.identifiers import EndpointId
 from wire.topics import proxy_topic, store_topics
 
-FindReplicas = Callable[[], Sequence[KnownReplica]]
+
+class ProxyCore(Core, Protocol):
+    """What decides for a proxy."""
+
+    def survey(self, replicas: Sequence[EndpointId]) -> Sequence[AnyEffect]:
+        """Learn which replicas can be reached, the nearest first."""
+
+    def ask(self, question: Question, *, is_for_master: bool) -> Sequence[AnyEffect]:
+        """Ask the nearest replica, or the master."""
+
+    def cancel(self, number: int) -> None:
+        """Ask no longer."""
+
+    def explain(self, number: int) -> str:
+        """Say why a question has no answer yet."""
+
+    @property
+    def requests(self) -> Requests:
+        """What the handle asked for."""
+
+
+FindReplicas = Callable[[], Sequence[EndpointId]]
 """Gives the replicas that can be reached, the nearest first."""
 
 
@@ -30,13 +51,18 @@ class ProxyPart:
     backend = None
     runner: Runner
 
-    def __init__(self, core: Proxy, find_replicas: FindReplicas) -> None:
+    def __init__(self, core: ProxyCore, find_replicas: FindReplicas) -> None:
         """Tell ``core`` which replicas there are, from time to time."""
-        self.core = core
+        self._core = core
         self.find_replicas = find_replicas
         self._questions: Questions[ReadAnswered] = Questions()
 
     # -- for the runner --------------------------------------------------------------------------
+
+    @property
+    def core(self) -> ProxyCore:
+        """What decides."""
+        return self._core
 
     def topics(self, name: str) -> Topics:
         """Hear on a topic of the proxies' own, and speak to the master."""
@@ -50,8 +76,6 @@ class ProxyPart:
     def carry_out(self, effect: AnyEffect) -> Sequence[AnyEffect]:
         """Do what only proxies ask."""
         match effect:
-            case ToClone(to, payload):
-                self.runner.send_command(store_topics(self.runner.name)[1], to, payload)
             case ReadAnswered(token):
                 self._questions.answer(token, effect)
             case _:

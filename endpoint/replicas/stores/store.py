@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol, Unpack
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, backend_of
-from endpoint.replicas.backends import check_replicas, take_quota
+from endpoint.replicas.backends import take_quota
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.promoting import Promotion
@@ -58,7 +58,6 @@ class Wanted(NamedTuple):
 
     backend: Backend
     options: dict[str, object]
-    replicas: int
     quota: Quota
     is_forced: bool
 
@@ -132,22 +131,22 @@ class Store(StoreHandle, Reader, ObservedStore):
         self,
         backend: Backend | str = Backend.Memory,
         *,
-        replicas: int = 0,
         force: bool = False,
         **options: object,
     ) -> Promotion:
         """Make this clone the master of its store; the handle stays as it is.
 
-        The last master is fenced: when it returns it becomes a clone. ``backend``, ``replicas`` and
-        ``options`` are those of ``attach_master``; a file has to be a new one, and the quota of the
-        last master is not known here. Raises
+        The last master is fenced: when it returns it becomes a clone. ``backend`` and ``options``
+        are those of ``attach_master``; a file has to be a new one, and the quota of the last master
+        is not known here. What the last master acknowledged and did not hand on is lost. Raises
         ``PromotionRefused`` if the master is alive or something of it is known to be missing here:
-        with ``force`` that is lost. Raises ``MasterExists`` at a master, and ``BackendFailure``.
+        with ``force`` that is lost, too. Raises ``MasterExists`` at a master, and
+        ``BackendFailure``.
         """
         backend = backend_of(backend)
-        check_replicas(arguments.count("replicas", replicas, least=0))
+        arguments.refuse_replicas(options)
         quota = take_quota(options, STORE_QUOTA)
-        return await self._promote(Wanted(backend, options, replicas, quota, force))
+        return await self._promote(Wanted(backend, options, quota, force))
 
     # The quota.
 

@@ -12,7 +12,7 @@ from endpoint.replicas.stores.proxy_part import ProxyPart
 from endpoint.replicas.stores.reading import READ_SECONDS, Reader, check_revision
 from endpoint.replicas.stores.store_handle import StoreHandle
 from stores import scanning
-from stores.commands import LookUpCommand, ReadAnswerCommand, ScanCommand
+from stores.questions import LookUpCommand, ReadAnswerCommand, ScanCommand
 from stores.scanning import EVERYTHING, PAGE_COUNT_MAX, Span
 from stores.table import Entry as Stored
 from wire.errors import StaleData

@@ -113,13 +113,6 @@ class WatchedPart(Protocol):
     def epoch_ns(self) -> int:
         """What its expiries are counted from, as a time of Unix."""
 
-    @property
-    def is_recalling(self) -> bool:
-        """True while it asks for what came before its time."""
-
-    def recall(self, after: int) -> None:
-        """Ask for the mutations after a revision, if another one may know more of them."""
-
     def watch_after(self, selection: Selection, after: Bookmark) -> Watcher | None:
         """Watch from after a bookmark; ``None`` if this copy is not as far yet."""
 
@@ -172,7 +165,6 @@ class Watch(EitherClosing):
         self._core: Source | None = None
         self._items: deque[watches.Item] = deque()
         self._revision = (from_revision or 1) - 1
-        self._is_recalled = False
         self._is_closed = False
 
     @property
@@ -212,9 +204,6 @@ class Watch(EitherClosing):
         if not runner.is_synced:
             await runner.changed.park()
             return
-        if self._is_recalling():
-            await part.moved.wait()
-            return
         watcher = self._find_watcher()
         if watcher is None:
             await part.moved.wait()
@@ -226,15 +215,6 @@ class Watch(EitherClosing):
             await part.moved.wait()
         else:
             await trio.lowlevel.checkpoint()
-
-    def _is_recalling(self) -> bool:
-        """Have a clone ask its master for what came before its time; true until that is there."""
-        if self._watcher is not None or self._from_revision is None or self._runner.is_master:
-            return False
-        if not self._is_recalled:
-            self._is_recalled = True
-            self._part.recall(self._from_revision - 1)
-        return self._part.is_recalling
 
     def _find_watcher(self) -> Watcher | None:
         """Give the watcher; or another one, if the store has another core than before.
@@ -254,6 +234,10 @@ class Watch(EitherClosing):
         elif watcher is not None:
             self._items.append(Gap(watcher.revision))
             start = None
+        elif start is not None and self._runner.is_master and start - 1 > core.revision:
+            # No mutation has that number yet: it is of another history.
+            self._items.append(Gap(start - 1))
+            start = None
         self._core, self._watcher = core, Watcher(core, self._selection, start)
         return self._watcher
 
@@ -262,7 +246,7 @@ class Watch(EitherClosing):
         found: list[WatchItem] = []
         while True:
             found += [self._take() for _ in range(len(self._items))]
-            if self._is_closed or not self._runner.is_synced or self._is_recalling():
+            if self._is_closed or not self._runner.is_synced:
                 return found
             watcher = self._find_watcher()
             if watcher is None or (watcher.is_caught_up and not self._items):

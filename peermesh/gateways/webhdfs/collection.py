@@ -1,7 +1,7 @@
-"""Collecting what nobody can reach any more: large files, trees that were deleted, lost uploads.
+"""Collecting what cannot be reached any more: large files, trees that were deleted, lost uploads.
 
-Each step is one batch of limited size, and what is left to do is in the store itself: whoever is
-the master next goes on with it.
+Each step is one batch of limited size, and what is left to do is in the store itself: any gateway
+goes on with it. Two that do the same step at once do it twice, which changes nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from peermesh.gateways.webhdfs.nodes import (
     decode_node,
     entries_prefix,
     garbage_key,
+    gateway_key,
 )
 from peermesh.gateways.webhdfs.tree import View
 from peermesh.gateways.webhdfs.uploads import abandon_upload
@@ -54,10 +55,12 @@ def _collect_directory(view: View, number: int) -> Batch:
     return batch if entries else batch.erase(garbage_key(number))
 
 
-def lost_uploads(view: View, uploader: str) -> list[Batch]:
-    """Give up the uploads of gateways before this one: their connections are gone."""
-    found = view.scan(UPLOADS_PREFIX, COLLECTED_COUNT)
-    return [abandon_upload(_number(key)) for key, who in found if who != uploader]
+def lost_upload(view: View) -> Batch | None:
+    """Give up an upload of a gateway that is gone; ``None`` if there is none."""
+    for key, uploader in view.scan(UPLOADS_PREFIX, COLLECTED_COUNT):
+        if view.get(gateway_key(str(uploader))) is None:
+            return abandon_upload(_number(key))
+    return None
 
 
 def plant_root() -> Batch:

@@ -66,7 +66,7 @@ class Unsupported(Refusal):
 
 
 class Standby(Refusal):
-    """The store's master is not here, or not any more: Hadoop's client asks the next address."""
+    """No leader of the store answers this gateway: Hadoop's client asks the next address."""
 
     java_class = "org.apache.hadoop.ipc.StandbyException"
 

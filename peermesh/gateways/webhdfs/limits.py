@@ -25,7 +25,7 @@ ERASED_CHUNKS_MAX: Final = 16
 """Chunks that are erased together with their file; those of a larger one are collected later."""
 
 COLLECTED_COUNT: Final = 256
-"""Keys that one step of the collection erases: a millisecond's work for the store's master."""
+"""Keys that one step of the collection erases: a millisecond's work for the store's leader."""
 
 PATH_SIZE_MAX: Final = 8_000
 """Characters of a path, as in HDFS."""
@@ -43,11 +43,22 @@ LISTED_COUNT_MAX: Final = 50_000
 """Entries of a directory that can be listed: the answer is one JSON text of some 15 MB."""
 
 ATTEMPTS_MAX: Final = 32
-"""How often a change is decided anew because somebody else was faster: each time one got on."""
+"""How often a change is decided anew because another one was faster: each time one got on."""
 
 TOKEN_REQUEST_SIZE_MAX: Final = 4 * KIB
 """Bytes of a request for a token: it is a form of four short fields."""
 
-STANDBY_SECONDS: Final = 0.2
-"""How long a standby gateway waits for its promotion before it sends a client elsewhere: Hadoop's
-client asks all addresses in turns without a pause, and gives up after so many tries."""
+LEADER_SECONDS: Final = 2.0
+"""How long a gateway waits for a leader before it sends a client elsewhere. An election takes so
+long at most; Hadoop's client asks all addresses in turns without a pause, and gives up after so
+many tries."""
+
+PRESENCE_SECONDS: Final = 60.0
+"""Other gateways go by it that one with uploads under way lives, for so long after it last said
+so. Then what it had begun is collected: a wait or a change of the leader is much shorter."""
+
+PRESENT_SECONDS: Final = 15.0
+"""How often a gateway with uploads under way says so: three of these words may fail."""
+
+LOOK_SECONDS: Final = 60.0
+"""How often a gateway looks for what others have left behind: it is a scan of two prefixes."""

@@ -5,7 +5,8 @@
 | ``("webhdfs", "entry", directory, name)`` | the file or directory of that name: a ``Node`` |
 | ``("webhdfs", "children", directory)`` | how many entries the directory has |
 | ``("webhdfs", "chunk", file, index)`` | a piece of the file's content |
-| ``("webhdfs", "upload", file)`` | who uploads it: it has chunks, and no entry yet |
+| ``("webhdfs", "upload", file)`` | the gateway that takes it in: it has chunks, and no entry yet |
+| ``("webhdfs", "gateway", name)`` | that gateway lives; expires |
 | ``("webhdfs", "garbage", node)`` | it has no entry any more, but chunks or entries of its own |
 
 Directories and files have numbers, so that moving one is a matter of two entries, whatever is in
@@ -118,6 +119,11 @@ def chunks_prefix(file: int) -> Value:
 def upload_key(file: int) -> Value:
     """Give the key that says that a file is being uploaded."""
     return (SPACE, "upload", file)
+
+
+def gateway_key(name: str) -> Value:
+    """Give the key that is there while a gateway with uploads lives."""
+    return (SPACE, "gateway", name)
 
 
 UPLOADS_PREFIX: Final[Value] = (SPACE, "upload")

@@ -11,6 +11,7 @@ from typing import Final
 
 import trio
 
+from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store import Store
 from peermesh.gateways.http import Reply
@@ -26,7 +27,7 @@ from peermesh.gateways.webhdfs.errors import (
 from peermesh.gateways.webhdfs.limits import (
     ATTEMPTS_MAX,
     CHUNK_SIZE,
-    STANDBY_SECONDS,
+    LEADER_SECONDS,
     UPLOAD_WINDOW_CHUNKS,
 )
 from peermesh.gateways.webhdfs.nodes import (
@@ -60,6 +61,7 @@ from wire.errors import (
     Fenced,
     GuardFailed,
     MasterExists,
+    NoQuorum,
     NoSuchMaster,
     QuotaExceeded,
     RequestTimeout,
@@ -69,14 +71,20 @@ from wire.errors import (
 )
 from wire.values import Value
 
-_MOVED: Final = (Fenced, MasterExists, NoSuchMaster, RequestTimeout, StaleData, StoreClosed)
-"""Errors of a store that is not led from here any more: the client asks elsewhere, or again."""
+FileStore = Store | ReplicaStore
+"""What is served: the store of a master or a clone, or a replica of a group."""
+
+_LEADERLESS: Final = (
+    Fenced, MasterExists, NoQuorum, NoSuchMaster, RequestTimeout, StaleData, StoreClosed,
+)  # fmt: skip
+"""Errors of a store whose leader does not answer this gateway: the client asks elsewhere, or again.
+What was asked may be done all the same; asked again, it finds that it is."""
 
 
 class StoreView:
-    """What the store holds now, without waiting: at its master this is all that was answered."""
+    """What the store holds here, without waiting; see ``Service.prepare``."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: FileStore) -> None:
         """Look into the core that the store has at the time; promotions change it."""
         self._part = store.part
 
@@ -104,45 +112,46 @@ class StoreView:
 class Service:
     """The file system that a store holds."""
 
-    def __init__(self, store: Store, name: str) -> None:
-        """Serve a store; uploads bear the name of who serves."""
+    def __init__(self, store: FileStore, name: str) -> None:
+        """Serve a store; uploads bear the name of what serves."""
         self._store = store
         self._name = name
-        self._is_prepared = False
         self.tree = Tree(StoreView(store))
         self.uploads = uploads.UploadBudget()
         self.has_garbage: Callable[[], None] = lambda: None
         """Called when there is something to collect."""
 
     def is_active(self) -> bool:
-        """Tell whether the store's master is here."""
-        return self._store.runner.error is None and self._store.is_master()
+        """Tell whether the store has a leader, here or where this gateway hears it."""
+        runner = self._store.runner
+        return runner.error is None and (runner.is_master or runner.is_in_touch)
 
     async def prepare(self) -> None:
-        """Raise ``Standby`` unless the master is here; take over if it has just come here."""
-        if not self.is_active():
-            self._is_prepared = False
-            await self._await_promotion()
+        """Wait for all that was acknowledged before, anywhere; raises ``Standby`` if none leads."""
+        await self._await_leader()
         if not self.is_active():
             raise Standby(
-                f"Operation category READ is not supported in state standby: the master of store"
-                f" {self._store.name()} is elsewhere"
+                f"Operation category READ is not supported in state standby: no leader of store"
+                f" {self._store.name()} answers"
             )
-        if self._is_prepared:
-            return
-        if self.tree.view.get(children_key(0)) is None:
+        if await self._level() is None:
             await self._try(collection.plant_root())
-        for batch in collection.lost_uploads(self.tree.view, self._name):
-            await self._try(batch)
-        self._is_prepared = True
-        self.has_garbage()
+            await self._level()
 
-    async def _await_promotion(self) -> None:
-        """Wait for a while: the client would only ask again at once."""
+    async def _await_leader(self) -> None:
+        """Wait as long as an election takes: the client would only ask again at once."""
         runner = self._store.runner
-        with trio.move_on_after(STANDBY_SECONDS):
+        with trio.move_on_after(LEADER_SECONDS):
             while not self.is_active() and runner.error is None:
                 await runner.changed.park()
+
+    async def _level(self) -> Value:
+        """Wait until all is here that any gateway has answered so far; give the root's count.
+
+        A read of the root does, as one that is as fresh as the leader brings all else along.
+        """
+        with self._errors_told():
+            return await self._store.at_master().get(children_key(0))
 
     # Operations.
 
@@ -210,6 +219,7 @@ class Service:
                 return False
             if await self._try(batch):
                 return True
+            await self._level()  # What was faster may have been done by way of another gateway.
         raise Impossible("others change the same files all the time: try again")
 
     async def _try(self, batch: Batch) -> bool:
@@ -226,7 +236,7 @@ class Service:
         """Turn what went wrong in the store into a refusal."""
         try:
             yield
-        except _MOVED as error:
+        except _LEADERLESS as error:
             raise Standby(f"store {self._store.name()}: {error}") from error
         except QuotaExceeded as error:
             raise Full(str(error)) from error
@@ -298,17 +308,28 @@ class Service:
             runner.ask(request).wake_when_resolved(self.has_garbage)
 
     async def collect(self) -> bool:
-        """Do one step of the collection; false if nothing is left, or it is not ours."""
+        """Do one step of the collection; false if nothing is left, or none leads."""
         if not self.is_active():
             return False
-        batch = collection.next_step(self.tree.view)
-        return batch is not None and await self._try(batch)
+        await self._level()
+        lost = collection.lost_upload(self.tree.view)
+        batch = collection.next_step(self.tree.view) if lost is None else lost
+        if batch is None:
+            return False
+        await self._try(batch)  # Where a guard did not hold, another gateway was faster.
+        return True
+
+    async def stay_present(self) -> None:
+        """Have other gateways know that this one still has uploads under way, if it has."""
+        if self.uploads.used and self.is_active():
+            with self._errors_told():
+                await (await self._store.batch(uploads.presence(self._name))).applied()
 
 
 class _Transfer:
     """Chunks on their way into the store, so many at a time."""
 
-    def __init__(self, store: Store, number: int, uploader: str) -> None:
+    def __init__(self, store: FileStore, number: int, uploader: str) -> None:
         self._store = store
         self._number = number
         self._uploader = uploader

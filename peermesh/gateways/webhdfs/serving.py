@@ -13,6 +13,7 @@ import trio
 
 from endpoint import arguments
 from endpoint.port_access import PortAccess
+from endpoint.replicas.groups.replica import ReplicaStore
 from endpoint.replicas.stores.store import Store
 from handshake.accounts import AccountsSource
 from handshake.credentials import Credentials, hosts_of
@@ -43,9 +44,13 @@ from peermesh.gateways.webhdfs.errors import (
     Refusal,
     StoreFailed,
 )
-from peermesh.gateways.webhdfs.limits import TOKEN_REQUEST_SIZE_MAX
+from peermesh.gateways.webhdfs.limits import (
+    LOOK_SECONDS,
+    PRESENT_SECONDS,
+    TOKEN_REQUEST_SIZE_MAX,
+)
 from peermesh.gateways.webhdfs.requests import DATA_PARAMETER, Create, Open, Request, parse
-from peermesh.gateways.webhdfs.service import Service
+from peermesh.gateways.webhdfs.service import FileStore, Service
 from peermesh.testing.nurseries import open_serving_nursery
 from wire.addresses import join_address
 from wire.errors import LimitExceeded, NotAllowed, PeerNotTrusted, PeerUnavailable
@@ -96,7 +101,9 @@ def _limits_told() -> Iterator[None]:
 class WebHDFSGateway:
     """A gateway that serves; see ``peermesh.gateways.serve_webhdfs``."""
 
-    def __init__(self, store: Store, access: Access, network: Network, guard: PortAccess) -> None:
+    def __init__(
+        self, store: FileStore, access: Access, network: Network, guard: PortAccess
+    ) -> None:
         """Serve a store."""
         self._store = store
         self._guard = guard
@@ -123,7 +130,7 @@ class WebHDFSGateway:
         return join_address(self.host, self.port)
 
     def is_active(self) -> bool:
-        """Tell whether the store's master is here; otherwise everything is refused as standby."""
+        """Tell whether the store has a leader; otherwise everything is refused as standby."""
         return self._service.is_active()
 
     def statistics(self) -> GatewayStatistics:
@@ -140,6 +147,7 @@ class WebHDFSGateway:
         """Accept connections until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._collect)
+            nursery.start_soon(self._stay_present)
             nursery.start_soon(self._guard.refresh_forever)
             nursery.start_soon(self._acceptor.serve, listeners, self._converse, nursery.start_soon)
 
@@ -287,19 +295,28 @@ class WebHDFSGateway:
         await connection.reply(Reply(200, replies.access_token(token, TOKEN_SECONDS), headers))
 
     async def _collect(self) -> None:
-        """Collect whenever there is something to collect."""
+        """Collect whenever there is something to collect, also of gateways that are gone."""
         while True:
             try:
                 while await self._service.collect():
                     await trio.lowlevel.checkpoint()
             except Refusal as reason:
                 logger.info("nothing is collected now: %s", reason)
-            await self._has_garbage.wait()
+            with trio.move_on_after(LOOK_SECONDS):
+                await self._has_garbage.wait()
+
+    async def _stay_present(self) -> None:
+        while True:
+            await trio.sleep(PRESENT_SECONDS)
+            try:
+                await self._service.stay_present()
+            except Refusal as reason:
+                logger.info("other gateways are not told now that this one lives: %s", reason)
 
 
 @asynccontextmanager
 async def open_gateway(  # noqa: PLR0913 - keywords, one for each thing to say
-    store: Store,
+    store: FileStore,
     *,
     host: str,
     port: int,
@@ -311,7 +328,7 @@ async def open_gateway(  # noqa: PLR0913 - keywords, one for each thing to say
     names: Sequence[str] = (),
 ) -> AsyncIterator[WebHDFSGateway]:
     """Open what ``peermesh.gateways.serve_webhdfs`` promises."""
-    if not isinstance(store, Store):
+    if not isinstance(store, Store | ReplicaStore):
         raise TypeError(f"store={store!r:.80} is {type(store).__name__}: give a store's handle")
     arguments.host("host", host)
     port = arguments.port("port", port, least=0)

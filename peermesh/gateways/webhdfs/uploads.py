@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from peermesh.gateways.webhdfs.changes import Content
 from peermesh.gateways.webhdfs.errors import Full, Impossible
-from peermesh.gateways.webhdfs.limits import CHUNK_SIZE, FILE_SIZE_MAX, UPLOADS_SHARE
-from peermesh.gateways.webhdfs.nodes import garbage_key, upload_key
+from peermesh.gateways.webhdfs.limits import (
+    CHUNK_SIZE,
+    FILE_SIZE_MAX,
+    PRESENCE_SECONDS,
+    UPLOADS_SHARE,
+)
+from peermesh.gateways.webhdfs.nodes import garbage_key, gateway_key, upload_key
 from stores.batch import Batch
 
 
@@ -44,7 +49,7 @@ class Upload:
 
     @property
     def is_begun(self) -> bool:
-        """True once a chunk is in the store, so that somebody has to clean up."""
+        """True once a chunk is in the store, so that there is something to collect."""
         return self._chunk_count > 0
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
@@ -76,8 +81,13 @@ class Upload:
 
 
 def begin_upload(number: int, uploader: str) -> Batch:
-    """Note who uploads a file, before its first chunk."""
-    return Batch().put(upload_key(number), uploader)
+    """Note which gateway takes in a file, before its first chunk."""
+    return presence(uploader).put(upload_key(number), uploader)
+
+
+def presence(uploader: str) -> Batch:
+    """Say that a gateway lives."""
+    return Batch().put(gateway_key(uploader), True, PRESENCE_SECONDS)  # noqa: FBT003 - the value
 
 
 def abandon_upload(number: int) -> Batch:

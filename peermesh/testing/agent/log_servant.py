@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from endpoint.endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
+from endpoint.replicas.group_logs.replica import ReplicaLog
 from endpoint.replicas.logs.log import Log
 from endpoint.replicas.logs.log_receipts import AppendReceipt
 from endpoint.replicas.receipts import Receipt
@@ -34,10 +35,14 @@ class LogServant:
         self._directory = directory
         self._number = number
         self._keep = keep
-        self._logs: dict[int, Log] = {}
+        self._logs: dict[int, Log | ReplicaLog] = {}
         self.methods: Mapping[str, Callable[..., Awaitable[Any]]] = {
             "attach_log": self._attach_log,
             "attach_log_clone": self._attach_log_clone,
+            "attach_log_replica": self._attach_log_replica,
+            "log_await_leader": self._await_leader,
+            "log_catch_up": self._catch_up,
+            "log_members": self._members,
             "log_append": self._append,
             "log_read": self._read,
             "log_offsets": self._offsets,
@@ -64,19 +69,44 @@ class LogServant:
         options: dict[str, Any] = {"stale_interval": stale_interval, **self._file(path)}
         return self._hold(await self._endpoint.attach_log_clone(name, Backend(backend), **options))
 
+    async def _attach_log_replica(
+        self,
+        name: str,
+        voters: tuple[str, ...],
+        partitions: int | None,
+        backend: str,
+        path: str | None,
+    ) -> int:
+        options: dict[str, Any] = {"partitions": partitions, "backend": backend, **self._file(path)}
+        return self._hold(await self._endpoint.attach_log_replica(name, voters=voters, **options))
+
+    async def _await_leader(self, number: int, timeout: float) -> str:
+        return await self._replica(number).await_leader(timeout)
+
+    async def _catch_up(self, number: int, timeout: float) -> None:
+        await self._replica(number).catch_up(timeout)
+
+    async def _members(self, number: int) -> list[Any]:
+        return [plain.member_to_value(each) for each in await self._replica(number).members()]
+
+    def _replica(self, number: int) -> ReplicaLog:
+        log = self._log(number)
+        assert isinstance(log, ReplicaLog), log
+        return log
+
     def _file(self, path: str | None) -> dict[str, object]:
         return {} if path is None else {"path": self._directory / path}
 
-    def _hold(self, log: Log) -> int:
+    def _hold(self, log: Log | ReplicaLog) -> int:
         number = self._number()
         self._logs[number] = log
         return number
 
-    def find(self, number: int) -> Log | None:
+    def find(self, number: int) -> Log | ReplicaLog | None:
         """Give a log by its number, if it is one."""
         return self._logs.get(number)
 
-    def _log(self, number: int) -> Log:
+    def _log(self, number: int) -> Log | ReplicaLog:
         log = self.find(number)
         if log is None:
             raise StoreError("the log was closed, or its node was started anew: attach it again")

@@ -7,7 +7,7 @@ from typing import Any
 
 from endpoint.mesh.status import StatusCode, StatusEvent
 from endpoint.pubsub.messages import Message, Missed
-from endpoint.replicas.groups.replica import GroupMember
+from endpoint.replicas.groups.membership import GroupMember
 from endpoint.replicas.logs.log_entries import LogEntry
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import Entry
@@ -42,7 +42,8 @@ def item_to_value(item: Item) -> tuple[Any, ...]:
         case Entry():
             return ("entry", *_fields(item))
         case Bookmark(revision, position):
-            return ("bookmark", revision, position)
+            at = None if position is None else (position.term, position.index)
+            return ("bookmark", revision, at)
         case Gap(after, reason):
             return ("gap", after, reason)
         case Commit(revision, writer, changes):

@@ -118,7 +118,7 @@ async def sync(run: Run) -> None:
             await fleet.acknowledged(run.chance.randint(1, BURST))
             await fleet.rest()
             async with disturb(fleet.workers["a"].program.pid, FailingSync()):
-                await _refuse(run, fleet, advice="start the master anew")
+                await _refuse(run, fleet, advice="start the replica anew")
             await _start_anew(run, fleet)
 
 

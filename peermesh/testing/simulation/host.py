@@ -7,18 +7,22 @@ from collections.abc import Awaitable, Callable
 from contextvars import Context, ContextVar, copy_context
 from random import Random
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import trio
 
 from endpoint.surroundings import Surroundings, surroundings
 from peermesh.testing.simulation import sockets
-from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import Disk
 from peermesh.testing.simulation.log_backend import DiskLogBackend
+from peermesh.testing.simulation.log_replica_file import DiskLogReplica
+from peermesh.testing.simulation.medium import DiskMedium
 from peermesh.testing.simulation.network import Dial, Stack
+from peermesh.testing.simulation.replica_file import DiskReplica
 from peermesh.testing.simulation.scheduling import all_tasks, scopes_around
 from peermesh.testing.simulation.sockets import PROCESS, BareSocket
+from stores.disk.ballot import SUFFIX
+from stores.table.codec import TableCodec
 from wire.identifiers import EndpointId
 
 if TYPE_CHECKING:
@@ -64,9 +68,22 @@ class Process:
             program=lambda: "simulated",
             open_tcp_stream=self._here(trio.open_tcp_stream),
             open_tcp_listeners=self._here(trio.open_tcp_listeners),
-            open_file=lambda path, options: DiskBackend(host.disk, self, path, options),
+            open_replica=self._open_replica,
+            open_log_replica=self._open_log_replica,
             open_log_file=lambda path, options: DiskLogBackend(host.disk, self, path, options),
         )
+
+    def _open_log_replica(
+        self, path: str, options: dict[str, Any]
+    ) -> tuple[DiskLogReplica, DiskMedium]:
+        disk = self.host.disk
+        rows = DiskLogReplica(disk, self, path, options)
+        return rows, DiskMedium(disk, path + SUFFIX)
+
+    def _open_replica(self, path: str, options: dict[str, Any]) -> tuple[DiskReplica, DiskMedium]:
+        disk = self.host.disk
+        rows = DiskReplica(disk, self, path, TableCodec(), options)
+        return rows, DiskMedium(disk, path + SUFFIX)
 
     def _here(self, function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         """Have a function of trio's use this host's network, whoever calls."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from endpoint import Endpoint, Missed, Subscriber
+from endpoint import Endpoint, Missed, StatusCode, Subscriber
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.store import Store
@@ -38,10 +38,12 @@ from wire.errors import (
     MasterExists,
     NoSuchKey,
     OutboxFull,
+    ReplicaRegressed,
     StoreError,
     TypeClash,
 )
 from wire.identifiers import EndpointId
+from wire.topics import store_topics
 from wire.values import Value
 
 if TYPE_CHECKING:
@@ -57,6 +59,9 @@ HEIR_PATH: Final = "heir.db"
 
 MASTER_PAUSE_SECONDS: Final = 0.5
 """Until somebody who starts as master looks again whether the mesh has forgotten its last life."""
+
+CLAIM_SECONDS: Final = 2.0
+"""How long a master in memory that starts again looks for its clones."""
 
 KINDS: Final = (
     *("put", "put", "increment", "push", "slot", "slot", "erase"),
@@ -189,14 +194,27 @@ class Node:
         is_master = self._plan.master == self.index
         attach = self._attach_master if is_master else partial(Endpoint.attach_clone, name=STORE)
         async with trio.open_nursery() as nursery:
-            store = self.store = await attach(endpoint)
+            self.store = await attach(endpoint)
+            nursery.start_soon(self._settle_conflicts, endpoint)
             while True:
                 await trio.sleep(self._member.write_seconds * chance.uniform(0.5, 1.5))
+                store = self.store
                 if store.runner.error is not None:  # its disk failed
                     await store.close()
-                    store = self.store = await attach(endpoint)
+                    self.store = await attach(endpoint)
                 elif not self.is_quiet:
                     await self._write(store, chance, nursery)
+
+    async def _settle_conflicts(self, endpoint: Endpoint) -> None:
+        """Do what a person does about a clone that has more than a clone that was promoted."""
+        with endpoint.subscribe_status() as status:
+            async for event in status:
+                store = self.store
+                if store is None or store.is_master():
+                    continue
+                if event.status is StatusCode.STORE_CONFLICT:
+                    await store.close()
+                    self.store = await endpoint.attach_clone(STORE)
 
     async def _attach_master(self, endpoint: Endpoint) -> Store:
         while True:
@@ -207,6 +225,8 @@ class Node:
                 if self._records.heir is not None:  # Its time is over.
                     return await endpoint.attach_clone(STORE)
                 await trio.sleep(MASTER_PAUSE_SECONDS)
+            except ReplicaRegressed as error:
+                raise Broken(f"the master came back with less than it had: {error}") from error
         table, revision = store.part.table, store.part.core.revision
         entries = [(key, table.entry(key)) for key in table.keys()]  # noqa: SIM118 - it is no dict
         found = {key: (entry.value, entry.revision) for key, entry in entries if entry}
@@ -217,7 +237,23 @@ class Node:
     async def _try_attach_master(self, endpoint: Endpoint) -> Store:
         if self._plan.is_durable:
             return await endpoint.attach_master(STORE, Backend.SQLite, path=PATH)
-        return await endpoint.attach_master(STORE, Backend.Memory)
+        fresh = self.life > 1 and not await self._finds_clones(endpoint)
+        return await endpoint.attach_master(STORE, Backend.Memory, fresh=fresh)
+
+    async def _finds_clones(self, endpoint: Endpoint) -> bool:
+        """Tell whether all clones are in reach, so that a master can take over what they have.
+
+        If it led without those that have more, both would stand still until a person decides.
+        """
+        _, clones = store_topics(STORE)
+        wanted = sum(each.has_clone for each in self._plan.members)
+        reach = endpoint.loop.core.reach
+        with trio.move_on_after(CLAIM_SECONDS):
+            while True:
+                if len(list(reach.find_stores((clones,)))) >= wanted:
+                    return True
+                await trio.sleep(MASTER_PAUSE_SECONDS)
+        return False
 
     async def succeed(self) -> None:
         """Become the master, if there is something to go on from here; whatever is lost is."""

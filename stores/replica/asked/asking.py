@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from stores.table.bodies import TableRequest
-
 FIRST_TICKET: Final = 1 << 62
 """Tickets of these requests are above it, those of writers below."""
 
@@ -21,7 +19,7 @@ ASK_TICKS: Final = 10
 @dataclass(slots=True)
 class _Open:
     token: int
-    request: TableRequest
+    request: object
     ticks: int = ASK_TICKS
 
 
@@ -33,7 +31,7 @@ class Asking:
         self._open: dict[int, _Open] = {}
         self._ticket = FIRST_TICKET
 
-    def begin(self, token: int, request: TableRequest) -> tuple[int, TableRequest]:
+    def begin(self, token: int, request: object) -> tuple[int, object]:
         """Take on a request; gives what to ask, under which ticket."""
         self._ticket += 1
         self._open[self._ticket] = _Open(token, request)
@@ -44,9 +42,9 @@ class Asking:
         for ticket in [ticket for ticket, each in self._open.items() if each.token == token]:
             del self._open[ticket]
 
-    def tick(self) -> list[tuple[int, TableRequest]]:
+    def tick(self) -> list[tuple[int, object]]:
         """Let a tick pass; gives what to ask again."""
-        due: list[tuple[int, TableRequest]] = []
+        due: list[tuple[int, object]] = []
         for ticket, each in self._open.items():
             each.ticks -= 1
             if each.ticks <= 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from stores.effects import Resolve
 from stores.group.member import Member
@@ -11,21 +12,24 @@ from stores.group.words import Ask
 from stores.outcomes import Outcome
 from stores.replica.asked.errands import CarryOut
 from stores.replica.beginning import Manner
+from stores.replica.facts import Facts
 from stores.replica.roster import SILENT_TICKS
-from stores.replica.standing import Standing
-from stores.table.bodies import TableRequest
 from wire.errors import ErrorCode
+
+HELD_TICKS: Final = 10
+"""Ticks that an answer waits at most until this replica shows what it is about: a second. A lead by
+force may have taken that back."""
 
 
 class Desk:
     """The way of one handle's requests."""
 
-    def __init__(self, standing: Standing, carry_out: CarryOut, manner: Manner) -> None:
+    def __init__(self, standing: Facts, carry_out: CarryOut, manner: Manner) -> None:
         """Take what is in the outbox."""
         self._manner = manner
         self._standing = standing
         self._carry_out = carry_out
-        self._leaderless_ticks = 0
+        self._leaderless_ticks = self._held_ticks = 0
 
     def tick(self) -> None:
         """Let a tick pass: what waits too long fails, and says what is in the way."""
@@ -33,6 +37,9 @@ class Desk:
         outbox = standing.outbox
         self._leaderless_ticks = 0 if standing.is_served else self._leaderless_ticks + 1
         outbox.tick()
+        self._held_ticks = self._held_ticks + 1 if outbox.held else 0
+        if self._held_ticks > HELD_TICKS:
+            self.release()
         if len(outbox) and standing.bar.text is not None and not standing.is_served:
             self.give_up(ErrorCode.NOT_AUTHORIZED, standing.bar.text)
         is_hopeless = (
@@ -40,7 +47,8 @@ class Desk:
             and self._leaderless_ticks >= SILENT_TICKS
             and not standing.roster.hears_majority(standing.voters)  # They may only take longer.
         )
-        is_overdue = outbox.silent_ticks >= self._manner.patience_ticks
+        is_late = outbox.silent_ticks >= self._manner.patience_ticks
+        is_overdue = is_late and not standing.is_leader  # It waits for its disk, or steps down.
         if len(outbox) and (is_hopeless or is_overdue):
             self._give_up_waiting()
         self.pump()
@@ -59,14 +67,30 @@ class Desk:
         self._resolve(self._standing.outbox.answered(ticket, answer))
 
     def give_up(self, code: ErrorCode, text: str) -> None:
-        """Refuse all that has no answer."""
+        """Refuse all that has no answer; what has one is told first."""
+        self.release()
         self._resolve(self._standing.outbox.give_up(code, text))
+
+    def reveal(self) -> None:
+        """Tell what came of requests, once readers here see it: answers may overtake entries."""
+        standing, held = self._standing, self._standing.outbox.held
+        if standing.member is None or standing.member.is_parted:
+            self.release()
+        while held and standing.shows(held[0]):
+            self._held_ticks = 0
+            standing.tell(Resolve(held.popleft()))
+
+    def release(self) -> None:
+        """Tell all that came of requests: what the leader that said so has comes here no more."""
+        held = self._standing.outbox.held
+        self._standing.tell(*map(Resolve, held))
+        held.clear()
 
     def pump(self) -> None:
         """Propose what was asked here, to the leader."""
         member, leader = self._standing.member, self._standing.leader
         if member is None or leader is None:
-            self._standing.outbox.requests.seal()
+            self._standing.outbox.seal()
             return
         is_local = leader == self._standing.own
         if is_local and not self._standing.is_leader:
@@ -81,14 +105,14 @@ class Desk:
 
     def _propose(self, member: Member, leader: MemberId, *, is_local: bool) -> bool:
         """Send the leader what has room under way; tells whether there was anything."""
-        asked: list[tuple[int, TableRequest]] = []
+        asked: list[tuple[int, object]] = []
         self._standing.outbox.pump(lambda *each: asked.append(each), is_local=is_local)
-        for ticket, request in asked:
-            if is_local:
-                self._carry_out(member.propose((None, ticket), request))
-            else:
-                self._standing.send(leader, Ask(ticket, request))
+        if is_local and asked:
+            self._carry_out(member.propose_all(((None, ticket), each) for ticket, each in asked))
+        for ticket, request in () if is_local else asked:
+            self._standing.send(leader, Ask(ticket, request))
         return bool(asked)
 
     def _resolve(self, outcomes: Iterable[Outcome]) -> None:
-        self._standing.tell(*map(Resolve, outcomes))
+        self._standing.outbox.held.extend(outcomes)
+        self.reveal()

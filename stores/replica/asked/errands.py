@@ -10,7 +10,6 @@ from stores.replica.asked.asking import FIRST_TICKET, Asking
 from stores.replica.asked.steering import Steering, obey
 from stores.replica.effects import AskDone, OrderDone
 from stores.replica.standing import Standing
-from stores.table.bodies import TableRequest
 from wire.identifiers import EndpointId
 
 CarryOut = Callable[[Iterable[Effect]], None]
@@ -68,7 +67,7 @@ class Errands:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def begin_ask(self, token: int, request: TableRequest) -> None:
+    def begin_ask(self, token: int, request: object) -> None:
         """Ask the group for something in no writer's name; ``AskDone`` tells that it is done."""
         self._ask(*self._asking.begin(token, request))
 
@@ -85,7 +84,7 @@ class Errands:
             self._standing.tell(AskDone(token, refusal, answer))
         return True
 
-    def _ask(self, ticket: int, request: TableRequest) -> None:
+    def _ask(self, ticket: int, request: object) -> None:
         leader, member = self._standing.leader, self._standing.member
         if leader is None or member is None:
             return

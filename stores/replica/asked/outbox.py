@@ -7,19 +7,14 @@ goes on as another one, since an abandoned request may still be done.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final, cast
+from typing import Final, Protocol
 
-from stores.actions import (
-    Action,
-    WriterId,
-    request_range,
-)
+from stores.actions import WriterId
 from stores.group.machine import Answer, Done
-from stores.judgement import Request
 from stores.limits import (
     RUN_COUNT_MAX,
     RUN_SIZE_MAX,
@@ -27,16 +22,7 @@ from stores.limits import (
     UNRESOLVED_SIZE_MAX,
 )
 from stores.outcomes import Outcome, Refused
-from stores.requests import Requests
-from stores.stages import ACTION_SIZE
-from stores.table.bodies import (
-    OutOfOrder,
-    Register,
-    Registration,
-    TableRequest,
-    UnknownWriter,
-    Write,
-)
+from stores.table.bodies import OutOfOrder, Register, Registration, UnknownWriter
 from wire.errors import ErrorCode
 from wire.identifiers import EntityId
 
@@ -52,57 +38,103 @@ PARCEL_SIZE: Final = RUN_SIZE_MAX
 REPEAT_TICKS: Final = 10
 """Ticks without an answer after which all is sent again: a second, as long as elections take."""
 
-Decide = Callable[[Write], Done | Answer | None]
+Decide = Callable[[object], Done | Answer | None]
 """Gives the answer to a request at once, or ``None`` where it has to be proposed."""
 
-Send = Callable[[int, TableRequest], None]
+Send = Callable[[int, object], None]
 """Proposes a request under a ticket."""
 
 
-@dataclass(slots=True)
-class _Parcel:
+class Parcel(ABC):
     """Requests that are sent, and sent again, together: what gathered before the first sending."""
 
-    requests: list[Request]
-    first: int
-    last: int
-    size: int
-    was_sent: bool = False
-    outcomes: tuple[Outcome, ...] | None = None
+    __slots__ = ("count", "first", "last", "outcomes", "size", "was_sent")
+
+    def __init__(self, first: int, last: int, size: int, count: int = 1) -> None:
+        """Have the requests from ``first`` to ``last``, of so many bytes; they ``count`` so much.
+
+        What is left of the room for requests is counted alike.
+        """
+        self.first = first
+        self.last = last
+        self.size = size
+        self.count = count
+        self.was_sent = False
+        self.outcomes: tuple[Outcome, ...] | None = None
+
+    @abstractmethod
+    def written(self, number: int, resolved: int, *, is_vetted: bool) -> object:
+        """Give what the machine is asked; ``number`` is the writer's, as registered."""
 
 
-class Outbox:
+class Gathering(Protocol):
+    """What the handle asks with."""
+
+    @property
+    def last_request(self) -> int:
+        """The number that was given last."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if nothing is being gathered."""
+
+    def seal(self) -> None:
+        """Hand over what was gathered."""
+
+
+class Outbox(ABC):
     """The requests of one handle."""
 
-    def __init__(self, entity: EntityId, incarnation: int) -> None:
-        """Have asked nothing. ``incarnation`` differs between lives of an entity."""
-        self._entity = entity
+    def __init__(self, entity: EntityId, incarnation: int, gathering: Gathering) -> None:
+        """Have asked nothing. ``incarnation`` differs between lives of an entity.
+
+        What is gathered has to be put into parcels: see ``_join``.
+        """
+        self.entity = entity
         self._incarnation = incarnation
-        self.requests = Requests(WriterId.of(entity, incarnation), self._add)
-        self._parcels: deque[_Parcel] = deque()
+        self._gathering = gathering
+        self.writer = WriterId.of(entity, incarnation)
+        """In whose name it asks now."""
+        self._parcels: deque[Parcel] = deque()
         self._count = self._size = 0
         self._given_up = 0
         self._number: int | None = None
         self._sent = 0
         self._ticket = 0
-        self._open: dict[int, _Parcel | None] = {}
+        self._open: dict[int, Parcel | None] = {}
         """By ticket, what it is about; ``None`` is the registration."""
         self._silent_ticks = 0
         self._waits = False
+        self.held: deque[Outcome] = deque()
+        """Outcomes that are not told yet: readers here do not see what was done."""
 
     def __len__(self) -> int:
         """Count the actions without an answer; what is still gathered is one."""
-        return self._count + (not self.requests.is_sealed)
+        return self._count + (not self._gathering.is_sealed)
+
+    @property
+    def last_request(self) -> int:
+        """The number of the last request that was asked for."""
+        return self._gathering.last_request
+
+    def seal(self) -> None:
+        """Gather no more into what is gathered."""
+        self._gathering.seal()
 
     @property
     def has_room(self) -> bool:
         """True if more may be asked."""
         return self._count < UNRESOLVED_COUNT_MAX and self._size < UNRESOLVED_SIZE_MAX
 
+    def is_resolved(self, request: int) -> bool:
+        """Tell whether a request, which is gathered no more, and all before it have an outcome."""
+        is_told = not self.held or self.held[0].first_request > request
+        return is_told and (not self._parcels or self._parcels[0].first > request)
+
     @property
     def has_unsent(self) -> bool:
         """True if something waits to be proposed."""
-        return self._sent < len(self._parcels) or not self.requests.is_sealed
+        return self._sent < len(self._parcels) or not self._gathering.is_sealed
 
     @property
     def silent_ticks(self) -> int:
@@ -111,14 +143,13 @@ class Outbox:
 
     def perform(self, decide: Decide) -> list[Outcome]:
         """Have all decided at once, where that can be; what it gives no outcome of is pumped."""
-        self.requests.seal()
+        self._gathering.seal()
         outcomes: list[Outcome] = []
         if self._waits or self._number is None or self._open:
             return outcomes
         while self._parcels:
             parcel = self._parcels[0]
-            write = Write(self._number, tuple(parcel.requests), parcel.first - 1, is_vetted=True)
-            done = decide(write)
+            done = decide(parcel.written(self._number, parcel.first - 1, is_vetted=True))
             if done is None or not isinstance(done.value, tuple):
                 break
             self._leave(parcel)
@@ -127,19 +158,19 @@ class Outbox:
 
     def pump(self, send: Send, *, is_local: bool) -> None:
         """Propose what has room under way; ``is_local`` if this endpoint has the leader."""
-        self.requests.seal()
+        self._gathering.seal()
         if self._waits or self._sent >= len(self._parcels):
             return
         if self._number is None:
             if not self._open:
-                send(self._issue(None), Register(self.requests.writer, self._given_up))
+                send(self._issue(None), Register(self.writer, self._given_up))
             return
         resolved = self._parcels[0].first - 1
         for parcel in list(islice(self._parcels, self._sent, WINDOW_COUNT)):
             self._sent += 1
             parcel.was_sent = True
             if parcel.outcomes is None:
-                write = Write(self._number, tuple(parcel.requests), resolved, is_vetted=is_local)
+                write = parcel.written(self._number, resolved, is_vetted=is_local)
                 send(self._issue(parcel), write)
 
     def rewind(self) -> None:
@@ -147,6 +178,16 @@ class Outbox:
         self._open.clear()
         self._sent = 0
         self._waits = True
+
+    def register_anew(self) -> None:
+        """Ask another group for all that has no answer: it knows nothing of this writer."""
+        self._gathering.seal()
+        for parcel in self._parcels:
+            parcel.outcomes = None
+        last = self._gathering.last_request
+        self._given_up = self._parcels[0].first - 1 if self._parcels else last
+        self._number = None
+        self.rewind()
 
     def resume(self) -> None:
         """Propose what waits: there is a leader."""
@@ -191,15 +232,16 @@ class Outbox:
 
     def give_up(self, code: ErrorCode, text: str) -> list[Outcome]:
         """Refuse all that waits, and go on as another writer."""
-        self.requests.seal()
+        self._gathering.seal()
         parcels = list(self._parcels)
         self._parcels.clear()
         self._open.clear()
         self._count = self._size = self._sent = self._silent_ticks = 0
-        self._given_up = self.requests.last_request
+        self._given_up = self._gathering.last_request
         self._number = None
         self._incarnation += 1
-        self.requests.writer = WriterId.of(self._entity, self._incarnation)
+        self.writer = WriterId.of(self.entity, self._incarnation)
+        self._rename()
         outcomes: list[Outcome] = []
         for parcel in parcels:
             if parcel.outcomes is not None:
@@ -209,25 +251,38 @@ class Outbox:
             outcomes.append(Outcome(parcel.first, parcel.last, Refused(code, f"{text}: {state}")))
         return outcomes
 
+    @abstractmethod
+    def close(self) -> None:
+        """Take on nothing more: whatever is asked for raises ``StoreClosed``."""
+
     # -- steps -----------------------------------------------------------------------------------
 
-    def _add(self, action: Action) -> None:
-        asked = request_range(action)
-        assert asked is not None, action
-        size = self.requests.size + ACTION_SIZE
-        self._count += 1
-        self._size += size
-        if self._parcels:
-            last = self._parcels[-1]
-            is_full = asked[1] - last.first >= PARCEL_COUNT or last.size + size > PARCEL_SIZE
-            if not last.was_sent and not is_full:
-                last.requests.append(cast("Request", action))
-                last.last = asked[1]
-                last.size += size
-                return
-        self._parcels.append(_Parcel([cast("Request", action)], *asked, size))
+    @abstractmethod
+    def _rename(self) -> None:
+        """Have what is asked from now on be in the name of the ``writer``."""
 
-    def _issue(self, parcel: _Parcel | None) -> int:
+    def _join(self, latest: Parcel | None, last: int, size: int, count: int = 1) -> bool:
+        """Count in requests up to ``last``; tells whether they go into the ``latest`` parcel.
+
+        If not, put them into one of their own.
+        """
+        self._count += count
+        self._size += size
+        if latest is None or not self._parcels or self._parcels[-1] is not latest:
+            return False
+        is_full = last - latest.first >= PARCEL_COUNT or latest.size + size > PARCEL_SIZE
+        if latest.was_sent or is_full:
+            return False
+        latest.last = last
+        latest.size += size
+        latest.count += count
+        return True
+
+    def _put(self, parcel: Parcel) -> None:
+        """Have another parcel be the last one."""
+        self._parcels.append(parcel)
+
+    def _issue(self, parcel: Parcel | None) -> int:
         self._ticket += 1
         self._open[self._ticket] = parcel
         return self._ticket
@@ -240,7 +295,7 @@ class Outbox:
             outcomes += found
         return outcomes
 
-    def _leave(self, parcel: _Parcel) -> None:
+    def _leave(self, parcel: Parcel) -> None:
         self._parcels.popleft()
-        self._count -= len(parcel.requests)
+        self._count -= parcel.count
         self._size -= parcel.size

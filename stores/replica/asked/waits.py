@@ -17,7 +17,10 @@ READ_TICKS: Final = 3
 
 @dataclass(slots=True)
 class _Wait:
-    is_idle: bool
+    last_request: int | None
+    """Idleness is awaited: all up to this request are to have their outcome."""
+    index: int | None = None
+    """Set once they have: all members are to be level with this entry."""
     ticks: int = 0
     is_current: bool = False
     """True once this replica has all that was committed when the wait began."""
@@ -27,14 +30,22 @@ class Waits:
     """The tasks that wait at one replica, by their tokens."""
 
     def __init__(self, standing: Standing, carry_out: CarryOut) -> None:
-        """Have none. Idleness is that nothing in the outbox waits, and all are level."""
+        """Have none. Idle is a replica once what was asked has its outcome, and all are level.
+
+        What is asked later is not waited for.
+        """
         self._standing = standing
         self._carry_out = carry_out
         self._waits: dict[int, _Wait] = {}
+        self._probed = 0
+        """The commit index at which the others were asked what they have."""
 
     def begin(self, token: int, *, is_idle: bool) -> None:
         """Let a task wait, for a linear read or for idleness."""
-        self._waits[token] = _Wait(is_idle)
+        outbox = self._standing.outbox
+        if is_idle:
+            outbox.seal()
+        self._waits[token] = _Wait(outbox.last_request if is_idle else None)
         self._read(token)
 
     def cancel(self, token: int) -> None:
@@ -69,6 +80,8 @@ class Waits:
         for token in over:
             del self._waits[token]
         self._standing.tell(*map(IdleReached, over))
+        if any(wait.last_request is not None for wait in self._waits.values()):
+            self._probe()
 
     def explain(self) -> str:
         """Say what is missing for idleness."""
@@ -77,20 +90,39 @@ class Waits:
             return standing.explain()
         if count := len(standing.outbox):
             return f"{count} requests have no answer of the group"
-        lagging = [str(each.member.name) for each in standing.members() if not self._is_level(each)]
+        if standing.outbox.held:
+            return "what was done is not to be seen here yet"
+        assert standing.member is not None, "it is served"
+        commit = standing.member.state.commit
+        lagging = [
+            each.member.name for each in standing.members() if not self._is_level(each, commit)
+        ]
         return f"not level: {', '.join(lagging)}" if lagging else ""
 
     def _read(self, token: int) -> None:
         if self._standing.member is not None:
             self._carry_out(self._standing.member.read((None, -token)))
 
+    def _probe(self) -> None:
+        """Ask those that follow once for what they have: they say so at ticks, if at all."""
+        member = self._standing.member
+        if member is not None and not len(self._standing.outbox):
+            commit = member.state.commit
+            if commit != self._probed:
+                self._probed = commit
+                self._carry_out(member.probe())
+
     def _is_over(self, wait: _Wait) -> bool:
-        return wait.is_current and (not wait.is_idle or self._is_idle())
+        if wait.last_request is None or not wait.is_current:
+            return wait.is_current
+        standing = self._standing
+        if wait.index is None:
+            if not standing.outbox.is_resolved(wait.last_request):
+                return False
+            wait.index = 0 if standing.member is None else standing.member.state.commit
+        return all(self._is_level(each, wait.index) for each in standing.members())
 
-    def _is_idle(self) -> bool:
-        return not len(self._standing.outbox) and all(map(self._is_level, self._standing.members()))
-
-    def _is_level(self, status: MemberStatus) -> bool:
-        assert self._standing.member is not None
-        is_gone = status.silent_ticks > DEFAULT_TIMING.timeout_ticks_max
-        return is_gone or status.match >= self._standing.member.state.commit
+    def _is_level(self, status: MemberStatus, index: int) -> bool:
+        is_silent = status.silent_ticks > DEFAULT_TIMING.timeout_ticks_max
+        is_gone = self._standing.roster.endpoint_of(status.member) is None
+        return is_silent or is_gone or status.match >= index

@@ -13,7 +13,7 @@ from wire.clocks import LamportTime, VectorTime
 from wire.errors import ErrorCode
 from wire.identifiers import EndpointId
 from wire.messages import Announcement
-from wire.topics import CLONE_SUFFIX, MASTER_SUFFIX, store_topics
+from wire.topics import CLONE_SUFFIX, MASTER_SUFFIX, group_topic, store_topics
 
 HERE, NEAR, FAR, LOST = (EndpointId(bytes([n]) * 6 + b"\x40" * 10) for n in range(1, 5))
 MASTER, CLONE = store_topics("accounts")
@@ -98,6 +98,27 @@ def test_a_store_is_looked_for_where_its_own_name_may_be_led() -> None:
     near, far = says(NEAR, HERE, FAR, name="near", **both), says(FAR, NEAR, name="far", **both)
     core.connect(NEAR, VectorTime(), [near, far], None, "near")
     assert list(core.reach.find_stores((MASTER, OTHER))) == [(NEAR, OTHER), (FAR, MASTER)]
+
+
+def test_a_replica_of_a_group_is_found_where_it_may_vote() -> None:
+    topic = group_topic("s")
+    roles = Roles.of(
+        {
+            "names": {"near": "reader", "far": "voter"},
+            "roles": {
+                "reader": {"relay": True, "read": ["s"]},
+                "voter": {"relay": True, "vote": ["s"]},
+            },
+        }
+    )
+    core = EndpointCore(HERE, authorisation=Authorisation(roles, "near"))
+    near, far = (
+        says(*ways, name=name, stores=(topic,))
+        for name, ways in (("near", (NEAR, HERE, FAR)), ("far", (FAR, NEAR)))
+    )
+    core.connect(NEAR, VectorTime(), [near, far], None, "near")
+    assert list(core.reach.find_stores([topic])) == [(FAR, topic)]
+    assert core.reach.find_store(topic) == FAR
 
 
 def test_names_of_stores_are_those_at_home_and_those_of_leaders_and_copies_elsewhere() -> None:

@@ -18,8 +18,11 @@ from endpoint.mesh.status import StatusEvent
 from endpoint.replicas.attaching import Backend
 from endpoint.surroundings import surroundings
 from peermesh.testing.time_limits import limit
-from stores.disk.table import SQLiteBackend
-from tests.endpoint.gates import Gate, gate
+from stores.disk.ballot import SUFFIX
+from stores.disk.medium import PrivateMedium
+from stores.disk.replica import SQLiteReplica
+from stores.table.codec import TableCodec
+from tests.endpoint.gates import FOUNDING, Gate, gate, replica_files, sqlite_rows
 from wire.errors import BackendFailure, StoreClosed, StoreError
 
 TEXT = "can't start new thread"
@@ -30,18 +33,26 @@ class Backends:
 
     def __init__(self, method: str, failure: Exception | None) -> None:
         self.opened: list[Gate] = []
+        self._media: list[PrivateMedium] = []
         self._method, self._failure = method, failure
 
-    def open(self, path: str, options: dict[str, object]) -> Any:
-        self.opened.append(Gate(SQLiteBackend(path, **options), self._method, self._failure))
-        return self.opened[-1]
+    def open(self, path: str, options: dict[str, object]) -> tuple[Any, PrivateMedium]:
+        rows, medium = sqlite_rows(path, options), PrivateMedium(path + SUFFIX)
+        self.opened.append(Gate(rows, self._method, self._failure, is_armed=False))
+        self._media.append(medium)
+        return self.opened[-1], medium
+
+    def close(self) -> None:
+        """Close what was left behind."""
+        for medium in self._media:
+            medium.close()
 
 
 @contextmanager
 def failing(method: str, failure: Exception | None) -> Iterator[Backends]:
     """Give endpoints that are made within the block disks of which one method fails."""
     backends = Backends(method, failure)
-    token = surroundings.set(replace(surroundings.get(), open_file=backends.open))
+    token = surroundings.set(replace(surroundings.get(), open_replica=backends.open))
     try:
         yield backends
     finally:
@@ -54,13 +65,14 @@ def told(status: Any, kind: StatusCode) -> list[StatusEvent]:
 
 async def test_an_error_that_no_backend_explains_ends_its_store_alone(kit, tmp_path, caplog):
     mistake = RuntimeError(TEXT)
-    with failing("commit", mistake) as backends:
+    with failing("persist", mistake) as backends:
         endpoint = Endpoint()
     with trio.fail_after(limit()):
         async with endpoint, endpoint.attach_master("other") as other:
             status, heard = endpoint.subscribe_status(), []
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
             store.part.observe(changes := EndOfChanges(heard))
+            backends.opened[0].arm()
             receipt = await store.put("k", 1)
             backends.opened[0].open()
             with pytest.raises(BackendFailure, match="can't start new thread"):
@@ -77,8 +89,8 @@ async def test_an_error_that_no_backend_explains_ends_its_store_alone(kit, tmp_p
             await endpoint.attach_clone("t")
             subscriber.close()
             await store.close()
-        again = SQLiteBackend(tmp_path / "s.db")  # The file is free.
-        assert again.load(1).revision == 0
+        again = sqlite_rows(tmp_path / "s.db")  # The file is free.
+        assert again.load(FOUNDING).revision == 0
         again.close()
     (record,) = [each for each in caplog.records if each.levelno >= logging.ERROR]
     assert record.exc_info is not None
@@ -114,9 +126,15 @@ async def test_a_thread_that_cannot_be_started_ends_its_store_alone(
                 await (await store.put("k", 2)).applied()
             assert await (await other.put("k", 1)).applied()
             await store.close()
-        again = SQLiteBackend(tmp_path / "s.db")  # The file is free.
-        assert again.load(1).revision == 1
+        again = sqlite_rows(tmp_path / "s.db")  # The file is free.
+        again.load(FOUNDING)
         again.close()
+        monkeypatch.undo()
+        async with (
+            Endpoint() as later,
+            later.attach_master("s", Backend.SQLite, path=tmp_path / "s.db") as found,
+        ):
+            assert await found.get("k") == 1
 
 
 async def test_an_error_that_no_backend_explains_ends_its_log_alone(tmp_path, caplog):
@@ -182,11 +200,12 @@ async def test_a_mistake_in_a_core_ends_its_store_alone(kit, step: str, caplog) 
 
 
 async def test_what_waits_for_a_store_that_fails_gets_the_reason(kit, tmp_path) -> None:
-    with failing("commit", None) as backends:
+    with failing("persist", None) as backends:
         endpoint = Endpoint()
     with trio.fail_after(limit()):
         async with endpoint:
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
+            backends.opened[0].arm()
             receipt = await store.put("k", 1)
             await kit.until(lambda: backends.opened[0].is_reached.is_set())
             found = []
@@ -201,6 +220,7 @@ async def test_what_waits_for_a_store_that_fails_gets_the_reason(kit, tmp_path) 
                 with pytest.raises(StoreError, match="store s failed"):
                     await receipt.applied()
                 backends.opened[0].open()
+            await kit.until(lambda: not store.runner._is_letting_go)
             assert not found[0]
             assert "store s failed" in found[0].reason
 
@@ -211,15 +231,17 @@ async def test_a_disk_that_never_answers_is_left_behind_with_a_warning(
 ) -> None:
     """With none, as on a busy machine, all limits are over when they are first looked at."""
     monkeypatch.setattr("endpoint.tasks.FINISH_SECONDS", 0.2)
-    with failing("commit", None) as backends:
+    with failing("persist", None) as backends:
         endpoint = Endpoint()
     with trio.fail_after(limit()):
         async with endpoint:
             store = await endpoint.attach_master("s", Backend.SQLite, path=tmp_path / "s.db")
+            backends.opened[0].arm()
             await store.put("k", 1)
             await kit.until(lambda: backends.opened[0].is_reached.is_set())
             await endpoint.shutdown(grace)
     backends.opened[0].open()
+    backends.close()
     assert "for store s to be closed in vain" in caplog.text
 
 
@@ -228,7 +250,7 @@ async def test_a_cancelled_reader_of_a_file_leaves_at_once_and_its_file_is_close
 ) -> None:
     closed = threading.Event()
 
-    class Closing(SQLiteBackend):
+    class Closing(SQLiteReplica):
         def close(self) -> None:
             super().close()
             closed.set()
@@ -236,10 +258,10 @@ async def test_a_cancelled_reader_of_a_file_leaves_at_once_and_its_file_is_close
     gates: list[Gate] = []
 
     def open_slowly(path: str, options: dict[str, object]) -> Any:
-        gates.append(Gate(Closing(path), "load"))
+        gates.append(Gate(Closing(path, TableCodec()), "load"))
         return gates[-1]
 
-    token = surroundings.set(replace(surroundings.get(), open_file=open_slowly))
+    token = surroundings.set(replace(surroundings.get(), open_replica=replica_files(open_slowly)))
     endpoint = Endpoint()
     surroundings.reset(token)
     with trio.fail_after(limit()):
@@ -258,16 +280,19 @@ async def test_a_cancelled_reader_of_a_file_leaves_at_once_and_its_file_is_close
             await kit.until(closed.is_set)
 
 
-async def test_the_loser_of_two_masters_is_no_master(kit) -> None:
+async def test_of_two_masters_that_meet_both_are_told_and_none_is_dropped(kit) -> None:
     with trio.fail_after(limit()):
         async with Endpoint() as left, Endpoint() as right:
-            first, second = await left.attach_master("s"), await right.attach_master("s")
+            stores = [await left.attach_master("s"), await right.attach_master("s")]
+            statuses = [left.subscribe_status(), right.subscribe_status()]
+            for number, store in enumerate(stores):
+                await (await store.put("k", number)).applied()
             assert await left.peer("127.0.0.1", await right.listen())
-            await kit.until(lambda: first.runner.error or second.runner.error)
-            loser = first if first.runner.error else second
-            winner = second if loser is first else first
-            assert not loser.is_master()
-            assert winner.is_master()
+            for status in statuses:
+                await kit.until(lambda status=status: told(status, StatusCode.STORE_CONFLICT))
+            for number, store in enumerate(stores):
+                assert store.is_master()
+                assert await store.get("k") == number
 
 
 async def test_a_closed_store_is_no_master() -> None:

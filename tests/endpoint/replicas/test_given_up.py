@@ -13,10 +13,10 @@ from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 from endpoint.replicas.questions import Questions
 from peermesh.testing.time_limits import limit
-from stores.commands import ReadAnswerCommand
 from stores.effects import ReadAnswered
 from stores.log.effects import Answered
 from stores.log.messages import QueryFailed
+from stores.questions import ReadAnswerCommand
 from wire.errors import BackendFailure, ErrorCode, LimitExceeded
 
 

@@ -68,7 +68,16 @@ PARTS_OF_OTHERS = {
     *("send_command", "tell_status", "commit", "close"),
 }
 """Methods that every handle uses from its first mutation to its end."""
-CHANGES = {"fail", "forked", "set_quota", "swapped", "rename", "use_backend", "end_change"}
+CHANGES = {
+    "fail",
+    "forked",
+    "set_quota",
+    "swapped",
+    "unsynced",
+    "rename",
+    "use_backend",
+    "end_change",
+}
 """Methods after which it is not what it was: tests of their own have them."""
 
 

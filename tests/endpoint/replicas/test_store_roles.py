@@ -10,11 +10,9 @@ from endpoint import Endpoint, StatusCode
 from handshake.credentials import Credentials
 from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
-from stores.commands import InternalCommand, NamesMaster, ProclaimCommand
-from stores.encoding import encode_command
-from stores.epochs import promoted
+from stores.group.clock import NO_TIMES
+from stores.group.messages import HigherTerm, Keepalive
 from wire.errors import NotAllowed
-from wire.identifiers import EntityId
 from wire.topics import store_topics
 
 ROLES = {
@@ -131,24 +129,14 @@ async def test_a_clone_without_the_right_to_lead_fences_no_master(kit) -> None:
         first, end = await limited(world, "both")
         async with first.attach_master("s") as master, end.attach_clone("s") as clone:
             await (await clone.put("a", 1)).applied()
-            core = master.runner.core
-            later = promoted(core.epoch, 0)
-            entity = EntityId(end.node_id(), 1)
-            contents = [ProclaimCommand(), *fencing(clone)]
-            for content in contents:
-                command = encode_command(InternalCommand(0, entity, 1, later, content))
-                first.loop.stores[store_topics("s")[0]].receive(end.node_id(), [command])
-            assert master.runner.error is None
+            term = master.part.core.epoch + 1
+            for message in (Keepalive(term, 1, 9, 9, NO_TIMES), HigherTerm(term)):
+                master.runner.receive(end.node_id(), [*clone.part.core.write(message)])
+                reasons = [reason for _, reason, _ in first.loop.core.authorisation.refusals.take()]
+                assert reasons == ["'both' (role both) may not vote s"]
+            assert master.part.core.epoch == term - 1
             assert master.is_master()
-            reasons = [reason for _, reason, _ in first.loop.core.authorisation.refusals.take()]
-            assert reasons == ["'both' (role both) may not lead s"]
-
-
-def fencing(clone) -> list[NamesMaster]:
-    from stores.commands import DetachCommand, GreetingCommand, HandshakeRequestCommand
-
-    writer = clone.runner.core._writer
-    return [HandshakeRequestCommand(writer), GreetingCommand(1, writer, 0), DetachCommand()]
+            await (await master.put("a", 2)).applied()
 
 
 async def test_an_endpoint_that_knows_its_role_fails_where_the_mistake_is_made(kit) -> None:

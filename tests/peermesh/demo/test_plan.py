@@ -1,4 +1,4 @@
-"""Who is killed when, who leads the stores then, and what the picture of it all shows."""
+"""What is killed when, and what the picture of it all shows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from peermesh.charts import LinearAxis
-from peermesh.demo.errors import DemoError
 from peermesh.demo.kills import SHARES, Kills
-from peermesh.demo.leading import Leading, Promote
 from peermesh.demo.link import Assignment
 from peermesh.demo.picture import draw_run
 from peermesh.demo.plan import Input, Plan, Ports, Victim
@@ -43,107 +40,12 @@ def test_nobody_is_killed_before_the_one_killed_last_is_made_up_for():
 
 
 def test_only_those_are_killed_who_were_named():
-    kills = Kills([Victim.MASTER], 10)
+    kills = Kills([Victim.LEADER], 10)
     kills.on_batch(0)
     assert kills.on_counting(1, 6) is None
-    assert kills.on_counting(1, 7) == Victim.MASTER
+    assert kills.on_counting(1, 7) == Victim.LEADER
     kills.on_batch(1)
     assert kills.on_counting(2, 9) is None
-
-
-# Who leads.
-
-
-class Members(RuleBasedStateMachine):
-    """Two processes that live, die and follow, and what each of them has in its files."""
-
-    @initialize()
-    def begin(self):
-        self.leading = Leading()
-        self.acknowledged = 0
-        self.content = [0, None]  # what each has in memory; nothing while it is dead
-        self.files = {}  # what is in which files
-        self.used = {(0, 0)}
-        self.promoting = None
-
-    def alive(self, process):
-        return self.content[process] is not None
-
-    @precondition(lambda self: self.promoting is None)
-    @rule()
-    def something_is_written(self):
-        """It is acknowledged by a leader on disk, and by the other one if that follows."""
-        leader = self.leading.leader
-        if not self.alive(leader):
-            return
-        is_followed = self.leading._is_ready[1 - leader]
-        self.files[leader, self.leading.files[leader]] = self.acknowledged + 1
-        self.content[leader] = self.acknowledged + 1
-        if is_followed:
-            self.acknowledged += 1
-            self.content[1 - leader] = self.acknowledged
-
-    @rule(process=st.integers(0, 1))
-    def a_process_starts(self, process):
-        if self.alive(process):
-            return
-        key = (process, self.leading.files[process])
-        if self.leading.leads(process):
-            assert key in self.used, "it comes back with its files"
-            self.content[process] = self.files.get(key, 0)
-        else:
-            assert key not in self.used, "it has no files of before to be promoted into"
-            self.content[process] = 0
-
-    @rule()
-    def the_other_one_follows(self):
-        leader = self.leading.leader
-        if self.alive(0) and self.alive(1) and self.promoting is None:
-            self.content[1 - leader] = self.content[leader]
-            self.acknowledged = self.content[leader]
-            self.leading.on_following(1 - leader)
-
-    @rule()
-    def a_promotion_is_done(self):
-        if self.promoting is not None:
-            self.used.add((self.promoting, self.leading.files[self.promoting]))
-            self.files[self.promoting, self.leading.files[self.promoting]] = self.content[
-                self.promoting
-            ]
-            self.leading.on_promoted(self.promoting)
-            self.promoting = None
-
-    @rule(process=st.integers(0, 1))
-    def a_process_dies(self, process):
-        if not self.alive(process):
-            return
-        if self.promoting == process:
-            with pytest.raises(DemoError, match="within a second"):
-                self.leading.on_death(process)
-            self.begin()
-            return
-        self.content[process] = None
-        match self.leading.on_death(process):
-            case Promote(other):
-                assert self.alive(other)
-                self.promoting = other
-
-    @invariant()
-    def whoever_leads_has_all_that_was_acknowledged(self):
-        leader = self.leading.leader
-        if self.alive(leader):
-            assert self.content[leader] >= self.acknowledged
-
-
-TestMembers = Members.TestCase
-
-
-def test_whoever_dies_while_being_promoted_ends_the_demo():
-    leading = Leading()
-    leading.on_following(1)
-    assert leading.on_death(0) == Promote(1)
-    with pytest.raises(DemoError, match="within a second"):
-        leading.on_death(1)
 
 
 # What roles are told.
@@ -155,15 +57,13 @@ def test_an_assignment_comes_back_as_it_was_written():
         directory="/somewhere",
         what=Input(source="a", key="b", time="c", copies=2),
         plan=Plan(lines=10, shift_seconds=60, watermark_ms=5, rows_max=7),
-        ports=Ports(keeper=1, stores=(2, 3), gateways=(4, 5)),
+        ports=Ports(keeper=1, stores=(2, 3, 4), gateways=(5, 6, 7)),
         draws=True,
         member=1,
-        files=2,
-        leads=True,
     )
     assert Assignment.parse(assignment.text()) == assignment
     assert assignment.total() == 20
-    assert assignment.ports.peers() == (1, 2, 3)
+    assert assignment.ports.peers() == (1, 2, 3, 4)
 
 
 # The picture.

@@ -17,6 +17,6 @@ def test_a_recorded_day_is_counted_exactly(demo):
         verdict = run.verdict()
     assert verdict["is_exact"]
     assert (verdict["lost"], verdict["double"], verdict["late"]) == (0, 0, 0)
-    assert verdict["events"] == verdict["events_on_clone"] == verdict["lines_in_log"] == LINES
-    assert verdict["windows"] == verdict["windows_on_clone"] > 20
+    assert verdict["events"] == verdict["events_in_replica"] == verdict["lines_in_log"] == LINES
+    assert verdict["windows"] == verdict["windows_in_replica"] > 20
     assert verdict["killed"] == ["keeper"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from peermesh.blocking import Endpoint
+from peermesh.testing.time_limits import limit
 
 ROOT = Path(__file__).parent.parent.parent.parent
 
@@ -54,6 +56,22 @@ def mesh():
     """Give an endpoint that others peer with, and the option ``peers`` for it."""
     with Endpoint() as endpoint:
         yield endpoint, f"127.0.0.1:{endpoint.listen()}"
+
+
+@pytest.fixture
+def group(mesh):
+    """Give what has a store kept by a group of three in the mesh: as one of the three sees it."""
+    with ExitStack() as stack:
+
+        def keep(name):
+            for voter in "abc":
+                endpoint = stack.enter_context(Endpoint(name=voter))
+                endpoint.peer("127.0.0.1", int(mesh[1].rpartition(":")[2]))
+                store = endpoint.attach_replica(name, voters="abc")
+            store.await_leader(timeout=limit())
+            return store
+
+        yield keep
 
 
 STARTS_MAX = 10

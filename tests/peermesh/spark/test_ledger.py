@@ -14,8 +14,11 @@ from peermesh.testing.time_limits import limit
 from wire.errors import InvalidData
 
 
-@pytest.fixture
-def store(mesh):
+@pytest.fixture(params=["master", "replica"])
+def store(mesh, group, request):
+    if request.param == "replica":
+        yield group("table")
+        return
     with mesh[0].attach_master("table") as master:
         yield master
 
@@ -37,7 +40,7 @@ def test_a_batch_is_done_once(store):
     again = Ledger(store, "count")
     again.once(on_batch, "q")(FRAME, 2)
     assert calls == [0, 1, 2]
-    assert store.get("rows") == 30
+    assert store.at_master().get("rows") == 30
     assert (again.last_batch("q"), again.last_batch("other")) == (2, None)
 
 
@@ -60,7 +63,7 @@ def test_the_later_of_two_runs_fences_the_earlier(store):
     with pytest.raises(JobFenced):
         first.work("f").done("unit")
     assert second.work("f").done("unit")
-    assert store.get("rows") is None
+    assert store.at_master().get("rows") is None
 
 
 def test_units_that_are_done_are_skipped(store):
@@ -71,7 +74,7 @@ def test_units_that_are_done_are_skipped(store):
     resumed = Ledger(store, "score").work("f")
     assert resumed.remaining([1, True, "a"]) == [True, "a"]
     assert resumed.results() == {1: "one"}
-    assert store.get("count") == 1
+    assert store.at_master().get("count") == 1
     with pytest.raises(ReplayConflict):
         resumed.done("a", changes=Batch().if_value("count", 7))
     assert resumed.remaining(["a"]) == ["a"]
@@ -114,4 +117,6 @@ def test_a_fingerprint_changes_with_code_configuration_and_input(tmp_path):
 def test_keys_of_the_ledger_can_be_told_from_a_users(store):
     Ledger(store, "count").work("f").done("unit")
     store.put(("peermesh", "mine"), 1).result(limit())
-    assert [key for key, _ in store.items() if not is_reserved(key)] == [("peermesh", "mine")]
+    assert [key for key, _ in store.at_master().items() if not is_reserved(key)] == [
+        ("peermesh", "mine")
+    ]

@@ -24,8 +24,15 @@ UPSERT, APPEND = Writing.UPSERT, Writing.APPEND
 MANY = [(number, number) for number in range(2 * PIECE_COUNT_MAX + 5)]
 
 
-@pytest.fixture(params=["master", "proxy"])
-def store(mesh, request):
+@pytest.fixture(params=["master", "proxy", "replica", "proxy of a group"])
+def store(mesh, group, request):
+    if request.param == "replica":
+        yield group("table")
+        return
+    if request.param == "proxy of a group":
+        group("table")
+        yield mesh[0].attach_proxy("table")
+        return
     with mesh[0].attach_master("table") as master:
         if request.param == "master":
             yield master
@@ -41,11 +48,13 @@ def publish(store, batch, rows, writing=UPSERT):
 
 
 def content(store):
-    return {key: value for key, value in store.items() if not is_reserved(key)}
+    return {key: value for key, value in store.at_master().items() if not is_reserved(key)}
 
 
 def leftovers(store):
-    return [key for key, _ in store.items() if is_reserved(key) and key != sink_key("q")]
+    return [
+        key for key, _ in store.at_master().items() if is_reserved(key) and key != sink_key("q")
+    ]
 
 
 def test_a_batch_is_published_once(store):

@@ -152,7 +152,9 @@ def test_a_failure_shows_its_cluster_in_a_section_of_its_own(user_pytest, tmp_pa
     for shown in (first, second):
         assert "-- peermesh cluster --" in shown
         assert "who knows whom" in shown
-    assert re.search(r"at b: store orders is not idle after [\d.]+ s: no master found", first)
+    assert re.search(
+        r"at b: store orders is not idle after [\d.]+ s: no master and no group", first
+    )
     assert "right dials left" in second
     pages = sorted(path.name for path in (tmp_path / "pages").iterdir())
     assert pages == ["test_it.py-test_async-loopback.html", "test_it.py-test_plain-loopback.html"]

@@ -35,8 +35,8 @@ async def test_a_report_shows_topology_knowledge_and_what_hangs(snapshot):
     text = report(snapshot)
     assert "b dials a; faults: Partition() both" in text
     assert re.search(r"b +running, [\d.:]+, peers with a, c'2", text)
-    assert re.search(r"^ +a +\\ += +-2$", text, re.M), "a lacks two words of c, and says so"
-    assert "store 's' at c: no master found" in text
+    assert re.search(r"^ +a +\\ += +-3$", text, re.M), "a lacks three words of c, and says so"
+    assert "store 's' at c: no master and no group" in text
 
 
 async def test_a_report_tells_what_happened_in_causal_order(snapshot):

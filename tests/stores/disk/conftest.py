@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from stores.disk.log import SQLiteLogBackend
-from stores.disk.table import SQLiteBackend
 from stores.sealing import StorageKey, StorageKeys
-from tests.stores.disk.files import sealed_log, sealed_store
+from tests.stores.disk.files import MakeStore, StoreFile, sealed_log
 from tests.stores.disk.kinds import KINDS, Kind
 
 
@@ -20,13 +19,11 @@ def keys() -> StorageKeys:
 
 
 @pytest.fixture(params=["plain", "sealed"])
-def make_backend(request: pytest.FixtureRequest, keys: StorageKeys) -> Callable[..., SQLiteBackend]:
-    """Make the backend of a store in a file, plain and encrypted."""
+def make_store(request: pytest.FixtureRequest, keys: StorageKeys) -> MakeStore:
+    """Make the file of a store, plain and encrypted."""
 
-    def make(path: Any, **options: Any) -> SQLiteBackend:
-        if request.param == "plain":
-            return SQLiteBackend(path, **options)
-        return sealed_store(path, keys, **options)
+    def make(path: Any, **options: Any) -> StoreFile:
+        return StoreFile(path, None if request.param == "plain" else keys, **options)
 
     return make
 

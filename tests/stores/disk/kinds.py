@@ -7,19 +7,16 @@ from pathlib import Path
 from random import Random
 from typing import Any, Protocol
 
-from stores.actions import ClearCommand, EraseCommand, PutCommand, WriterId
-from stores.commits import GroupCommit
+from stores.actions import WriterId
 from stores.disk.log import SQLiteLogBackend
 from stores.disk.seals import Vault
-from stores.disk.table import SQLiteBackend
 from stores.log.changes import LogChanges
 from stores.log.partitions import Span
 from stores.log.producers import ProducerRow
 from stores.log.runs import OpenRun, Run
 from stores.outcomes import Applied, Outcome, WriterRow
-from stores.persistence import Loaded
 from stores.sealing import StorageKeys
-from stores.table import Table
+from tests.stores.disk.log_replicas import LogReplicaKind
 from tests.stores.disk.replicas import ReplicaKind
 from wire.encoding import encode
 from wire.identifiers import EndpointId, EntityId
@@ -47,45 +44,6 @@ class Kind(Protocol):
     def is_right(self, found: object, expected: object) -> bool:
         """Tell whether nothing wrong would be served: all that is lacking is noticed elsewhere."""
         return found == expected
-
-
-class TableKind(Kind):
-    """A store."""
-
-    remedy = "Promote a clone that has the store (peermesh store promote)"
-
-    def __init__(self, keys: StorageKeys | None) -> None:
-        self.keys = keys
-        sealed = ("entries", "writers", "head")
-        self.tables = ("store", "writers", "meta") if keys is None else sealed
-
-    def make(self, path: Path, **options: Any) -> SQLiteBackend:
-        if self.keys is None:
-            return SQLiteBackend(path, **options)
-        return SQLiteBackend(path, Vault(path, self.keys), **options)
-
-    def load(self, backend: SQLiteBackend) -> object:
-        return state_of(backend.load(1))
-
-    def commits(self, count: int) -> Commits:
-        chance, table = Random(1), Table(Loaded(1).columns)
-        commits = GroupCommit(table)
-        table.apply(ClearCommand(WRITER, 1))
-        for number in range(count):
-            for _ in range(6):
-                key, size = b"%d" % chance.randrange(40), chance.choice((0, 20, 300, 6_000))
-                expiry = chance.choice((None, 10**18 + number))
-                table.apply(PutCommand(WRITER, 1, expiry, [key, chance.randbytes(size)]))
-            table.apply(EraseCommand(WRITER, 1, [b"%d" % chance.randrange(40)]))
-            row = WriterRow(WRITER, number + 1, (Outcome(number + 1, number + 1, Applied(1)),))
-            changes = commits.start((row,), ())
-            yield changes, state_of(Loaded(1, table.revision, table.columns, (row,)))
-            commits.finish()
-
-
-def state_of(loaded: Loaded) -> object:
-    columns = loaded.columns.copy()
-    return loaded.revision, columns, list(loaded.writers)
 
 
 class LogKind(Kind):
@@ -171,7 +129,7 @@ class LogModel:
 
 
 KINDS: dict[str, Callable[[StorageKeys | None], Kind]] = {
-    "table": TableKind,
     "log": LogKind,
     "replica": ReplicaKind,
+    "logreplica": LogReplicaKind,
 }

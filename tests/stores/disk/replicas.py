@@ -12,10 +12,9 @@ from typing import Any
 import cbor2
 
 from stores.actions import Action, ClearCommand, EraseCommand, PutCommand, WriterId
-from stores.commits import GroupCommit
-from stores.disk.lazy_rows import Checkpoint, Slice, sliced
+from stores.disk.lazy_rows import Checkpoint, Slice
 from stores.disk.machine_meta import Meta
-from stores.disk.replica import Founding, LoadedReplica, SQLiteReplica
+from stores.disk.replica import LoadedReplica, ReplicaRows, SQLiteReplica
 from stores.disk.rows import PLAIN
 from stores.disk.seals import Vault
 from stores.group.clock import Times
@@ -26,14 +25,14 @@ from stores.outcomes import Applied, Outcome, WriterRow
 from stores.persistence import Census, Changes, Rows
 from stores.sealing import StorageKeys
 from stores.table import Columns, Entry as StoredEntry, Table
+from tests.stores.disk.files import FOUNDING, GROUP
+from tests.stores.disk.slicing import net_changes, sliced
 from wire.identifiers import EndpointId, EntityId
 
 WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
-GROUP = b"0123456789abcdef"
-FOUNDING = Founding(GROUP, MemberId("a", 1), 1_000)
 VOTERS = (MemberId("a", 1), MemberId("b", 2))
 
-Step = Callable[[SQLiteReplica], None]
+Step = Callable[[ReplicaRows], None]
 
 
 class TestBodies:
@@ -125,7 +124,10 @@ class ReplicaModel:
         """All that ever were, those below the floor too."""
         self.committed = 0
         self.table = Table()
-        self.rows = GroupCommit(self.table)
+        self.frozen = Columns()
+        """What the rows have once all slices are written."""
+        self.is_cleared = False
+        """Whether all that was frozen is gone since."""
         self.slices: deque[Slice] = deque()
         self.meta = Meta()
         self.columns = Columns()
@@ -180,9 +182,8 @@ class ReplicaModel:
         self.slices.clear()
         self.writers = (self.writer(),)
         self.meta = Meta(GROUP, at, VOTERS, at, Times(index, index), index, b"installed")
-        self.rows = GroupCommit(self.table)
         columns = self.table.columns
-        self.columns = columns.copy()
+        self.columns, self.frozen, self.is_cleared = columns.copy(), columns.copy(), False
         keys, census = list(columns), Census.of(columns)
         parts = [
             Changes(0, rows=Rows.of(columns, keys[at : at + 5])) for at in range(0, len(keys), 5)
@@ -228,10 +229,10 @@ class ReplicaModel:
 
     def freeze(self) -> None:
         index = self.committed
-        changes = self.rows.start((self.writer(),), ())
-        found = self.rows.past().items()
-        past = {key: None if entry is None else entry.revision for key, entry in found}
-        self.rows.finish()
+        changes, past = net_changes(
+            self.frozen, self.table, self.writer(), is_cleared=self.is_cleared
+        )
+        self.frozen, self.is_cleared = self.table.columns.copy(), False
         floor = self.position(self.chance.randint(self.meta.floor.index, index))
         at = self.position(index)
         point = Checkpoint(at, Times(index, index), floor, VOTERS, b"%d" % index)
@@ -246,7 +247,7 @@ class ReplicaModel:
         self.committed = index
         apply_all(self.table, newly)
         if any(isinstance(getattr(entry, "body", None), ClearCommand) for entry in newly):
-            self.rows.mark_cleared()
+            self.is_cleared = True
 
     def some_entries(self) -> list[Entry]:
         return [self.entry() for _ in range(self.chance.randint(1, 5))]

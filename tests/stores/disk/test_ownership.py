@@ -32,13 +32,13 @@ def another_process_finds(path: Path) -> str:
     return done.stdout.strip()
 
 
-def test_a_second_master_of_a_process_takes_no_lock_off_the_first(make_backend, tmp_path):
+def test_a_second_replica_of_a_process_takes_no_lock_off_the_first(make_store, tmp_path):
     path = tmp_path / "store.db"
-    first = make_backend(path)
-    first.load(1)
+    first = make_store(path)
+    first.open()
     assert another_process_finds(path) == "SQLITE_BUSY"
-    with pytest.raises(BackendFailure, match="one master at a time"):
-        make_backend(path).load(1)
+    with pytest.raises(BackendFailure, match="one replica at a time"):
+        make_store(path).open()
     assert another_process_finds(path) == "SQLITE_BUSY"
     first.close()
     assert another_process_finds(path) == "READ"

@@ -11,23 +11,30 @@ from pathlib import Path
 
 import pytest
 
-from stores.actions import WriterId
+from stores.actions import PutCommand, WriterId
+from stores.disk.ballot import SUFFIX as BALLOT, BallotFile, LoadedBallot
 from stores.disk.log import SQLiteLogBackend
+from stores.disk.medium import PrivateMedium
 from stores.disk.rekeying import SUFFIX, rekey
-from stores.disk.table import SQLiteBackend
+from stores.disk.replica import LoadedReplica
+from stores.group.effects import Persist, Promises
+from stores.group.entries import ActionEntry
+from stores.group.positions import Position
 from stores.log.changes import LoadedLog, LogChanges
 from stores.log.producers import ProducerRow
 from stores.log.runs import Run
 from stores.outcomes import Applied, Outcome, WriterRow
-from stores.persistence import Changes, Loaded, Rows
+from stores.persistence import Changes, Rows
 from stores.sealing import StorageKey, StorageKeys
-from tests.stores.disk.files import sealed_log, sealed_store
+from stores.table.bodies import Performed
+from tests.stores.disk.files import GROUP, MEMBER, StoreFile, sealed_log, sealed_store
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
 
 NEW = StorageKeys((StorageKey(b"n" * 32),))
 WRITER = WriterId.of(EntityId(EndpointId(b"w" * 16), 1), 1)
 COUNT = 40
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "0.1.0"
 
 PROGRAM = """
 import sys
@@ -51,19 +58,34 @@ def both(keys: StorageKeys) -> StorageKeys:
     return StorageKeys((*NEW.keys, *keys.keys))
 
 
-def fill(backend: SQLiteBackend) -> Loaded:
-    row = WriterRow(WRITER, 7, (Outcome(7, 7, Applied(5)),))
+Both = tuple[LoadedReplica, LoadedBallot | None]
+"""What a store has in its file, and in its ballot's."""
+
+
+def fill(store: StoreFile, keys: StorageKeys | None = None) -> Both:
+    row = WriterRow(WRITER, 7, (Outcome(7, 7, Applied(5)),), 1)
     rows = [(b"%d" % number, b"v" * number, number, None) for number in range(COUNT)]
     rows.append((b"expiring", b"", COUNT, 9**18))
-    with closing(backend):
-        backend.load(1)
-        backend.commit(Changes(COUNT, rows=Rows(*zip(*rows, strict=True)), writers=[row]))
-    return look(backend)
+    path = store.file.path
+    with closing(store):
+        store.open()
+        store.commit(Changes(COUNT, rows=Rows(*zip(*rows, strict=True)), writers=[row]))
+        put = PutCommand(WRITER, 1, None, [b"k", b"v"])
+        entries = tuple(ActionEntry(1, Performed(0, (put,))) for _ in range(COUNT))
+        store.persist(Persist(1, None, 1, entries))
+    with closing(BallotFile(PrivateMedium(path + BALLOT), keys)) as ballot:
+        ballot.create(MEMBER, GROUP)
+        ballot.save(Promises(MEMBER, 3, 4, MEMBER, is_whole=True))
+        ballot.write_mark(1, 7, Position(1, 1))
+    return look(StoreFile(path, keys), keys)
 
 
-def look(backend: SQLiteBackend) -> Loaded:
-    with closing(backend):
-        return backend.load(1)
+def look(store: StoreFile, keys: StorageKeys | None = None) -> Both:
+    path = store.file.path
+    with closing(store):
+        loaded = store.open()
+    with closing(BallotFile(PrivateMedium(path + BALLOT), keys)) as ballot:
+        return loaded, ballot.load()
 
 
 def fill_log(backend: SQLiteLogBackend) -> tuple[LoadedLog, list[Run]]:
@@ -90,14 +112,6 @@ def look_log(backend: SQLiteLogBackend) -> tuple[LoadedLog, list[Run]]:
         return loaded, [run for number in (0, 1) for run in backend.read(number, 4, 10**6)]
 
 
-def is_same(one: Loaded, other: Loaded) -> bool:
-    return (one.revision, one.columns, list(one.writers)) == (
-        other.revision,
-        other.columns,
-        list(other.writers),
-    )
-
-
 def is_same_log(one: tuple[LoadedLog, list[Run]], other: tuple[LoadedLog, list[Run]]) -> bool:
     (before, runs), (after, others) = one, other
     names = ("log_id", "role", "partitions", "cursors", "writers", "producers")
@@ -106,9 +120,9 @@ def is_same_log(one: tuple[LoadedLog, list[Run]], other: tuple[LoadedLog, list[R
 
 
 def test_a_store_is_under_its_new_key_alone(path, keys, both):
-    before = fill(sealed_store(path, keys, name="cities"))
+    before = fill(sealed_store(path, keys), keys)
     assert len(list(rekey(str(path), both, 10))) > COUNT / 10
-    assert is_same(before, look(sealed_store(path, NEW, name="cities")))
+    assert before == look(sealed_store(path, NEW, name="cities"), NEW)
 
 
 def test_a_log_is_under_its_new_key_alone(path, keys, both):
@@ -118,7 +132,7 @@ def test_a_log_is_under_its_new_key_alone(path, keys, both):
 
 
 def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
-    fill(sealed_store(path, keys))
+    fill(sealed_store(path, keys), keys)
     with closing(sqlite3.connect(path)) as connection:
         before = connection.execute("SELECT body FROM entries").fetchall()
     list(rekey(str(path), keys, 10))
@@ -127,12 +141,12 @@ def test_what_is_under_the_right_key_is_left_as_it_is(path, keys):
 
 
 def test_a_plain_store_is_encrypted_and_its_owner_s_alone(path):
-    before = fill(SQLiteBackend(path))
+    before = fill(StoreFile(path))
     path.chmod(0o640)
     list(rekey(str(path), NEW, 10))
     assert path.stat().st_mode & 0o777 == 0o600
-    assert is_same(before, look(sealed_store(path, NEW, name="cities")))
-    assert list(path.parent.iterdir()) == [path]
+    assert before == look(sealed_store(path, NEW, name="cities"), NEW)
+    assert sorted(path.parent.iterdir()) == [path, path.with_name(path.name + BALLOT)]
 
 
 def test_a_plain_log_is_encrypted(path):
@@ -161,16 +175,16 @@ def interrupt(path: Path, keys: StorageKeys, commits: int) -> None:
 
 @pytest.mark.parametrize("commits", [1, 2, 15])
 def test_a_kill_in_the_middle_loses_nothing_and_it_goes_on_from_there(path, keys, both, commits):
-    before = fill(sealed_store(path, keys))
+    before = fill(sealed_store(path, keys), keys)
     interrupt(path, both, commits)
     with closing(sqlite3.connect(path)) as connection:
         heads = {row[0] for row in connection.execute("SELECT substr(body, 1, 4) FROM entries")}
         assert len(heads) == 2, "some are under the one key, some under the other"
-    assert is_same(before, look(sealed_store(path, both)))
+    assert before == look(sealed_store(path, both), both)
     with pytest.raises(BackendFailure, match="not among those given"):
-        look(sealed_store(path, NEW))
+        look(sealed_store(path, NEW), NEW)
     list(rekey(str(path), both, 10))
-    assert is_same(before, look(sealed_store(path, NEW)))
+    assert before == look(sealed_store(path, NEW), NEW)
 
 
 @pytest.mark.parametrize("commits", [1, 25])
@@ -183,18 +197,47 @@ def test_a_kill_in_the_middle_of_a_log_loses_nothing_either(path, keys, both, co
 
 @pytest.mark.parametrize("commits", [1, 15])
 def test_a_kill_while_a_plain_file_is_encrypted_leaves_it_plain(path, commits):
-    before = fill(SQLiteBackend(path))
+    before = fill(StoreFile(path))
     interrupt(path, NEW, commits)
-    assert is_same(before, look(SQLiteBackend(path)))
+    assert before == look(StoreFile(path))
     list(rekey(str(path), NEW, 10))
-    assert is_same(before, look(sealed_store(path, NEW)))
+    assert before == look(sealed_store(path, NEW), NEW)
     assert not path.with_name(path.name + SUFFIX).exists()
 
 
+def test_a_ballot_that_was_sealed_before_an_interruption_goes_along(path, monkeypatch):
+    before = fill(StoreFile(path))
+    with monkeypatch.context() as patch:
+        patch.setattr("stores.disk.rekeying.os.replace", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            list(rekey(str(path), NEW, 10))
+    list(rekey(str(path), NEW, 10))
+    assert before == look(sealed_store(path, NEW), NEW)
+
+
+def test_a_plain_ballot_beside_a_sealed_file_is_not_believed(path, keys, both):
+    fill(sealed_store(path, keys), keys)
+    ballot = path.with_name(path.name + BALLOT)
+    ballot.unlink()
+    with closing(BallotFile(PrivateMedium(str(ballot)))) as forged:
+        forged.create(MEMBER, GROUP)
+    with pytest.raises(BackendFailure, match="written with another key"):
+        list(rekey(str(path), both))
+
+
+@pytest.mark.parametrize("name", ["store.db", "store-encrypted.db"])
+def test_a_store_of_an_earlier_release_is_to_be_opened_first(path, keys, name):
+    content = (FIXTURES / name).read_bytes()
+    path.write_bytes(content)
+    with pytest.raises(BackendFailure, match="have its master open it once"):
+        list(rekey(str(path), keys))
+    assert path.read_bytes() == content
+
+
 def test_a_file_in_use_is_left_alone(path, keys, both):
-    fill(sealed_store(path, keys))
+    fill(sealed_store(path, keys), keys)
     with closing(sealed_store(path, keys)) as backend:
-        backend.load(1)
+        backend.open()
         with pytest.raises(BackendFailure, match="master"):
             list(rekey(str(path), both))
 

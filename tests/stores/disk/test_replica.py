@@ -16,7 +16,7 @@ import pytest
 from stores.actions import PutCommand
 from stores.disk.journal_entries import RUN_ENTRIES_MAX, RUN_SIZE_MAX, EntryRun, runs_of
 from stores.disk.journal_rows import FORGOTTEN_ROWS
-from stores.disk.lazy_rows import SLICE_ROWS, Checkpoint, Slice, sliced
+from stores.disk.lazy_rows import Checkpoint, Slice
 from stores.disk.replica import LoadedReplica
 from stores.group.clock import NO_TIMES, Times
 from stores.group.effects import Persist
@@ -36,6 +36,7 @@ from tests.stores.disk.replicas import (
     ReplicaModel,
     state_of,
 )
+from tests.stores.disk.slicing import sliced
 from wire.errors import BackendFailure
 
 
@@ -263,6 +264,12 @@ def test_rows_are_never_ahead_of_the_journal(kind: ReplicaKind, path: Path) -> N
         append(replica, 0, [put(1)])
         with pytest.raises(AssertionError, match="rows follow the journal"):
             replica.checkpoint(Slice(point(2), changes_of(range(2)), is_last=True))
+    with closing(opened(kind, path.with_name("other.db"))) as replica:
+        append(replica, 0, [put(1)])
+        with pytest.raises(AssertionError, match=r"rows follow the journal(\n|$)"):
+            replica.checkpoint(Slice(point(1, term=2), changes_of(range(1)), is_last=True))
+        with pytest.raises(AssertionError, match="each of them"):
+            replica.checkpoint(Slice(point(1), changes_of(range(2)), is_last=True, reached=2))
 
 
 def test_a_checkpoint_that_a_snapshot_overtook_is_not_written(
@@ -276,59 +283,6 @@ def test_a_checkpoint_that_a_snapshot_overtook_is_not_written(
         model.install()(replica)
         with pytest.raises(AssertionError):
             replica.checkpoint(early)
-
-
-def test_slices_are_of_so_many_rows_and_the_last_one_has_the_rest() -> None:
-    keys = range(2 * SLICE_ROWS + 1)
-    erased = [b"gone %d" % number for number in range(SLICE_ROWS + 1)]
-    row = WriterRow(WRITER, 1, ())
-    changes = replace(changes_of(keys), erased=erased, writers=(row,), forgotten=(WRITER,))
-    parts = list(sliced(point(1), changes, {}))
-    sizes = [(len(part.changes.rows.keys), len(part.changes.erased)) for part in parts]
-    assert sizes == [(SLICE_ROWS, 0), (SLICE_ROWS, 0), (1, 0), (0, SLICE_ROWS), (0, 1)]
-    assert [part.is_last for part in parts] == [False, False, False, False, True]
-    assert [part.changes.writers for part in parts] == [(), (), (), (), (row,)]
-    assert parts[-1].changes.census == changes.census
-    assert parts[-1].changes.revision == changes.revision
-
-
-def test_rows_are_in_order_so_that_neighbours_share_a_page(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("stores.disk.lazy_rows.SORTED_ROWS", 4)
-    names, revisions = [b"d", b"a", b"c", b"b", b"f", b"e"], [1, 2, 3, 4, 5, 6]
-    rows = Rows(names, names, revisions, [None, 7, None, None, None, None])
-    changes = Changes(6, rows=rows, erased=[b"y", b"x"], census=Census(6, 21))
-    first, second, third, *_ = (part.changes for part in sliced(point(1), changes, {}, 3))
-    assert list(first.rows) == [(b"a", b"a", 2, 7), (b"b", b"b", 4, None), (b"c", b"c", 3, None)]
-    assert list(second.rows.keys) == [b"d", b"e", b"f"]
-    assert third.erased == [b"x", b"y"]
-
-
-def test_a_census_goes_with_every_slice() -> None:
-    past = {b"0": 1, b"x": 2}
-    changes = Changes(
-        9,
-        rows=Rows([b"0", b"1"], [b"v", b"v"], [8, 9]),
-        erased=[b"x", b"y"],
-        census=Census(12, 100),
-    )
-    found = [part.changes.census for part in sliced(point(1), changes, past, 1)]
-    assert found == [Census(11 + 1, 93), Census(13, 102), Census(12, 100), Census(12, 100)]
-
-
-def test_after_a_clear_the_census_begins_with_nothing() -> None:
-    past = {b"0": 1}
-    rows = Rows([b"0", b"1"], [b"v", b"v"], [8, 9])
-    changes = Changes(9, is_cleared=True, rows=rows, census=Census(2, 17))
-    first, last = sliced(point(1), changes, past, 1)
-    assert (first.changes.is_cleared, last.changes.is_cleared) == (True, False)
-    assert first.changes.census == Census(1, 8)
-
-
-def test_nothing_that_changed_is_one_slice() -> None:
-    (part,) = sliced(point(1), Changes(3, census=Census(0, 0)), {})
-    assert part.is_last
 
 
 @pytest.mark.parametrize("seed", range(4))

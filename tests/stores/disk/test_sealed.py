@@ -11,13 +11,13 @@ import pytest
 
 from stores.actions import WriterId
 from stores.disk.log import SQLiteLogBackend
-from stores.disk.table import SQLiteBackend
+from stores.disk.replica import LoadedReplica
 from stores.log.changes import LogChanges
 from stores.log.runs import Run
 from stores.outcomes import WriterRow
-from stores.persistence import Changes, Loaded, Rows
+from stores.persistence import Changes, Rows
 from stores.sealing import StorageKey, StorageKeys
-from tests.stores.disk.files import sealed_log, sealed_store
+from tests.stores.disk.files import StoreFile, sealed_log, sealed_store
 from wire.errors import BackendFailure
 from wire.identifiers import EndpointId, EntityId
 
@@ -26,10 +26,12 @@ WRITER = WriterId.of(EntityId(EndpointId(b"whoever-wrote-it"), 1), 1)
 KEY, VALUE, CONSUMER = b"a key to look for", b"a value to look for", "a consumer to look for"
 
 
-def put(path: Path, keys: StorageKeys, *changes: Changes, name: str | None = "cities") -> Loaded:
+def put(
+    path: Path, keys: StorageKeys, *changes: Changes, name: str | None = "cities"
+) -> LoadedReplica:
     """Open a store, commit, and close; gives what was there before."""
     with closing(sealed_store(path, keys, name=name)) as backend:
-        loaded = backend.load(1)
+        loaded = backend.open()
         for each in changes:
             backend.commit(each)
     return loaded
@@ -39,7 +41,7 @@ def entry(key: bytes, value: bytes, revision: int) -> Changes:
     return Changes(revision, rows=Rows([key], [value], [revision]))
 
 
-def content(loaded: Loaded) -> dict[bytes, bytes]:
+def content(loaded: LoadedReplica) -> dict[bytes, bytes]:
     return loaded.columns.values
 
 
@@ -65,7 +67,7 @@ def path(tmp_path: Path) -> Path:
 def test_no_key_no_value_and_no_writer_is_in_the_file_or_its_log(path, keys):
     row = WriterRow(WRITER, 1, ())
     with closing(sealed_store(path, keys, name="cities")) as backend:
-        backend.load(1)
+        backend.open()
         backend.commit(Changes(1, rows=Rows([KEY], [VALUE], [1]), writers=[row]))
         open_copy = copies(path)
     for seen in (open_copy, copies(path)):
@@ -95,10 +97,10 @@ def test_equal_values_are_not_equal_in_the_file(path, keys):
 # -- keys that do not fit ------------------------------------------------------------------------
 
 
-def refusal(backend: SQLiteBackend | SQLiteLogBackend) -> str:
-    is_store = isinstance(backend, SQLiteBackend)
+def refusal(backend: StoreFile | SQLiteLogBackend) -> str:
+    is_store = isinstance(backend, StoreFile)
     with closing(backend), pytest.raises(BackendFailure) as caught:
-        backend.load(1) if is_store else backend.load_keeper(1, None)
+        backend.open() if is_store else backend.load_keeper(1, None)
     return str(caught.value)
 
 
@@ -113,7 +115,7 @@ def test_an_encrypted_file_without_its_key_is_refused_and_unharmed(path, tmp_pat
     log = tmp_path / "log.db"
     new_log(log, keys)
     before = copies(path)
-    for text in (refusal(SQLiteBackend(path)), refusal(SQLiteLogBackend(log))):
+    for text in (refusal(StoreFile(path)), refusal(SQLiteLogBackend(log))):
         assert "is encrypted, and there is no key: give the option key_file=FILE" in text
     wrong = StorageKeys((OTHER,))
     for text in (refusal(sealed_store(path, wrong)), refusal(sealed_log(log, wrong))):
@@ -124,16 +126,16 @@ def test_an_encrypted_file_without_its_key_is_refused_and_unharmed(path, tmp_pat
 
 
 def test_a_plain_file_with_a_key_is_refused_and_unharmed(path, tmp_path, keys):
-    with closing(SQLiteBackend(path)) as backend:
-        backend.load(1)
+    with closing(StoreFile(path)) as backend:
+        backend.open()
         backend.commit(entry(KEY, VALUE, 1))
     log = tmp_path / "log.db"
     new_log(log, None)
     for text in (refusal(sealed_store(path, keys)), refusal(sealed_log(log, keys))):
         assert "is not encrypted, and there is a key" in text
         assert "peermesh store rekey" in text
-    with closing(SQLiteBackend(path)) as backend:
-        assert content(backend.load(1)) == {KEY: VALUE}
+    with closing(StoreFile(path)) as backend:
+        assert content(backend.open()) == {KEY: VALUE}
 
 
 def test_the_file_of_another_store_is_refused(path, tmp_path, keys):

@@ -1,4 +1,4 @@
-"""The SQLite backend: what it keeps, and what it says about files that are not its own."""
+"""The file of a store: what it keeps, and what it says about files that are not its own."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from stores.actions import WriterId
-from stores.disk.memory import MemoryBackend
-from stores.disk.table import SQLiteBackend
+from stores.disk import marks
+from stores.disk.replica import LoadedReplica
 from stores.disk.table_rows import ROWS_PER_STATEMENT, SMALL_SIZE
 from stores.outcomes import Applied, Outcome, Refused, WriterRow
-from stores.persistence import Census, Changes, Loaded, Rows, StoreBackend
+from stores.persistence import Changes, Rows
 from stores.table import Columns, Entry
+from tests.stores.disk.files import MakeStore, StoreFile
 from wire.errors import BackendFailure, ErrorCode
 from wire.identifiers import EndpointId, EntityId
 
@@ -35,33 +36,29 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def open_backend(path, make_backend):
-    """Open the same file again and again, as masters that follow one another do."""
+def open_store(path, make_store):
+    """Open the same file again and again, as replicas that follow one another do."""
     opened = []
 
-    def open_again(**options) -> tuple[SQLiteBackend, Loaded]:
+    def open_again(**options) -> tuple[StoreFile, LoadedReplica]:
         while opened:
             opened.pop().close()
-        opened.append(make_backend(path, **options))
-        return opened[0], opened[0].load(epoch_min=1)
+        opened.append(make_store(path, **options))
+        return opened[0], opened[0].open()
 
     yield open_again
     while opened:
         opened.pop().close()
 
 
-def test_both_backends_are_backends(path):
-    backends: list[StoreBackend] = [MemoryBackend(), SQLiteBackend(path)]
-    assert [backend.is_durable for backend in backends] == [False, True]
+def test_a_new_file_is_an_empty_store(open_store):
+    _, loaded = open_store()
+    assert (loaded.revision, loaded.columns, loaded.writers) == (0, Columns(), ())
+    assert loaded.entries == []
 
 
-def test_a_new_file_is_an_empty_store(open_backend):
-    _, loaded = open_backend()
-    assert loaded == Loaded(epoch=1)
-
-
-def test_what_is_committed_is_loaded(open_backend):
-    backend, _ = open_backend()
+def test_what_is_committed_is_loaded(open_store):
+    store, _ = open_store()
     outcomes = (
         Outcome(1, 5, Applied(1)),
         Outcome(6, 6, Refused(ErrorCode.TYPE_CLASH, "no")),
@@ -69,54 +66,45 @@ def test_what_is_committed_is_loaded(open_backend):
     )
     row = WriterRow(writer(1), 7, outcomes)
     rows = entries((b"a", b"1", 1, None), (b"b", b"", 2, 2**63 - 1))
-    backend.commit(Changes(2, rows=rows, writers=[row]))
-    _, loaded = open_backend()
+    store.commit(Changes(2, rows=rows, writers=[row]))
+    _, loaded = open_store()
     assert loaded.revision == 2
     assert loaded.columns.entry(b"a") == Entry(b"1", 1, None)
     assert loaded.columns.entry(b"b") == Entry(b"", 2, 2**63 - 1)
     assert list(loaded.writers) == [row]
 
 
-def test_the_epoch_grows_with_every_start_and_is_never_below_the_clock(path):
-    epochs = []
-    for epoch_min in (1, 1, 100, 50):
-        backend = SQLiteBackend(path)
-        epochs.append(backend.load(epoch_min).epoch)
-        backend.close()
-    assert epochs == [1, 2, 100, 101]
-
-
-def test_changes_replace_erase_and_clear(open_backend):
-    backend, _ = open_backend()
-    backend.commit(Changes(3, rows=entries((b"a", b"1", 1, 9), (b"b", b"2", 2, None))))
-    backend.commit(Changes(5, rows=entries((b"a", b"3", 4, None)), erased=[b"b", b"missing"]))
-    backend, loaded = open_backend()
+def test_changes_replace_erase_and_clear(open_store):
+    store, _ = open_store()
+    store.commit(Changes(3, rows=entries((b"a", b"1", 1, 9), (b"b", b"2", 2, None))))
+    store.commit(Changes(5, rows=entries((b"a", b"3", 4, None)), erased=[b"b", b"missing"]))
+    store, loaded = open_store()
     assert loaded.columns.entry(b"a") == Entry(b"3", 4, None)
     assert list(loaded.columns) == [b"a"]
-    backend.commit(Changes(6, is_cleared=True, rows=entries((b"c", b"1", 6, None))))
-    _, loaded = open_backend()
+    store.commit(Changes(6, is_cleared=True, rows=entries((b"c", b"1", 6, None))))
+    _, loaded = open_store()
     assert list(loaded.columns) == [b"c"]
 
 
-def test_writers_are_loaded_the_least_recently_active_first(open_backend):
-    backend, _ = open_backend()
+def test_writers_are_loaded_the_least_recently_active_first(open_store):
+    store, _ = open_store()
     rows = [WriterRow(writer(number), number, ()) for number in range(4)]
-    backend.commit(Changes(1, writers=rows))
-    backend, _ = open_backend()
-    backend.commit(Changes(2, writers=[rows[0]], forgotten=[writer(2)]))
-    _, loaded = open_backend()
+    store.commit(Changes(1, writers=rows))
+    store, _ = open_store()
+    store.commit(Changes(2, writers=[rows[0]], forgotten=[writer(2)]))
+    _, loaded = open_store()
     assert [row.last_request for row in loaded.writers] == [1, 3, 0]
 
 
 @pytest.mark.parametrize("value_size", [10, SMALL_SIZE + 1])
 @pytest.mark.parametrize("expiry_ns", [None, 99])
 @pytest.mark.parametrize("count", [ROWS_PER_STATEMENT - 1, 2 * ROWS_PER_STATEMENT + 1])
-def test_many_rows_at_once_are_kept_as_a_few_are(open_backend, count, expiry_ns, value_size):
-    backend, _ = open_backend()
+def test_many_rows_at_once_are_kept_as_a_few_are(open_store, count, expiry_ns, value_size):
+    store, _ = open_store()
     rows = [(b"%d" % number, bytes(value_size), number, None) for number in range(1, count)]
     rows.append((b"last", b"\xff" * value_size, count, expiry_ns))
-    backend.commit(Changes(count, rows=entries(*rows)))
-    found = open_backend()[1].columns
+    store.commit(Changes(count, rows=entries(*rows)))
+    found = open_store()[1].columns
     assert {(key, *astuple(found.entry(key))) for key in found} == set(rows)
 
 
@@ -131,48 +119,48 @@ def test_many_rows_at_once_are_kept_as_a_few_are(open_backend, count, expiry_ns,
         max_size=8,
     )
 )
-def test_the_file_agrees_with_a_table_in_memory(open_backend, commits):
-    backend, _ = open_backend()
-    backend.commit(Changes(0, is_cleared=True))
+def test_the_file_agrees_with_a_table_in_memory(open_store, commits):
+    store, _ = open_store()
+    store.commit(Changes(0, is_cleared=True))
     expected = Columns()
     for revision, (is_cleared, kept, erased) in enumerate(commits, start=1):
         erased = sorted(erased - kept.keys())
         rows = entries(*((key, value, revision, None) for key, value in kept.items()))
-        backend.commit(Changes(revision, is_cleared=is_cleared, rows=rows, erased=erased))
+        store.commit(Changes(revision, is_cleared=is_cleared, rows=rows, erased=erased))
         expected = Columns() if is_cleared else expected
         for key, value in kept.items():
             expected.set(key, Entry(value, revision, None))
         for key in erased:
             expected.discard(key)
-    assert open_backend()[1].columns == expected
+    assert open_store()[1].columns == expected
 
 
 def test_what_a_killed_master_left_in_the_log_is_in_the_file_once_it_is_loaded(
-    open_backend, make_backend, path, tmp_path
+    open_store, make_store, path, tmp_path
 ):
     # A sync that failed leaves a log that only memory holds. Nothing durable may rest on it.
-    backend, _ = open_backend()
-    backend.commit(Changes(1, rows=entries((b"k", b"v", 1, None))))
+    store, _ = open_store()
+    store.commit(Changes(1, rows=entries((b"k", b"v", 1, None))))
     log = path.with_name("store.db-wal")
     copy, copied_log = tmp_path / "copy.db", tmp_path / "copy.db-wal"
     copy.write_bytes(path.read_bytes())
     copied_log.write_bytes(log.read_bytes())
-    after = make_backend(copy)
-    loaded = after.load(epoch_min=1)
+    after = make_store(copy)
+    loaded = after.open()
     assert copied_log.stat().st_size == 0
     assert (loaded.revision, loaded.columns.values) == (1, {b"k": b"v"})
     after.close()
 
 
-def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
-    backend, _ = open_backend()
-    connection = backend.file.connection
+def test_the_file_is_marked_as_ours_and_journaled_ahead(open_store, request):
+    store, _ = open_store()
+    connection = store.file.connection
     pragmas = {
         name: connection.execute(f"PRAGMA {name}").fetchone()[0]
         for name in ("application_id", "journal_mode", "synchronous", "locking_mode")
     }
     assert pragmas == {
-        "application_id": backend.rows.layout.mark,
+        "application_id": marks.SEALED_STORE if "sealed" in request.node.name else marks.STORE,
         "journal_mode": "wal",
         "synchronous": 2,
         "locking_mode": "exclusive",
@@ -182,36 +170,36 @@ def test_the_file_is_marked_as_ours_and_journaled_ahead(open_backend, path):
 @pytest.mark.parametrize(
     ("synchronous", "number"), [("OFF", 0), ("NORMAL", 1), ("FULL", 2), ("EXTRA", 3)]
 )
-def test_synchronous_can_be_chosen(open_backend, synchronous, number):
-    backend, _ = open_backend(synchronous=synchronous)
-    assert backend.file.connection.execute("PRAGMA synchronous").fetchone()[0] == number
+def test_synchronous_can_be_chosen(open_store, synchronous, number):
+    store, _ = open_store(synchronous=synchronous)
+    assert store.file.connection.execute("PRAGMA synchronous").fetchone()[0] == number
 
 
 # -- what can go wrong ---------------------------------------------------------------------------
 
 
-def refusal(path, make=SQLiteBackend, **options) -> str:
-    backend = make(path, **options)
+def refusal(path, make: MakeStore = StoreFile, **options) -> str:
+    store = make(path, **options)
     with pytest.raises(BackendFailure) as caught:
-        backend.load(epoch_min=1)
-    backend.close()
+        store.open()
+    store.close()
     return str(caught.value)
 
 
 @pytest.mark.parametrize("options", [{"synchronous": "full"}, {"synchronous": 2}])
 def test_unknown_options_are_refused_at_once(path, options):
     with pytest.raises(BackendFailure, match="OFF, NORMAL, FULL, EXTRA"):
-        SQLiteBackend(path, **options)
+        StoreFile(path, **options)
 
 
 def test_a_path_is_required():
     with pytest.raises(BackendFailure, match="path"):
-        SQLiteBackend("")
+        StoreFile("")
 
 
-def test_a_file_in_use_is_refused(open_backend, path):
-    open_backend()
-    assert "belongs to one master at a time" in refusal(path)
+def test_a_file_in_use_is_refused(open_store, path):
+    open_store()
+    assert "belongs to one replica at a time" in refusal(path)
 
 
 def test_a_file_of_another_kind_is_refused_and_left_alone(path):
@@ -230,13 +218,13 @@ def test_a_database_of_another_program_is_refused_and_left_alone(path):
     connection.close()
 
 
-def test_a_file_of_a_later_version_is_refused(open_backend, make_backend, path):
-    backend, _ = open_backend()
-    backend.close()
+def test_a_file_of_a_later_version_is_refused(open_store, make_store, path):
+    store, _ = open_store()
+    store.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version = 99")
     connection.close()
-    assert "format 99" in refusal(path, make_backend)
+    assert "format 99" in refusal(path, make_store)
 
 
 def test_a_directory_that_does_not_exist_is_named(tmp_path):
@@ -246,27 +234,27 @@ def test_a_directory_that_does_not_exist_is_named(tmp_path):
     assert "directory" in message
 
 
-def test_a_damaged_file_is_refused(open_backend, make_backend, path):
-    backend, _ = open_backend()
+def test_a_damaged_file_is_refused(open_store, make_store, path):
+    store, _ = open_store()
     rows = entries(*((b"%06d" % number, b"x" * 100, number, None) for number in range(5000)))
-    backend.commit(Changes(5000, rows=rows))
-    backend.close()
+    store.commit(Changes(5000, rows=rows))
+    store.close()
     data = bytearray(path.read_bytes())
     for position in range(3 * 4096, len(data), 4096):
         data[position : position + 64] = b"\xff" * 64
     path.write_bytes(data)
-    assert "restore a copy" in refusal(path, make_backend)
-    assert "restore a copy" in refusal(path, make_backend, is_integrity_checked=True)
+    assert "restore a copy" in refusal(path, make_store)
+    assert "restore a copy" in refusal(path, make_store, is_integrity_checked=True)
 
 
 def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(
-    open_backend, make_backend, path
+    open_store, make_store, path
 ):
-    backend, _ = open_backend()
+    store, _ = open_store()
     rows = entries(*((b"%06d" % number, b"x" * 100, number, None) for number in range(5000)))
-    backend.commit(Changes(5000, rows=rows))
-    backend.commit(Changes(5001, erased=rows.keys[100:]))
-    backend.close()
+    store.commit(Changes(5000, rows=rows))
+    store.commit(Changes(5001, erased=rows.keys[100:]))
+    store.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA writable_schema = ON")
     connection.execute("DELETE FROM sqlite_schema WHERE name = 'writers'")
@@ -276,15 +264,15 @@ def test_damage_that_reading_does_not_meet_is_found_by_the_integrity_check(
     )
     connection.commit()
     connection.close()
-    assert "store.db" in refusal(path, make_backend, is_integrity_checked=True)
+    assert "store.db" in refusal(path, make_store, is_integrity_checked=True)
 
 
-def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_backend):
-    backend, _ = open_backend()
-    backend.close()
-    backend.close()
+def test_a_commit_to_a_closed_file_is_an_error_that_says_so(open_store):
+    store, _ = open_store()
+    store.close()
+    store.close()
     with pytest.raises(BackendFailure, match="is closed"):
-        backend.commit(Changes(1))
+        store.commit(Changes(1))
 
 
 def fill_disk(connection):
@@ -298,30 +286,25 @@ def refuse_large(connection):
 @pytest.mark.parametrize(
     ("harm", "reason"), [(fill_disk, "the disk is full"), (refuse_large, "too big")]
 )
-def test_a_commit_that_fails_keeps_nothing_of_it(open_backend, harm, reason):
-    backend, _ = open_backend()
-    harm(backend.file.connection)
+def test_a_commit_that_fails_keeps_nothing_of_it(open_store, harm, reason):
+    store, _ = open_store()
+    harm(store.file.connection)
     rows = entries((b"a", b"1", 1, None), (b"b", bytes(100_000), 2, None))
     with pytest.raises(BackendFailure, match=reason):
-        backend.commit(Changes(2, rows=rows))
-    _, loaded = open_backend()
+        store.commit(Changes(2, rows=rows))
+    _, loaded = open_store()
     assert loaded.revision == 0
     assert len(loaded.columns) == 0
 
 
-def test_the_backend_may_be_used_from_another_thread(open_backend):
+def test_the_file_may_be_used_from_another_thread(open_store):
     with ThreadPoolExecutor(1) as pool:
-        backend, _ = pool.submit(open_backend).result()
-    backend.commit(Changes(1, rows=entries((b"a", b"1", 1, None))))
-    assert len(open_backend()[1].columns) == 1
+        store, _ = pool.submit(open_store).result()
+    store.commit(Changes(1, rows=entries((b"a", b"1", 1, None))))
+    assert len(open_store()[1].columns) == 1
 
 
-def test_a_store_that_was_loaded_knows_how_many_bytes_it_has(make_backend, tmp_path):
-    backend = make_backend(tmp_path / "s.db")
-    backend.load(1)
-    rows = Rows((b"k", b"key"), (b"v", b"value"), (1, 2))
-    backend.commit(Changes(2, rows=rows, census=Census(2, 3)))
-    backend.close()
-    backend = make_backend(tmp_path / "s.db")
-    assert backend.load(2).columns.size == len(b"kvkeyvalue")
-    backend.close()
+def test_a_store_that_was_loaded_knows_how_many_bytes_it_has(open_store):
+    store, _ = open_store()
+    store.commit(Changes(2, rows=Rows((b"k", b"key"), (b"v", b"value"), (1, 2))))
+    assert open_store()[1].columns.size == len(b"kvkeyvalue")

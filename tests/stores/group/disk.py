@@ -34,7 +34,7 @@ class File(NamedTuple):
         if write.snapshot is not None:
             snapshot = write.snapshot
             index = snapshot.position.index
-            parts = tuple(snapshot.parts)
+            parts = Lists.whole(snapshot.parts)
             file = File(snapshot.position, snapshot.voters, (), index, parts)
         kept = file.entries[: write.keep - file.floor.index]
         assert write.keep >= file.floor.index

@@ -127,7 +127,7 @@ class Lists:
     def has_deadlines(self):
         return self.is_timed
 
-    def lead(self, now):
+    def lead(self, now, term):
         self.led_at = now
 
     def stage(self, position, body):
@@ -141,10 +141,18 @@ class Lists:
     def apply(self, position, body):
         return self.state.apply(position.index, body)
 
-    def freeze(self):
+    def freeze(self, after=0):
         """Give a part for each list and one for the writers, so that snapshots have several."""
         state = self.state.copy()
         return (*sorted(state.lists.items()), state.writers)
+
+    def prepare(self, number, part):
+        pass
+
+    @staticmethod
+    def whole(parts):
+        """Give what a disk has once these parts are installed: they leave out nothing."""
+        return tuple(parts)
 
     def install(self, parts):
         *lists, writers = parts

@@ -146,7 +146,7 @@ def _triggered(now: Standing, event: Trigger) -> tuple[Standing, list[Send]]:
         case Trigger.VOTERS_CHANGED if now.role in BACK and not now.is_voter:
             return replace(now, role=Role.LEARNER), []
         case Trigger.FORCED:
-            term = now.term + FORCED_TERMS
+            term = FORCED_TERMS  # the least of those that are drawn
             return replace(now, role=Role.LEADER, term=term, vote=A, leader=A), []
         case Trigger.MAJORITY_LOST if now.role is Role.LEADER:
             return replace(now, leader=None, role=now.as_follower), []

@@ -20,7 +20,7 @@ def heard(founding: Founding, member: MemberId, group: bytes | None) -> None:
 
 def test_a_replica_that_knows_no_voters_joins_any_group_and_founds_none() -> None:
     founding = Founding(D, ())
-    assert founding.refusal == "no group of this name was heard"
+    assert founding.refusal == "no master and no group of this name was heard"
     heard(founding, A, None)
     assert founding.group is None
     assert founding.founders is None

@@ -99,3 +99,14 @@ def test_a_leader_whose_clock_is_wrong_from_the_start_is_not_believed_either():
     clock = GroupClock(Times(0, WALL + START))
     times = run(clock, 30, jump_ns=10**17)
     assert times.stamp_ns == WALL + START + 30 * SECOND_NS
+
+
+def test_what_is_dated_by_both_clocks_has_one_date_whenever_it_is_read():
+    clock = GroupClock()
+    dates = set()
+    for number in range(20):
+        jitter_ns = number % 3 * 5_000
+        now = START + number * SECOND_NS // 10
+        times = clock.run_to(Moment(now, WALL + now + jitter_ns))
+        dates.add(times.stamp_ns - times.elapsed_ns)
+    assert len(dates) == 1

@@ -14,28 +14,42 @@ from handshake.access import Right
 from stores.actions import PutCommand
 from stores.group import messages
 from stores.group.clock import Times
-from stores.group.codec import NAME_SIZE_MAX, RUN_ENTRIES_MAX, TERMS_MAX, VOTERS_MAX, GroupCodec
+from stores.group.codec import RUN_ENTRIES_MAX, GroupCodec
 from stores.group.effects import Setback
 from stores.group.entries import ActionEntry, LeadEntry, TimeEntry, VotersEntry
+from stores.group.limits import SNAPSHOT_PARTS_MAX
 from stores.group.membership import MemberStatus
+from stores.group.packed_fields import NAME_SIZE_MAX, TERMS_MAX, VOTERS_MAX
 from stores.group.positions import MemberId, Position
 from stores.group.words import (
+    OUTSIDE,
+    Aim,
     Answered,
     Ask,
     Barred,
+    Cede,
     Declined,
+    Differs,
     Farewell,
     Greeting,
+    Holding,
+    Leads,
     Letter,
+    Looked,
     Order,
+    Seek,
     Steer,
     Steered,
+    Verdict,
+    Verify,
     Word,
 )
+from stores.questions import LookUpCommand, ReadAnswerCommand, ReadRefusedCommand, ScanCommand
 from stores.table import bodies, parts
 from stores.table.codec import TableCodec
 from tests.stores.table.lab import writer_id
 from wire.errors import DecodeError
+from wire.identifiers import EndpointId
 from wire.limits import PAYLOAD_SIZE_MAX
 
 GROUP = bytes(range(16))
@@ -50,7 +64,10 @@ ENTRIES = (
     ActionEntry(3, BODY),
     TimeEntry(4, Times(5, 6)),
 )
-HEAD = messages.SnapshotHead(AT, (A, B), Times(7, 8), 4)
+HEAD = messages.SnapshotHead(AT, (A, B), Times(7, 8), 4, 2)
+STAMP = bodies.Stamp(2**40, 7)
+ROWS = ((b"k", b"v", 3, None), (b"l", None, 4, 5))
+LOOK_UP = LookUpCommand(8, 9, b"k", has_value=False)
 CONTENTS = [
     messages.PreVote(3, AT),
     messages.PreVoteGranted(3),
@@ -73,7 +90,13 @@ CONTENTS = [
     messages.SnapshotAck(3, 4, 5),
     messages.ReadIndex(3, 4),
     messages.ReadFrom(3, 4, 5),
-    Greeting(("a", "b"), is_question=True),
+    *(Greeting(("a", "b"), is_question=True, aim=aim) for aim in Aim),
+    Holding(AT, is_led=True),
+    Cede(),
+    Verify(4),
+    Looked(4, (5, 6, 7)),
+    Verdict(4, ((EndpointId(b"e" * 16), (5, 6, 7)), (EndpointId(b"f" * 16), None))),
+    Differs(4),
     Farewell(),
     Ask(4, bodies.Write(8, (PUT,), 2)),
     Answered(4, bodies.Registration(4, 0)),
@@ -82,8 +105,17 @@ CONTENTS = [
     Steered(4, True, "", ()),
     Steered(4, False, "not yet", (MemberStatus(A, True, False, 7, 8),)),
     Barred(Right.READ, None, "it may not"),
-    Barred(Right.WRITE, 4, ""),
+    Barred(Right.WRITE, 4, "", 0),
+    Barred(Right.VOTE, None, "", 2**63),
     Barred(Right.VOTE, None, "x" * 200),
+    Seek(2**63),
+    Leads(7, 2**63),
+    *(Ask(4, bodies.Read(STAMP, is_linear, LOOK_UP)) for is_linear in (False, True)),
+    Ask(4, bodies.Read(STAMP, True, ScanCommand(8, 9, b"", None, 10, has_values=True))),
+    Ask(4, bodies.Read(STAMP, True, ScanCommand(8, 9, b"a", b"b", 10, has_values=False))),
+    Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ((b"k", b"v", 3, None),), None))),
+    Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ((b"k", None, 3, 2**62),), b"z"))),
+    Answered(4, ReadRefusedCommand(8, is_stale=True, text="it is at revision 2")),
 ]
 CODEC = GroupCodec(TableCodec())
 
@@ -109,11 +141,61 @@ def test_each_message_and_entry_is_among_the_examples():
     assert {type(entry) for entry in ENTRIES} == {LeadEntry, VotersEntry, ActionEntry, TimeEntry}
 
 
-def test_only_a_greeting_and_a_refusal_are_of_no_group():
-    for content in (Greeting((), is_question=False), Barred(Right.READ, None, "no")):
+def test_only_what_is_said_before_there_is_a_group_is_of_none():
+    first = Greeting((), is_question=False), Holding(Position(0, 0), is_led=False)
+    for content in (*first, Barred(Right.READ, None, "no")):
         assert CODEC.decode(written(content, group=None)) == Letter(A, None, content)
     with pytest.raises(DecodeError, match="no replica group"):
         CODEC.decode(written(messages.Echo(1, 1), group=None))
+
+
+@pytest.mark.parametrize("content", [Seek(3), Ask(4, bodies.Read(STAMP, False, LOOK_UP))], ids=repr)
+def test_a_proxy_signs_as_no_member(content):
+    for group in (GROUP, None):
+        payload = written(content, sender=OUTSIDE, group=group)
+        assert CODEC.decode(payload) == Letter(OUTSIDE, group, content)
+
+
+@pytest.mark.parametrize(
+    "content", [each for each in CONTENTS if not isinstance(each, Seek | Ask)], ids=repr
+)
+def test_only_a_question_of_a_proxy_is_signed_by_no_member(content):
+    with pytest.raises(DecodeError, match="members alone"):
+        CODEC.decode(next(CODEC.encode(OUTSIDE, GROUP, content)))
+
+
+HEAD_OF_A = "50000102030405060708090a0b0c0d0e0f61611bffffffffffffffff"
+HEAD_OF_A_PROXY = "50000102030405060708090a0b0c0d0e0f6000"
+GOLDEN = {
+    "851826f660001b8000000000000000": (OUTSIDE, None, Seek(2**63)),
+    f"861832{HEAD_OF_A_PROXY}04548414821b000001000000000007f4840809416bf4": (
+        *(OUTSIDE, GROUP),
+        Ask(4, bodies.Read(STAMP, False, LOOK_UP)),
+    ),
+    f"861832{HEAD_OF_A_PROXY}05568414821b000001000000000007f58608094161f60af5": (
+        *(OUTSIDE, GROUP),
+        Ask(5, bodies.Read(STAMP, True, ScanCommand(8, 9, b"a", None, 10, has_values=True))),
+    ),
+    f"861827{HEAD_OF_A}071b8000000000000000": (A, GROUP, Leads(7, 2**63)),
+    f"841825{HEAD_OF_A}": (A, GROUP, Farewell()),
+    f"861821{HEAD_OF_A}0400": (A, GROUP, Declined(4, Setback.NOT_LEADER)),
+    f"861833{HEAD_OF_A}04581f851835821b000001000000000007088284416b417603f684416cf60405417a": (
+        *(A, GROUP),
+        Answered(4, bodies.Found(STAMP, ReadAnswerCommand(8, ROWS, b"z"))),
+    ),
+    f"861833{HEAD_OF_A}044884183608f5626e6f": (
+        *(A, GROUP),
+        Answered(4, ReadRefusedCommand(8, is_stale=True, text="no")),
+    ),
+}
+"""What proxies and replicas say to each other: later releases have to read and write it so."""
+
+
+@pytest.mark.parametrize("payload", GOLDEN)
+def test_what_is_said_to_and_by_proxies_has_these_bytes(payload):
+    sender, group, content = GOLDEN[payload]
+    assert written(content, sender=sender, group=group).hex() == payload
+    assert CODEC.decode(bytes.fromhex(payload)) == Letter(sender, group, content)
 
 
 def test_a_refusal_that_is_too_long_is_cut():
@@ -121,9 +203,19 @@ def test_a_refusal_that_is_too_long_is_cut():
     assert CODEC.decode(payload).content.text == "x" * 200
 
 
+def test_a_snapshot_of_more_parts_than_anybody_has_is_refused():
+    for count, is_taken in ((SNAPSHOT_PARTS_MAX, True), (SNAPSHOT_PARTS_MAX + 1, False)):
+        payload = written(messages.Admitted(3, 4, 5, 6, replace(HEAD, part_count=count)))
+        if is_taken:
+            assert CODEC.decode(payload).content.snapshot.part_count == count
+        else:
+            with pytest.raises(DecodeError, match="no head of a snapshot"):
+                CODEC.decode(payload)
+
+
 def test_a_right_that_is_not_known_is_refused():
     with pytest.raises(DecodeError, match="no right where one belongs"):
-        CODEC.decode(cbor2.dumps([34, GROUP, *A, 3, None, "no"]))
+        CODEC.decode(cbor2.dumps([34, GROUP, *A, 3, None, "no", None]))
 
 
 def test_a_run_that_is_too_large_travels_in_several_messages():

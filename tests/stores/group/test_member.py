@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from channels import CumulativeAck, Event
@@ -13,6 +15,7 @@ from stores.group.effects import (
     Setback,
     WholenessChanged,
 )
+from stores.group.election import is_forced
 from stores.group.entries import ActionEntry, TimeEntry, VotersEntry
 from stores.group.limits import CATCH_UP_ENTRIES, CATCH_UP_RUN
 from stores.group.membership import Wanted
@@ -36,6 +39,7 @@ from stores.group.roles import Role
 from tests.stores.group.disk import Disk, empty_file
 from tests.stores.group.lists import Noop, Push, Register, Unknown
 from tests.stores.group.stage import TICK_NS, Stage
+from wire.errors import DecodeError
 
 
 @pytest.fixture
@@ -418,11 +422,75 @@ def test_two_followers_share_a_frozen_state():
     leader.compact(leader.state.commit)
     frozen = []
     freeze = leader.state.machine.freeze
-    leader.state.machine.freeze = lambda: frozen.append(1) or freeze()
+    leader.state.machine.freeze = lambda after: frozen.append(after) or freeze()
     for name in "de":
         join = Join(1, 1, (START,))
         stage.deliver(stage.ids[name], stage.ids["a"], join)
-    assert len(frozen) == 1
+    assert frozen == [0]
+
+
+def test_a_snapshot_for_a_member_that_has_more_is_not_shared_with_one_that_has_less():
+    stage = Stage("abcde", voters="abc")
+    stage.crash("d", "e")
+    stage.settle_in()
+    stage.write("a", 3)
+    stage.pass_on("abc", sync="abc")
+    leader = stage.members["a"]
+    leader.compact(leader.state.commit)
+    frozen = []
+    freeze = leader.state.machine.freeze
+    leader.state.machine.freeze = lambda after: frozen.append(after) or freeze()
+    for name, session, index in (("d", 1, 2), ("e", 1, 0), ("d", 2, 3)):
+        join = Join(1, session, (START, Position(1, index))[: 1 + bool(index)])
+        stage.deliver(stage.ids[name], stage.ids["a"], join)
+    assert frozen == [2, 0], "what leaves out less is good for all"
+
+
+def with_more_to_apply():
+    """Have d with entries that it does not know to be committed, behind the beginning of a's."""
+    stage = Stage("abcd", voters="abc")
+    stage.settle_in()
+    stage.write("a", 3)
+    stage.pass_on("abcd", kinds=(ToFollower, FromFollower), sync="abcd")
+    member = stage.members["d"]
+    stage.crash("d")
+    stage.tick("a", times=120, links=["abc"], sync="abc")  # Its session is over.
+    stage.write("a", 3)
+    stage.pass_on("abc", sync="abc")
+    leader = stage.members["a"]
+    leader.compact(leader.state.commit)
+    stage.start("d")
+    return stage, member.state.commit, member.journal.end.index
+
+
+def test_a_member_applies_what_both_journals_share_before_a_snapshot_that_leaves_it_out():
+    stage, commit, end = with_more_to_apply()
+    assert 0 < commit < end
+    member = stage.members["d"]
+    applied = []
+    install = member.state.machine.install
+    member.state.machine.install = lambda parts: (
+        applied.append(member.state.commit) or install(parts)
+    )
+    stage.tick("a", times=12, links=["abcd"], sync="d")
+    assert applied == [end]
+    assert member.journal.floor.index > end
+    assert len(level(stage)) == 1
+
+
+def test_a_snapshot_that_leaves_out_what_a_member_lacks_is_refused():
+    stage, _, end = with_more_to_apply()
+    member = stage.members["d"]
+    stage.do("a", "tick", stage.moment("a"))
+    before = member.state.machine.digest(), member.journal.end
+    stage.pass_on("ad", kinds=(Keepalive, Join))
+    (admitted,) = mail_of(stage, Admitted, "d")
+    assert admitted.snapshot.after == end
+    head = replace(admitted.snapshot, after=end + 1)
+    stage.deliver(stage.ids["a"], stage.ids["d"], replace(admitted, snapshot=head))
+    with pytest.raises(DecodeError, match=f"leaves out entries up to {end + 1}"):
+        stage.pass_on("ad", kinds=(SnapshotPart, SnapshotAck))
+    assert (member.state.machine.digest(), member.journal.end) == before
 
 
 def test_a_snapshot_acknowledgement_of_another_session_counts_for_nothing():
@@ -579,7 +647,7 @@ def test_a_forced_lead_needs_no_majority_and_is_far_ahead(stage):
     stage.do("c", "force")
     stage.sync("c")
     member = stage.members["c"]
-    assert member.ballot.term == (1 << 32) + 1
+    assert 1 << 32 <= member.ballot.term < 3 << 31
     assert member.journal.voters.current == (stage.ids["c"],)
     stage.do("c", "propose", "caller", Register("w"))
     stage.sync("c")
@@ -591,7 +659,8 @@ def test_a_leader_that_is_forced_leads_a_term_far_ahead_too(stage):
     stage.do("a", "force")
     stage.sync("a")
     member = stage.members["a"]
-    assert (member.role, member.ballot.term) == (Role.LEADER, (1 << 32) + 1)
+    assert member.role is Role.LEADER
+    assert 1 << 32 <= member.ballot.term < 3 << 31
     assert member.journal.voters.current == (stage.ids["a"],)
     assert stage.told == [Failed("caller", Setback.UNKNOWN, None)]
     assert stage.is_ready("a")
@@ -624,8 +693,86 @@ def test_what_is_committed_is_not_cut_by_a_forced_leader_that_lacks_it(stage):
     stage.sync("c")
     stage.tick("c", times=3, links=["bc"], sync="bc")
     (conflict,) = [each for each in seen if isinstance(each, HistoryConflict)]
-    assert (conflict.leader, conflict.agreed, conflict.commit) == (stage.ids["c"], 1, 4)
+    assert (conflict.leader, conflict.agreed, conflict.kept) == (stage.ids["c"], 1, 4)
     assert stage.members["b"].journal.end == Position(1, 4)
+
+
+def test_two_that_are_forced_out_of_reach_of_each_other_have_terms_of_their_own(stage):
+    stage.crash("a")
+    stage.witness.see = lambda who, effect: None  # what a majority had is lost: that was said
+    for name in "bc":
+        stage.do(name, "force")
+        stage.sync(name)
+    terms = {stage.members[name].ballot.term for name in "bc"}
+    assert len(terms) == 2
+    stage.do("b", "force")
+    assert all(is_forced(stage.members["b"].ballot.term, term) for term in terms)
+
+
+# -- a lead that is ceded --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ceding():
+    """Give a voter that is lost, with a learner that has what it had, and another member."""
+    stage = Stage("abc", voters="a")
+    stage.settle_in()
+    stage.write("a", 3)
+    stage.sync("a")
+    for sender, to, message in list(stage.mail):
+        if to == stage.ids["b"] and isinstance(message, ToFollower):
+            stage.deliver(sender, to, replace(message, commit=0))  # as with another voter
+    stage.sync("b")
+    stage.crash("a")
+    stage.clear()
+    return stage
+
+
+def test_a_member_that_cedes_leads_until_the_other_one_has_all_of_it(ceding):
+    stage = ceding
+    had = stage.members["b"].journal.end
+    stage.do("b", "cede", stage.ids["c"])
+    stage.sync("b")
+    assert stage.leader() == "b"
+    assert stage.members["b"].state.commit <= had.index, "its own word counts for nothing"
+    stage.do("b", "cede", stage.ids["c"])
+    term = stage.members["b"].ballot.term
+    stage.tick("b", times=3, links=["bc"], sync="bc")
+    stage.pass_on("bc", sync="bc")
+    assert stage.is_ready("c")
+    member = stage.members["c"]
+    assert member.ballot.term == term + 1, "it ceded once"
+    assert member.journal.voters.current == (stage.ids["c"],)
+    assert member.state.commit >= had.index
+    assert stage.members["b"].role is Role.LEARNER
+
+
+def test_a_member_that_ceded_to_one_that_is_lost_cedes_to_the_next_one(ceding):
+    stage = ceding
+    stage.do("b", "cede", MemberId("gone", 7))
+    stage.tick("b", times=30, sync="b")
+    assert stage.leader() is None
+    stage.do("b", "cede", stage.ids["c"])
+    stage.sync("b")
+    stage.tick("b", times=3, links=["bc"], sync="bc")
+    stage.pass_on("bc", sync="bc")
+    assert stage.is_ready("c")
+
+
+def test_a_learner_keeps_what_a_voter_alone_may_have_acknowledged(ceding):
+    stage = ceding
+    behind = stage.members["c"].journal.end
+    assert behind < stage.members["b"].journal.end
+    assert stage.members["b"].state.commit < stage.members["b"].journal.end.index
+    seen = []
+    stage.witness.see = lambda who, effect: seen.append(effect)
+    had = stage.members["b"].journal.end
+    stage.do("c", "cede", stage.ids["c"])
+    stage.sync("c")
+    stage.tick("c", times=3, links=["bc"], sync="bc")
+    (conflict,) = [each for each in seen if isinstance(each, HistoryConflict)]
+    assert conflict.kept == had.index
+    assert stage.members["b"].journal.end == had
 
 
 # -- voters --------------------------------------------------------------------------------------
@@ -795,3 +942,86 @@ def test_a_member_shows_itself_in_one_line(stage):
     assert repr(stage.members["a"]) == (
         "<Member a.0 LEADER term=1 leader=a.0 commit=1 <Journal floor=0:0 end=1:1 durable=1>>"
     )
+
+
+# -- members that are gone -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def followed():
+    """Give a single voter that a learner follows."""
+    stage = Stage("ab", voters="a")
+    stage.settle_in()
+    stage.write("a")
+    stage.pass_on("ab", sync="ab")
+    return stage
+
+
+def known(stage):
+    return [status.member.name for status in stage.members["a"].members()]
+
+
+def test_a_learner_that_says_farewell_is_forgotten_at_once(followed):
+    stage = followed
+    assert known(stage) == ["a", "b"]
+    stage.do("a", "farewell", stage.ids["b"])
+    assert known(stage) == ["a"]
+    assert stage.members["a"].leading.wanted_index == stage.members["a"].journal.end.index
+
+
+def test_a_voter_that_says_farewell_keeps_its_place(stage):
+    stage.do("a", "farewell", stage.ids["c"])
+    assert known(stage) == ["a", "b", "c"]
+
+
+def test_a_learner_that_was_forgotten_and_is_there_joins_again(followed):
+    stage = followed
+    stage.do("a", "farewell", stage.ids["b"])
+    stage.write("a", 3)
+    stage.sync("a")
+    stage.clear()
+    stage.tick("ab", times=30, links=["ab"], sync="ab")
+    assert known(stage) == ["a", "b"]
+    assert stage.members["b"].journal.end == stage.members["a"].journal.end
+
+
+def test_dead_lives_of_learners_are_forgotten_within_a_term(followed):
+    stage = followed
+    member = stage.members["a"]
+    for life in range(1, 300):
+        stage.do("a", "receive", MemberId("b", life), Join(member.ballot.term, 1, (START,)))
+        stage.do("a", "receive", MemberId("b", life), Echo(member.ballot.term, 1))
+        stage.tick("a", times=2, sync="a")
+    assert len(known(stage)) < 60
+    stage.tick("a", times=101, sync="a")
+    assert known(stage) == ["a"]
+
+
+@pytest.mark.parametrize("voters", ["ac", "abc"], ids=["a learner", "a voter"])
+def test_a_member_that_dies_during_its_snapshot_does_not_keep_it(voters):
+    stage = Stage("abc", voters=voters)
+    stage.settle_in()
+    stage.write("a", 30)
+    stage.pass_on("abc", sync="abc")
+    stage.tick("ac", times=3, links=["ac"], sync="ac")
+    leading_ = stage.members["a"].leading
+    stage.members["a"].compact(stage.members["a"].state.commit)
+    term = stage.members["a"].ballot.term
+    stage.do("a", "receive", stage.ids["b"], Join(term, 1 << 40, (START,)))
+    assert leading_._feeding._sendings()
+    stage.crash("b")
+    stage.tick("ac", times=80, links=["ac"], sync="ac")
+    assert leading_._feeding._sendings(), "it may only be slow"
+    stage.tick("ac", times=22, links=["ac"], sync="ac")
+    assert not leading_._feeding._sendings()
+
+
+def test_a_follower_that_joins_learns_at_once_what_of_its_journal_is_committed():
+    stage = Stage("ab", voters="a")
+    stage.settle_in()
+    stage.write("a", 3)
+    stage.pass_on("ab", sync="ab")
+    stage.crash("b")
+    stage.start("b")
+    stage.tick("a", links=["ab"], sync="ab")
+    assert stage.members["b"].state.commit == stage.members["a"].state.commit

@@ -159,7 +159,7 @@ def test_retention_by_bytes_keeps_what_it_promises(world):
 
 
 def test_retention_that_is_long_overdue_goes_in_steps(world, make_disk, monkeypatch):
-    monkeypatch.setattr("stores.log.keeper.RETAINED_BLOCKS_MAX", 4)
+    monkeypatch.setattr("stores.log.partitions.RETAINED_BLOCKS_MAX", 4)
     disk, body = make_disk(), encode((None, encode(1)))
     disk.load_keeper(1, 2)
     for number in range(13):

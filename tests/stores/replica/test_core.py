@@ -15,10 +15,11 @@ from stores.group.positions import START, MemberId
 from stores.group.roles import Role
 from stores.outcomes import Refused
 from stores.replica.beginning import PATIENCE_TICKS, Beginning, World
-from stores.replica.core import LATE_NS, GroupCore
+from stores.replica.core import LATE_NS
 from stores.replica.effects import News, ToDisk, Told
 from stores.replica.lazy import RowKeeper
 from stores.replica.roster import SILENT_TICKS, Roster
+from stores.replica.tables.core import TableCore
 from stores.table import Columns
 from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
@@ -31,6 +32,8 @@ CODEC = GroupCodec(TableCodec())
 
 class Mesh:
     """Cores that hear each other when the test says so, and whose disks are as slow as it says."""
+
+    codec = CODEC
 
     def __init__(
         self,
@@ -50,13 +53,13 @@ class Mesh:
         self.cut: set[str] = set()
         """Those that hear nothing, and are not heard."""
         self.strangers = {self.where[name] for name in strangers}
+        self.new_group = b"g" * 16
         self.cores = {
-            name: self._core(number, name, (lists or {}).get(name, "abc"), durable)
+            name: self.core(number, name, (lists or {}).get(name, "abc"), durable)
             for number, name in enumerate(names)
         }
 
-    def _core(self, number: int, name: str, voters: str, durable: bool) -> GroupCore:
-        machine = TableMachine("store s")
+    def core(self, number: int, name: str, voters: str, durable: bool) -> TableCore:
         own = MemberId(name, 1)
         promises = new_promises(own)
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=not durable)
@@ -64,13 +67,20 @@ class Mesh:
             draw=lambda least, most: min(most, least + 2 * number),
             monotonic_ns=lambda: self.now_ns,
             now_ns=lambda: self.now_ns,
-            new_group=lambda: b"g" * 16,
+            new_group=lambda: self.new_group,
             vouches=lambda endpoint, name: endpoint not in self.strangers,
+            may_vote=lambda: True,
         )
         entity = EntityId(self.where[name], 0)
         roster = Roster(own, self.where[name], voters)
-        core = GroupCore(entity, roster, machine, CODEC, Beginning(stored, None), world)
-        if durable:
+        return self._make(entity, roster, Beginning(stored, None), world)
+
+    def _make(
+        self, entity: EntityId, roster: Roster, beginning: Beginning, world: World
+    ) -> TableCore:
+        machine = TableMachine("store s")
+        core = TableCore(entity, roster, machine, CODEC, beginning, world)
+        if not core.is_volatile:
             core.carrier.keeper = RowKeeper(machine, Columns(), 0)
         return core
 
@@ -96,7 +106,7 @@ class Mesh:
         while self.mail or any(self.writes[name] for name in self.cores if name not in self.slow):
             while self.mail:
                 sender, to, payload = self.mail.popleft()
-                if not {sender, to} & self.cut:
+                if to in self.cores and not {sender, to} & self.cut:
                     core = self.cores[to]
                     self.take(to, core.receive(self.where[sender], payload, self.now_ns))
                     self.take(to, core.flush(self.now_ns))
@@ -135,7 +145,8 @@ class Mesh:
 
     def said(self, name: str, *kinds: type) -> list[object]:
         """Give what is under way of a core, of some kinds."""
-        contents = [CODEC.decode(payload).content for who, _, payload in self.mail if who == name]
+        payloads = [payload for who, _, payload in self.mail if who == name]
+        contents = [self.codec.decode(payload).content for payload in payloads]
         return [each for each in contents if isinstance(each, kinds)]
 
 

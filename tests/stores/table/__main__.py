@@ -9,13 +9,15 @@ from collections import Counter
 from tests.stores.table import holders, model
 
 
-def main():
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def main(run_seed, description, with_sessions=None):
+    parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
     parser.add_argument("--first", type=int, default=0, help="the first one (default: 0)")
-    parser.add_argument("--sessions", action="store_true", help="with holders of sessions")
+    if with_sessions is not None:
+        parser.add_argument("--sessions", action="store_true", help="with holders of sessions")
     options = parser.parse_args()
-    run_seed = holders.run_seed if options.sessions else model.run_seed
+    if with_sessions is not None and options.sessions:
+        run_seed = with_sessions
     failed, total = 0, Counter()
     for seed in range(options.first, options.first + options.seeds):
         failure, figures = run_seed(seed)
@@ -28,4 +30,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(model.run_seed, __doc__, holders.run_seed))

@@ -14,7 +14,7 @@ from stores.group.machine import Answer, Append, Staged
 from stores.group.positions import Position
 from stores.requests import Requests
 from stores.table.bodies import Register, Registration, Write
-from stores.table.codec import decode_body, encode_body
+from stores.table.codec import TableCodec
 from stores.table.machine import TableMachine
 from wire.decoding import decode
 from wire.encoding import encode
@@ -30,14 +30,20 @@ def writer_id(number):
 class Lab:
     """A leader and its followers; entries are committed when the test says so."""
 
+    codec = TableCodec()
+
     def __init__(self, followers=1):
-        self.leader = TableMachine()
-        self.followers = [TableMachine() for _ in range(followers)]
+        self.leader = self.machine()
+        self.followers = [self.machine() for _ in range(followers)]
         self.entries = []
         self.committed = 0
         self.term = 1
         self.now_ns = 0
         self.answers = {}
+
+    def machine(self):
+        """Make one that has applied nothing."""
+        return TableMachine()
 
     @property
     def machines(self):
@@ -74,8 +80,10 @@ class Lab:
             self.committed += 1
             answer = self.answers[position.index] = self.leader.apply(position, body)
             for follower in self.followers:
-                copy = decode_body(encode_body(body))
-                assert again(copy) == encode_body(body)
+                data = self.codec.encode(body)
+                copy = self.codec.decode(data)
+                # Written without the bytes that it came in.
+                assert self.codec.encode(replace(copy)) == data
                 assert follower.apply(position, copy) == answer
         return answer
 
@@ -102,10 +110,14 @@ class Lab:
             return judgement.value
         return self.answers[judgement.index if isinstance(judgement, Staged) else judgement]
 
+    def shown(self, machine):
+        """Give all that readers see."""
+        return shown(machine)
+
     def check(self):
         """All members show the same, staged or not."""
         assert len({machine.digest() for machine in self.machines}) == 1
-        first, *others = [shown(machine) for machine in self.machines]
+        first, *others = [self.shown(machine) for machine in self.machines]
         for other in others:
             assert other == first
 
@@ -118,11 +130,6 @@ def shown(machine):
         key: entry.value for key, entry in entries.items()
     }
     return entries, machine.revision
-
-
-def again(body):
-    """Write a body without the bytes that it came in."""
-    return encode_body(replace(body))
 
 
 class Handle:

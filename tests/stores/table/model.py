@@ -142,8 +142,12 @@ class TableLists(TableMachine):
                 return len(decode(change.value))
         return missed(outcome)
 
-    def freeze(self):
-        return tuple(encode_part(part) for part in super().freeze())
+    @staticmethod
+    def whole(parts):
+        return tuple(parts)
+
+    def freeze(self, after=0):
+        return tuple(encode_part(part) for part in super().freeze(after))
 
     def install(self, parts):
         super().install([decode_part(part) for part in parts])

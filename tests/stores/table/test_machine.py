@@ -11,6 +11,7 @@ from stores.actions import (
     GuardKind,
     Initial,
     PutCommand,
+    PutUniqueCommand,
     Step,
     StepKind,
 )
@@ -258,6 +259,31 @@ def test_a_writer_asks_for_so_much_at_a_time_that_others_can_read_its_refusal(la
         lab.judge(write)
         _, body = lab.entries[-1]
         assert decode_body(encode_body(body)).asked == (handle.writer, write.asked[1])
+
+
+def test_the_first_run_of_a_term_that_was_taken_by_force(lab, handle):
+    handle.put("a", 1)
+    lab.commit()
+    lab.term += FORCED_TERMS
+    lab.leader.lead(lab.now, lab.term)
+    requests = tuple(
+        PutUniqueCommand(handle.writer, each, None, encode(each), encode(1)) for each in (2, 3)
+    )
+    outcomes = lab.ask(Write(handle.number, requests, 1))
+    revisions = [outcome.result.revision for outcome in outcomes]
+    assert revisions == [2 + (1 << 32), 3 + (1 << 32)]
+    lab.check()
+
+
+def test_requests_go_on_after_those_that_a_lead_by_force_lost(lab, handle):
+    pairs = [encode("a"), encode(1)]
+    later = Write(handle.number, (PutCommand(handle.writer, 4, None, pairs),), 2)
+    assert lab.judge(later) == Answer(OutOfOrder(1)), "the one before it may be under way"
+    following = Write(handle.number, (PutCommand(handle.writer, 3, None, pairs),), 2)
+    assert [outcome.result for outcome in lab.ask(following)] == [Applied(1)]
+    assert [outcome.result for outcome in lab.ask(later)] == [Applied(2)]
+    assert lab.ask(following)[0].result == Applied(1), "it is done once"
+    lab.check()
 
 
 def test_requests_that_are_numbered_anew_are_refused(lab, handle):

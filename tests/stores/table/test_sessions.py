@@ -185,13 +185,13 @@ def test_a_new_leader_gives_all_sessions_their_full_time(lab):
     pass_time(lab, SECOND_NS)
     old = lab.leader
     lab.swap()
-    lab.leader.lead(lab.now)
+    lab.leader.lead(lab.now, lab.term)
     pass_time(lab, 3 * FULL_NS)
     pass_time(lab, FULL_NS - 1)
     assert lab.judge(RenewSession(session)) == Answer(ALIVE)
     lab.swap()
     assert lab.leader is old
-    lab.leader.lead(lab.now)  # Its deadlines are of its first lead.
+    lab.leader.lead(lab.now, lab.term)  # Its deadlines are of its first lead.
     pass_time(lab, SECOND_NS)
     assert lab.judge(RenewSession(session)) == Answer(ALIVE)
 
@@ -446,7 +446,7 @@ class Program:
 
     def swap(self, session):
         self.lab.swap()
-        self.lab.leader.lead(self.lab.now)
+        self.lab.leader.lead(self.lab.now, self.lab.term)
 
     def tick(self, session):
         self.lab.expire()
@@ -491,10 +491,10 @@ def test_random_programs_end_no_session_early_and_leave_none(steps):
 
 def test_a_deposed_leader_renews_nothing(monkeypatch):
     """Member a does not know that b leads, and has ended the session."""
-    with over_tables():
-        monkeypatch.setattr(staging, "Lists", SessionLists)
-        monkeypatch.setattr(disk, "Lists", SessionLists)
-        monkeypatch.setattr(SessionLists, "ended", staticmethod(lambda session: None))
+    with over_tables(), monkeypatch.context() as patch:
+        patch.setattr(staging, "Lists", SessionLists)
+        patch.setattr(disk, "Lists", SessionLists)
+        patch.setattr(SessionLists, "ended", staticmethod(lambda session: None))
         stage = Stage()
         stage.settle_in()
         stage.do("a", "propose", "open", OpenSession(nonce(1), TTL_NS))
@@ -514,9 +514,9 @@ def test_a_deposed_leader_renews_nothing(monkeypatch):
 
 
 def test_a_leader_in_touch_renews_without_an_entry(monkeypatch):
-    with over_tables():
-        monkeypatch.setattr(staging, "Lists", SessionLists)
-        monkeypatch.setattr(disk, "Lists", SessionLists)
+    with over_tables(), monkeypatch.context() as patch:
+        patch.setattr(staging, "Lists", SessionLists)
+        patch.setattr(disk, "Lists", SessionLists)
         stage = Stage()
         stage.settle_in()
         stage.do("a", "propose", "open", OpenSession(nonce(1), TTL_NS))

@@ -8,7 +8,6 @@ from hypothesis import given, settings, strategies as st
 
 from stores.actions import (
     AddCommand,
-    DigestCommand,
     ExpireCommand,
     Initial,
     PutCommand,
@@ -22,7 +21,7 @@ from stores.outcomes import Applied, Outcome, Refused
 from stores.quota import Quota
 from stores.table import Columns, Entry, bodies, codec, parts
 from stores.table.lineage import Reign
-from stores.table.writers import LedgerRow
+from stores.table.writers import LedgerRow, Writers
 from stores.work import SLICE_COUNT
 from tests.stores.table.lab import writer_id
 from wire.errors import DecodeError, ErrorCode
@@ -116,7 +115,6 @@ BAD = [
     ("body", performed(PutUniqueCommand(WRITER, 1, None, b"a", b"\x01"))),
     ("body", performed(AddCommand(WRITER, 1, None, Initial.SET, [b"a", b"\x01"]))),
     ("body", performed(ExpireCommand([b"a"]))),
-    ("body", performed(DigestCommand(1, 1, 1, None))),
     ("body", performed(PutCommand(WRITER, None, None, [b"a", b"\x01"]))),
     ("body", performed(PUT, RefusalCommand(writer_id(2), 4, ErrorCode.TYPE_CLASH, "no"))),
     ("body", performed(*[REFUSAL] * 513)),
@@ -136,6 +134,9 @@ BAD = [
     ("part", [33, [b"a", b""], [1], []]),
     ("part", [33, [b"a", b"\x01"], [1], [1, 5]]),
     ("part", [33, [b"a", "text"], [1], []]),
+    ("part", [33, [b"a", b"\x01"], [1], [0]]),
+    ("part", [33, [b"a", b"\x01"], [-1], []]),
+    ("part", [33, [b"a", b"\x01"] * (CHUNK_COUNT_MAX + 1), [1] * (CHUNK_COUNT_MAX + 1), []]),
     ("part", [34, [[WRITER, 1, 1]]]),
     ("answer", [49, [[1, 2, 3]]]),
 ]
@@ -203,3 +204,23 @@ def test_parts_are_no_larger_than_they_may_be(size):
     assert all(len(part.revisions) <= CHUNK_COUNT_MAX for part in frozen[1:])
     found = [key for part in frozen[1:] for key in part.pairs[::2]]
     assert sorted(found) == sorted((set(columns) - {b"1"}) | {b"new"})
+
+
+@pytest.mark.parametrize("count", [0, 1, 23, 24, 255, 256, 2_000])
+def test_records_of_writers_are_one_array(count: int) -> None:
+    rows = tuple(LedgerRow(WRITER, number, number, OUTCOMES[:1]) for number in range(count))
+    data = codec.encode_part(parts.WritersPart(rows))
+    assert data == cbor2.dumps(cbor2.loads(data))
+    assert codec.decode_part(data) == parts.WritersPart(rows)
+
+
+def test_a_record_that_changed_is_encoded_anew() -> None:
+    writers = Writers([LedgerRow(WRITER, 3, 3, ())])
+    before = [codec.encode_part(parts.WritersPart((row,))) for row in writers.rows()]
+    assert before == [codec.encode_part(parts.WritersPart((row,))) for row in writers.rows()]
+    writers.perform(WRITER, 4, 0, [OUTCOMES[0]])
+    (row,) = writers.rows()
+    assert row == LedgerRow(WRITER, 3, 4, (OUTCOMES[0],))
+    assert codec.decode_part(codec.encode_part(parts.WritersPart((row,)))) == parts.WritersPart(
+        (row,)
+    )

@@ -61,12 +61,15 @@ class Group:
         return await self.attach(await self.open(name, **settings), ())
 
     async def attach(self, life: Life, voters: tuple[str, ...]) -> ReplicaStore:
-        options = {}
-        if self._folder is not None:
-            path = self._folder / f"{life.endpoint.settings.name}.db"
-            options = {"backend": "sqlite", "path": path, **self.options}
+        options = self.options_of(life)
         life.store = await life.endpoint.attach_replica(self.store_name, voters=voters, **options)
         return life.store
+
+    def options_of(self, life: Life) -> dict[str, object]:
+        if self._folder is None:
+            return {}
+        path = self._folder / f"{life.endpoint.settings.name}.db"
+        return {"backend": "sqlite", "path": path, **self.options}
 
     async def open(self, name: str, key: str | None = None, **settings: object) -> Life:
         others = list(self.lives.values())
@@ -111,11 +114,14 @@ class Group:
 
 @asynccontextmanager
 async def open_group(
-    names: tuple[str, ...] = NAMES, folder: Path | None = None, voters: tuple[str, ...] = NAMES
+    names: tuple[str, ...] = NAMES,
+    folder: Path | None = None,
+    voters: tuple[str, ...] = NAMES,
+    kind: type[Group] = Group,
 ) -> AsyncIterator[Group]:
     with trio.fail_after(limit()):
         async with trio.open_nursery() as nursery:
-            group = Group(nursery, folder, voters)
+            group = kind(nursery, folder, voters)
             try:
                 for name in names:
                     await group.start(name)

@@ -10,7 +10,8 @@ import pytest
 
 from endpoint.replicas.groups.files import Opened, ReplicaFiles
 from stores.disk.ballot import BallotFile
-from stores.disk.replica import Founding, SQLiteReplica
+from stores.disk.founding import Founding
+from stores.disk.replica import SQLiteReplica
 from stores.group.clock import Times
 from stores.group.effects import Persist, SavePromises
 from stores.group.election import FORCED_TERMS

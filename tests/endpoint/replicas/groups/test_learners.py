@@ -71,7 +71,7 @@ async def test_a_learner_goes_over_to_the_next_leader(groups) -> None:
 async def test_a_learner_waits_for_its_group_and_says_what_it_lacks(groups) -> None:
     async with groups.open(names=()) as group:
         store = await group.learn("d")
-        with pytest.raises(NoQuorum, match="no group of this name was heard"):
+        with pytest.raises(NoQuorum, match="no master and no group of this name was heard"):
             await store.await_leader(0.5)
         for name in "abc":
             await group.start(name)

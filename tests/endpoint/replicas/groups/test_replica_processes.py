@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[4]
 class Voters:
     """Three processes, and this one's replica, which has no vote."""
 
+    program = "tests.endpoint.replicas.groups.voter"
+
     def __init__(self, folder: Path, endpoint: Endpoint) -> None:
         self.folder = folder
         self.endpoint = endpoint
@@ -39,9 +41,9 @@ class Voters:
         """Start a voter, peered with all others and with this process."""
         if name in self.ports:
             await self.endpoint.unpeer("127.0.0.1", self.ports[name])
-        command = [sys.executable, "-m", "tests.endpoint.replicas.groups.voter"]
+        command = [sys.executable, "-m", self.program]
         process = await trio.lowlevel.open_process(
-            [*command, name, str(self.folder / f"{name}.db")],
+            [*command, name, *self.arguments(name)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd=ROOT,
@@ -58,6 +60,14 @@ class Voters:
             if other in self.processes and other != name:
                 await process.stdin.send_all(b"%d\n" % self.ports[other])
         assert await self.endpoint.peer("127.0.0.1", port, timeout=limit())
+
+    def arguments(self, name: str) -> list[str]:
+        """Give what a voter's process is started with, besides its name."""
+        return [str(self.folder / f"{name}.db")]
+
+    async def attach(self) -> None:
+        """Attach this process's replica."""
+        self.store = await self.endpoint.attach_replica("s", voters=NAMES)
 
     async def kill(self, *names: str) -> None:
         """End voters without a word."""
@@ -108,14 +118,14 @@ class Voters:
 
 
 @asynccontextmanager
-async def open_voters(folder: Path) -> AsyncIterator[Voters]:
+async def open_voters(folder: Path, kind: type[Voters] = Voters) -> AsyncIterator[Voters]:
     with trio.fail_after(limit(60)):
         async with Endpoint(name="reader") as endpoint:
-            voters = Voters(folder, endpoint)
+            voters = kind(folder, endpoint)
             try:
                 for name in NAMES:
                     await voters.start(name)
-                voters.store = await endpoint.attach_replica("s", voters=NAMES)
+                await voters.attach()
                 await voters.put()
                 yield voters
             finally:

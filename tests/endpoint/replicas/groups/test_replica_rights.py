@@ -231,7 +231,7 @@ class Told:
 
 def test_a_refusal_is_answered_unless_it_is_one_itself() -> None:
     sender, guard = EndpointId(b"d" * 16), GroupGuard("s", "'d' (role some)", Rights(read=True))
-    post = Post(EntityId(sender, 0), 0, is_master=False, kind="store")
+    post = Post(EntityId(sender, 0), 0, is_master=False)
     refused = LetterGate(sender, guard, Told(HigherTerm(9)), right_of).examine(post, b"")
     assert refused == Refusal("'d' (role some) may not vote s", (Unicast(sender, b"vote"),))
     again = Barred(Right.VOTE, None, "no")

@@ -6,6 +6,8 @@ import pytest
 import trio
 
 from endpoint import Endpoint
+from handshake.credentials import Credentials
+from handshake.secret import ClusterSecret
 from peermesh.testing.time_limits import limit
 from wire.errors import (
     BackendFailure,
@@ -228,7 +230,7 @@ async def test_rows_follow_the_journal_and_a_restart_finds_both(groups, tmp_path
 
 
 async def test_a_disk_that_was_away_takes_a_snapshot(groups, tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr("stores.replica.lazy.KEPT_ENTRIES", 5)
+    monkeypatch.setattr("stores.replica.kept.KEPT_ENTRIES", 5)
     async with groups.open(folder=tmp_path) as group:
         leader = await group.await_leader()
         lost = next(name for name in "abc" if name != leader)
@@ -294,7 +296,20 @@ async def test_a_name_that_a_group_keeps_has_no_master_beside_it() -> None:
                         await endpoint.attach_master("s")
                     with pytest.raises(NoSuchMaster, match="attach_replica without voters"):
                         await endpoint.attach_clone("s")
-                    with pytest.raises(NoSuchMaster, match="attach_replica without voters"):
-                        await endpoint.attach_proxy("s")
+                async with there.attach_proxy("s") as proxy:
+                    assert await proxy.at_master().get("k") == 1
                 async with there.attach_replica("s") as learner:
                     assert await learner.at_master().get("k") == 1
+
+
+async def test_voters_that_share_a_secret_go_by_the_names_that_they_were_given() -> None:
+    credentials = Credentials.from_secret(ClusterSecret.generate())
+    async with (
+        Endpoint(name="a", credentials=credentials) as a,
+        Endpoint(name="b", credentials=credentials) as b,
+    ):
+        await b.peer("127.0.0.1", await a.listen())
+        stores = [await each.attach_replica("s", voters=("a", "b")) for each in (a, b)]
+        assert await stores[0].await_leader(limit()) in "ab"
+        await (await stores[1].put("key", 1)).applied()
+        assert await stores[0].read("linear").get("key") == 1

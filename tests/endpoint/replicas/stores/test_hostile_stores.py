@@ -2,90 +2,38 @@
 
 from __future__ import annotations
 
-import pytest
-
 from peermesh.testing.hostile import HostilePeer
 from peermesh.testing.time_limits import limit
 from stores.actions import WriterId
-from stores.commands import (
-    AckCloneCommand,
-    Actions,
-    BarrierAnswerCommand,
-    Content,
-    CumulativeAckCommand,
-    DetachCommand,
-    HandshakeRequestCommand,
-    HistoryRequestCommand,
-    InternalCommand,
-    KeepaliveCommand,
-    MasterClosedCommand,
-    NackCommand,
-    ProclaimCommand,
-    RetransmitFailedCommand,
-    SnapshotChunkCommand,
-    SnapshotRequestCommand,
-    UnknownConsumerCommand,
+from stores.group.codec import GroupCodec
+from stores.group.messages import (
+    Message,
 )
-from stores.encoding import encode_command
+from stores.group.positions import MemberId
+from stores.group.words import (
+    OUTSIDE,
+    Word,
+)
+from stores.log import messages as log_messages
 from stores.log.encoding import encode_message
 from stores.log.limits import FETCHES_MAX, OFFSET_END
-from stores.log.messages import Admitted, Fetch, Fetched, Hello, Join, Proclaim
-from stores.snapshots import Chunk
-from wire.encoding import encode
-from wire.errors import ErrorCode
+from stores.log.messages import Fetch, Fetched, Hello, Proclaim
+from stores.table.codec import TableCodec
+from tests.stores.replica.lies import FAR, answers, questions
 from wire.identifiers import EndpointId, EntityId
 from wire.messages import PackedType, Ping, Pong
-from wire.topics import log_topics, store_topics
+from wire.topics import group_topic, log_topics
 
-FAR = 2**62
-TO_MASTER, TO_CLONES = store_topics("some")
+CODEC = GroupCodec(TableCodec())
+TOPIC = group_topic("some")
 
 
-def questions(sender: EntityId) -> list[Content]:
-    """Give what a clone or writer asks, made nonsense of."""
-    writer = WriterId.of(sender, 1)
+def letters(own: MemberId, groups: list[bytes | None], said: list[Message | Word]) -> list[bytes]:
     return [
-        HandshakeRequestCommand(writer, FAR),
-        HandshakeRequestCommand(writer),
-        CumulativeAckCommand(),
-        NackCommand((FAR, FAR + 1)),
-        NackCommand((1, 2, 3)),
-        SnapshotRequestCommand(tuple(range(10**6, 10**6 + 8))),
-        HistoryRequestCommand(0, FAR),
-    ]
-
-
-def answers() -> list[Content]:
-    """Give what a master says, and what one says that takes over.
-
-    Whoever may send commands to a store may lead it, so that these are lies in another's name only.
-    """
-    chunk = Chunk(0, False, [encode("k"), encode("forged")], [FAR], [])
-    return [
-        KeepaliveCommand(is_urgent=True),
-        RetransmitFailedCommand(),
-        UnknownConsumerCommand(),
-        AckCloneCommand(5, FAR, 0, (), 0, chunk),
-        SnapshotChunkCommand(chunk),
-        BarrierAnswerCommand(7),
-        Actions([b"no action"]),
-        MasterClosedCommand(ErrorCode.UNSPECIFIED, "no more"),
-        ProclaimCommand(),
-        DetachCommand(),
-    ]
-
-
-def commands(sender: EntityId, contents: list[Content], *epochs: int | None) -> list[bytes]:
-    """Write them with all sorts of numbers, of these epochs.
-
-    An epoch beyond the master's says that somebody else leads, which who may send commands may say.
-    """
-    return [
-        encode_command(InternalCommand(sequence, sender, session, epoch, content))
-        for content in contents
-        for sequence in (0, 1, FAR)
-        for session in (None, 1)
-        for epoch in epochs
+        payload
+        for group in groups
+        for content in said
+        for payload in CODEC.encode(own, group, content)
     ]
 
 
@@ -97,8 +45,7 @@ async def say_all(raw: HostilePeer, topic: str, payloads: list[bytes], to: Endpo
     assert await raw.receive_some(Pong) is not None
 
 
-@pytest.mark.parametrize("is_spoofed", [False, True], ids=["in its own name", "in another's"])
-async def test_lies_about_a_store_lead_nowhere_and_honest_replicas_agree(kit, is_spoofed) -> None:
+async def test_lies_about_a_store_lead_nowhere_and_honest_replicas_agree(kit) -> None:
     async with (
         kit.besieged() as siege,
         siege.hub.attach_master("some") as master,
@@ -106,21 +53,23 @@ async def test_lies_about_a_store_lead_nowhere_and_honest_replicas_agree(kit, is
     ):
         await (await master.put("k", "honest")).applied()
         assert await clone.await_idle(timeout=limit())
+        core = master.part.core
+        groups, own = [core.group, None, b"h" * 16], MemberId("x", FAR)
         async with kit.raw(siege.hub, siege.port) as raw:
-            clone_id = master_id = EntityId(raw.local, 1)
-            epochs, lies = (None, 1), []
-            if is_spoofed:
-                clone_id, master_id = clone.runner.core.entity, master.runner.core.entity
-                epochs, lies = (None, 1, FAR), answers()
-            to_master = commands(clone_id, questions(clone_id) + lies, *epochs)
-            to_clone = commands(master_id, questions(master_id) + lies, *epochs)
-            await say_all(raw, TO_MASTER, to_master, siege.hub.node_id())
-            await say_all(raw, TO_CLONES, to_clone, siege.friend.node_id())
+            asked = [
+                *questions(EntityId(raw.local, 1), core.epoch, FAR),
+                *questions(EntityId(raw.local, 1), core.epoch - 1, FAR),
+                *answers(own, core.epoch - 1, FAR),
+            ]
+            said = [*letters(own, groups, asked), *letters(OUTSIDE, groups, asked)]
+            await say_all(raw, TOPIC, said, siege.hub.node_id())
+            await say_all(raw, TOPIC, said, siege.friend.node_id())
             for number in range(20):
                 receipt = await (master if number % 2 else clone).put("k", number)
                 await receipt.applied()
             assert await clone.await_idle(timeout=limit())
             assert await clone.get("k") == await master.get("k") == 19
+            assert await clone.verify(timeout=limit())
         await siege.check()
 
 
@@ -136,11 +85,11 @@ async def test_a_log_is_asked_for_nonsense_and_without_end(kit) -> None:
             writer = WriterId.of(me, 1)
             words = [
                 Hello(FAR, 1, writer, FAR),
-                Join(FAR, FAR, FAR, (OFFSET_END - 1,), FAR),
-                Join(1, 1, 1, (0,) * 1_000, 0),
+                log_messages.Join(FAR, FAR, FAR, (OFFSET_END - 1,), FAR),
+                log_messages.Join(1, 1, 1, (0,) * 1_000, 0),
                 Fetch(1, ((1_000, OFFSET_END - 1),), FAR, FAR),
                 Fetched(1, (), (), ()),
-                Admitted(FAR, 1, FAR, 1, FAR, (0,), (0,), (0,), (), True, ()),
+                log_messages.Admitted(FAR, 1, FAR, 1, FAR, (0,), (0,), (0,), (), True, ()),
                 Proclaim(1),
             ]
             waiting = [Fetch(number, ((0, 1),), 1, FAR) for number in range(2 * FETCHES_MAX)]

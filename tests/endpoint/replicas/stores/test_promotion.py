@@ -15,7 +15,7 @@ from endpoint.replicas.attaching import Backend
 from peermesh.testing.time_limits import limit
 from wire.errors import (
     BackendFailure,
-    Fenced,
+    InvalidData,
     MasterExists,
     NoSuchMaster,
     PromotionRefused,
@@ -132,10 +132,9 @@ async def test_a_promoted_store_on_disk_survives_its_master(tmp_path: Path) -> N
         assert (await follower.promote()).term == 2
 
 
-@pytest.mark.today
-async def test_a_promotion_says_the_term_that_its_file_gives(tmp_path: Path) -> None:
+async def test_a_promotion_says_how_many_the_store_has_seen(tmp_path: Path) -> None:
     first, second = tmp_path / "first.db", tmp_path / "second.db"
-    for before, path, term in ((None, first, 1), (first, second, 2), (None, second, 2)):
+    for before, path, term in ((None, first, 1), (first, second, 2)):
         options = {} if before is None else {"backend": Backend.SQLite, "path": before}
         async with two_endpoints() as pair:
             await pair.join()
@@ -186,56 +185,57 @@ async def test_a_master_with_an_old_file_becomes_a_clone_and_leaves_the_file(
         await back.close()
         await clone.close()
         await pair.part()
-        found = await pair.left.attach_master("s", Backend.SQLite, path=path)
+        found = await pair.left.attach_master("s", Backend.SQLite, path=path, fresh=True)
         assert await found.get("late") == 1, "what was lost can be looked at"
 
 
-@pytest.mark.today
-async def test_of_two_masters_that_meet_the_earlier_one_closes_with_an_error() -> None:
+async def test_a_promotion_takes_no_file_that_was_a_store_once(tmp_path: Path) -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        async with pair.left.attach_master("other", Backend.SQLite, path=tmp_path / "s.db"):
+            pass
+        old, clone = await pair.left.attach_master("s"), await pair.right.attach_clone("s")
+        assert await clone.await_idle(timeout=limit())
+        await old.close()
+        with pytest.raises(BackendFailure):
+            await clone.promote(Backend.SQLite, path=tmp_path / "s.db")
+
+
+async def test_two_masters_that_meet_keep_what_each_has_and_tell() -> None:
     async with two_endpoints() as pair:
         early = await pair.left.attach_master("s")
         later = await pair.right.attach_master("s")
-        with pair.left.subscribe_status() as status:
+        for number, master in enumerate((early, later)):
+            await (await master.put("of", number)).applied()
+        with pair.left.subscribe_status() as status, pair.right.subscribe_status() as others:
             await pair.join()
-            event = await told(status, StatusCode.STORE_SECOND_MASTER)
-            assert event.endpoint == pair.right.node_id()
-        with pytest.raises(MasterExists, match="another master"):
-            await early.get("a")
-        assert await (await later.put("a", 1)).applied() == 1
+            for each in (status, others):
+                event = await told(each, StatusCode.STORE_CONFLICT)
+                assert "another group of this name" in event.reason
+        assert [await each.get("of") for each in (early, later)] == [0, 1]
 
 
-@pytest.mark.today
-async def test_a_receipt_waits_for_its_replicas() -> None:
+async def test_a_master_that_has_nothing_yet_ends_where_another_one_has_something() -> None:
     async with two_endpoints() as pair:
-        await pair.join()
-        master = await pair.left.attach_master("s", replicas=1)
-        receipt = await master.put("a", 1)
-        idle = await master.await_idle(timeout=0.3)
-        assert not idle
-        assert "1 receipts wait for 1 clones" in idle.reason
-        assert not receipt.is_resolved
-        clone = await pair.right.attach_clone("s")
-        assert await receipt.applied() == 1
-        assert await (await clone.put("b", 2)).applied() == 2
-        with pytest.raises(ValueError, match="replicas=-1"):
-            await pair.left.attach_master("other", replicas=-1)
-
-
-@pytest.mark.today
-async def test_what_replicas_were_awaited_for_in_vain_is_refused_as_unknown() -> None:
-    async with two_endpoints() as pair:
-        await pair.join()
-        old = await pair.left.attach_master("s", replicas=1)
-        clone = await pair.right.attach_clone("s")
+        old, idle = await pair.left.attach_master("s"), await pair.right.attach_master("s")
         await (await old.put("a", 1)).applied()
-        await pair.part()
-        late = await old.put("late", 1)
-        await clone.promote(force=True)
         await pair.join()
-        with pytest.raises(Fenced):
-            await late.applied()
-        assert await old.await_idle(timeout=limit())
-        assert await old.items() == [("a", 1)]
+        while idle.is_master():
+            await trio.lowlevel.checkpoint()
+        with pytest.raises(MasterExists, match="a master that lives"):
+            await idle.get("a")
+        assert await (await old.put("b", 1)).applied() == 2
+
+
+async def test_copies_are_not_counted_any_more() -> None:
+    async with two_endpoints() as pair:
+        await pair.join()
+        with pytest.raises(InvalidData, match=r"replicas=1: .* attach_replica\(name, voters="):
+            await pair.left.attach_master("s", replicas=1)
+        await pair.left.attach_master("s")
+        clone = await pair.right.attach_clone("s")
+        with pytest.raises(InvalidData, match=r"replicas=2: .* attach_replica\(name, voters="):
+            await clone.promote(replicas=2, force=True)
 
 
 async def test_a_write_that_finds_no_master_fails_after_the_buffer_interval() -> None:

@@ -64,7 +64,6 @@ async def fill(endpoint: Endpoint) -> Store:
     return master
 
 
-@pytest.mark.today
 async def test_a_hundred_comparisons_leave_the_loop_to_others(turns: Turns) -> None:
     with trio.fail_after(limit()):
         async with line(2) as (left, right):

@@ -181,13 +181,10 @@ async def test_a_stale_clone_refuses_to_be_read() -> None:
 
 MASTER = """
 import sys, trio
-from tests.endpoint.replicas.bodies import use_groups
 from endpoint import Endpoint
 from endpoint.replicas.attaching import Backend
 
-async def main(port, path, body):
-    if body == "group":
-        use_groups()
+async def main(port, path):
     async with Endpoint() as endpoint:
         assert await endpoint.peer("127.0.0.1", int(port))
         async with endpoint.attach_master("s", Backend.SQLite, path=path):
@@ -199,8 +196,8 @@ trio.run(main, *sys.argv[1:])
 
 
 @asynccontextmanager
-async def master_process(port: int, path: Path, body: str) -> AsyncIterator[trio.Process]:
-    command = [sys.executable, "-c", MASTER, str(port), str(path), body]
+async def master_process(port: int, path: Path) -> AsyncIterator[trio.Process]:
+    command = [sys.executable, "-c", MASTER, str(port), str(path)]
     process = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
@@ -214,21 +211,21 @@ async def master_process(port: int, path: Path, body: str) -> AsyncIterator[trio
 
 
 async def test_kill_9_of_the_master_loses_nothing_acknowledged_and_doubles_nothing(
-    tmp_path: Path, body: str
+    tmp_path: Path,
 ) -> None:
     with trio.fail_after(limit(60)):
         async with Endpoint() as endpoint, endpoint.attach_clone("s") as clone:
             port = await endpoint.listen()
             receipts = []
             for round_number in range(4):
-                async with master_process(port, tmp_path / "s.db", body) as process:
+                async with master_process(port, tmp_path / "s.db") as process:
                     for number in range(300):
                         receipts.append(await clone.increment("count", 1))
                         if number == 200:
                             await receipts[100 + 300 * round_number].applied()
                             process.send_signal(signal.SIGKILL)
                             await process.wait()
-            async with master_process(port, tmp_path / "s.db", body):
+            async with master_process(port, tmp_path / "s.db"):
                 for receipt in receipts:
                     await receipt.applied()
                 assert await clone.await_idle(timeout=limit())

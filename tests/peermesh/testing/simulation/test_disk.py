@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
 from random import Random
 
 import pytest
 
-from peermesh.testing.simulation.backend import DiskBackend
 from peermesh.testing.simulation.disk import SECTOR_SIZE, Disk
 from peermesh.testing.simulation.log_backend import DiskLogBackend
+from peermesh.testing.simulation.replica_file import DiskReplica
+from stores.actions import PutCommand
+from stores.group.clock import Times
+from stores.group.effects import Persist
+from stores.group.entries import ActionEntry, LeadEntry
 from stores.log.changes import LogChanges, Role
-from stores.persistence import Changes, Rows
 from tests.stores.disk.kinds import LogKind
+from tests.stores.disk.replicas import (
+    BODIES,
+    FOUNDING,
+    GROUP,
+    WRITER,
+    ReplicaKind,
+    ReplicaModel,
+    state_of,
+)
 from wire.errors import BackendFailure
 
 
@@ -61,75 +75,85 @@ def test_a_full_disk_takes_what_there_is_room_for():
     assert file.read() == b"four"
 
 
-def backend(disk: Disk, owner: str = "me", **options: object) -> DiskBackend:
-    return DiskBackend(disk, owner, "s.db", options)
+def backend(disk: Disk, owner: str = "me", **options: object) -> DiskReplica:
+    return DiskReplica(disk, owner, "s.db", BODIES, options)
 
 
-def changes(revision: int) -> Changes:
-    key = b"key%d" % revision
-    return Changes(revision, rows=Rows([key], [b"value" * 200], [revision]))
+def opened(disk: Disk, **options: object) -> DiskReplica:
+    store = backend(disk, **options)
+    store.load(FOUNDING)
+    store.join(GROUP)
+    return store
 
 
-def test_a_store_finds_every_acknowledged_commit_again_and_the_last_may_be_torn():
-    revisions = set()
+def append(store: DiskReplica, index: int) -> None:
+    entry = ActionEntry(1, PutCommand(WRITER, 1, None, [b"key", b"value" * 200]))
+    store.persist(Persist(1, None, index - 1, (entry,)))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_replica_keeps_what_sqlite_keeps(seed: int, tmp_path: Path) -> None:
+    disk, real = Disk(), ReplicaKind(None).make(tmp_path / "s.db")
+    simulated = backend(disk)
+    assert state_of(simulated.load(FOUNDING)) == state_of(real.load(FOUNDING))
+    for step, state in ReplicaModel(Random(seed)).steps(40):
+        step(simulated)
+        step(real)
+        simulated.close()
+        simulated = backend(disk)
+        assert state_of(simulated.load(FOUNDING)) == state
+    real.close()
+    with closing(ReplicaKind(None).make(tmp_path / "s.db")) as again:
+        assert state_of(again.load(FOUNDING)) == state
+
+
+def test_entries_that_a_lead_by_force_takes_back_are_in_a_file_of_their_own():
+    disk = Disk()
+    store = opened(disk)
+    for index in (1, 2, 3):
+        append(store, index)
+    store.persist(Persist(1, None, 1, (LeadEntry(900, Times(1, 1)),)), forced_after=1)
+    assert disk.files["s.db.lost-1"].read()
+    assert [entry.term for entry in backend(disk).load(FOUNDING).entries] == [1, 900]
+
+
+def test_a_replica_finds_every_acknowledged_commit_again_and_the_last_may_be_torn():
+    counts = set()
     for seed in range(50):
         disk = Disk()
-        store = backend(disk)
-        first = store.load(1)
-        for revision in (1, 2):
-            store.commit(changes(revision))
+        store = opened(disk)
+        for index in (1, 2):
+            append(store, index)
         disk.lie_fsync()
-        store.commit(changes(3))
+        append(store, 3)
         disk.cut_power(Random(seed))
-        loaded = backend(disk).load(1)
-        assert loaded.epoch > first.epoch
-        assert len(loaded.columns.values) == loaded.revision
-        revisions.add(loaded.revision)
-    assert revisions == {2, 3}
+        loaded = backend(disk).load(FOUNDING)
+        assert loaded.meta.group == GROUP
+        counts.add(len(loaded.entries))
+    assert counts == {2, 3}
 
 
-def test_a_store_without_syncs_may_lose_everything_but_its_order():
-    lost = set()
+def test_a_replica_without_syncs_may_lose_everything_but_its_order():
+    counts = set()
     for seed in range(50):
         disk = Disk()
-        store = backend(disk, synchronous="OFF")
-        store.load(1)
-        for revision in (1, 2, 3):
-            store.commit(changes(revision))
+        store = opened(disk, synchronous="OFF")
+        for index in (1, 2, 3):
+            append(store, index)
         disk.cut_power(Random(seed))
-        loaded = backend(disk).load(1)
-        assert list(loaded.columns.revisions.values()) == list(range(1, loaded.revision + 1))
-        lost.add(3 - loaded.revision)
-    assert {0, 1, 2, 3} == lost
+        counts.add(len(backend(disk).load(FOUNDING).entries))
+    assert counts == {0, 1, 2, 3}
 
 
-def test_changes_add_up_to_what_a_master_had():
+def test_a_file_belongs_to_one_replica_at_a_time():
     disk = Disk()
-    store = backend(disk)
-    store.load(1)
-    store.commit(Changes(2, rows=Rows([b"a", b"b"], [b"1", b"2"], [1, 2], [99, None])))
-    store.commit(Changes(4, rows=Rows([b"a"], [b"3"], [3]), erased=[b"b"]))
-    store.close()
-    loaded = backend(disk, "you").load(1)
-    assert loaded.columns.values == {b"a": b"3"}
-    assert loaded.columns.expiries == {}
-    assert loaded.revision == 4
-    store = backend(disk, "you")
-    store.load(1)
-    store.commit(Changes(5, is_cleared=True))
-    assert backend(disk, "you").load(1).columns.values == {}
-
-
-def test_a_file_belongs_to_one_master_at_a_time():
-    disk = Disk()
-    store = backend(disk)
-    store.load(1)
+    store = opened(disk)
     with pytest.raises(BackendFailure, match="another process"):
-        backend(disk, "you").load(1)
+        backend(disk, "you").load(FOUNDING)
     disk.release("me")
-    backend(disk, "you").load(1)
+    backend(disk, "you").load(FOUNDING)
     with pytest.raises(BackendFailure, match="killed"):
-        store.commit(changes(1))
+        append(store, 1)
 
 
 def test_an_unknown_option_is_refused():

@@ -1,0 +1,131 @@
+"""The longest step of the loop in each phase of a large store: ``python -m benchmarks.steps``.
+
+Steps are measured in processor time of the loop's thread, so that the figures hold on a busy
+machine; the collector of cycles is in them. No step is to take more than 100 ms: peers count the
+silence of an endpoint in ticks of that length.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import trio
+
+import peermesh
+from benchmarks.workload import payloads
+from peermesh import Backend, Store
+
+NAME: Final = "steps"
+KEYS: Final = 1_000_000
+WINDOW: Final = 10_000
+"""Receipts under way: what a program that does not wait for them piles up is its own doing."""
+
+LONGEST_MS: Final = 100.0
+IDLE_SECONDS: Final = 300.0
+
+
+@dataclass(slots=True, eq=False)
+class Steps(trio.abc.Instrument):
+    """Times each step of a task, in processor time."""
+
+    longest_ns: int = 0
+    where: str = ""
+    _began_ns: int = 0
+    rows: list[tuple[str, float, str]] = field(default_factory=list)
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Start the clock."""
+        self._began_ns = time.thread_time_ns()
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Keep the longest one."""
+        took_ns = time.thread_time_ns() - self._began_ns
+        if took_ns > self.longest_ns:
+            self.longest_ns, self.where = took_ns, task.name
+
+    @asynccontextmanager
+    async def phase(self, name: str) -> AsyncIterator[None]:
+        """Say what the longest step of a block was; the block's own begins with a step anew."""
+        await trio.lowlevel.checkpoint()
+        self.longest_ns, self.where = 0, ""
+        yield
+        await trio.lowlevel.checkpoint()
+        took_ms = self.longest_ns / 1e6
+        self.rows.append((name, took_ms, self.where))
+        print(f"{took_ms:8.1f} ms  {name:<40} {self.where.rpartition('.')[2]}", flush=True)
+
+
+async def _idle(*stores: Store) -> None:
+    for store in stores:
+        assert await store.await_idle(timeout=IDLE_SECONDS)
+
+
+async def _fill(store: Store, count: int) -> None:
+    values = payloads(20)
+    for number in range(count):
+        receipt = await store.put(f"key{number:07}", values[number % len(values)])
+        if number % WINDOW == 0:
+            await receipt.applied()
+    await _idle(store)
+
+
+async def measure(steps: Steps, count: int, path: Path) -> None:
+    """Go through the phases."""
+    async with peermesh.Endpoint(name="a") as first, peermesh.Endpoint(name="b") as second:
+        assert await second.peer("127.0.0.1", await first.listen())
+        master = await first.attach_master(NAME, Backend.SQLite, path=path)
+        async with steps.phase("fill"):
+            await _fill(master, count)
+        async with steps.phase("the rows follow"):
+            await trio.sleep(3)
+        async with steps.phase("a clone takes a snapshot"):
+            clone = await second.attach_clone(NAME)
+            await _idle(clone)
+        async with steps.phase("scan a page"):
+            async for _ in clone.entries(prefix="key00000"):
+                pass
+        async with steps.phase("overwrite a tenth"):
+            await _fill(master, count // 10)
+            await trio.sleep(2)
+        async with steps.phase("compare replicas"):
+            await master.verify(timeout=60)
+        await master.close()
+        async with steps.phase("load"):
+            master = await first.attach_master(NAME, Backend.SQLite, path=path)
+        async with steps.phase("the clone is back"):
+            await _idle(clone, master)
+        await master.close()
+        async with steps.phase("promote a clone into a file"):
+            await clone.promote(Backend.SQLite, path=path.with_name("clone.db"), force=True)
+        async with steps.phase("clear"):
+            await (await clone.clear()).applied()
+            await _idle(clone)
+            await trio.sleep(2)
+
+
+async def run(count: int) -> Steps:
+    """Give what was found."""
+    steps = Steps()
+    trio.lowlevel.add_instrument(steps)
+    with tempfile.TemporaryDirectory(prefix="peermesh-bench-") as directory:
+        await measure(steps, count, Path(directory, "store.db"))
+    return steps
+
+
+def main() -> int:
+    """Measure; give 1 if a step took too long."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description=__doc__)
+    parser.add_argument("--keys", type=int, default=KEYS, help=f"default: {KEYS}")
+    steps = trio.run(run, parser.parse_args().keys)
+    return int(any(took_ms > LONGEST_MS for _, took_ms, _ in steps.rows))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,20 @@
+"""The options about voters of replica groups, and the one that they have replaced."""
+
+from __future__ import annotations
+
+import click
+
+
+def split_voters(text: str) -> tuple[str, ...]:
+    """Take the names of ``--voters`` apart."""
+    return tuple(each.strip() for each in text.split(","))
+
+
+def refuse_replicas(context: click.Context, parameter: click.Parameter, given: str | None) -> None:
+    """Say what stands in the place of ``--replicas``; raises ``UsageError``."""
+    del context, parameter
+    if given is not None:
+        raise click.UsageError(
+            "copies of a store are no longer counted (--replicas): --voters a,b,c, at each of the"
+            " three nodes, makes a group, in which a majority has what is acknowledged"
+        )

@@ -1,0 +1,178 @@
+"""A log replica's file on a simulated disk, in place of SQLite: one record for each commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from peermesh.testing.simulation.disk import Disk
+from peermesh.testing.simulation.record_file import RecordFile
+from stores.disk.journal_entries import EntryRun, runs_of
+from stores.disk.lazy_rows import Checkpoint
+from stores.disk.log_replica import LoadedLogReplica
+from stores.disk.machine_meta import Meta
+from stores.disk.replica import LOST
+from stores.group.clock import Times
+from stores.group.effects import Persist
+from stores.group.entries import ActionEntry, Entry
+from stores.group.positions import MemberId, Position
+from stores.log.bodies import Performed
+from stores.log.codec import LogCodec
+from stores.log.kept_runs import KeptRun
+from stores.log.parts import HeadPart, Part, RunsPart
+
+Record = dict[str, Any]
+"""What is in a file: whatever CBOR can say."""
+
+_CODEC: Final = LogCodec()
+
+
+class DiskLogReplica:
+    """A log's replica in one file of a simulated disk: see ``stores.disk.log_files``."""
+
+    def __init__(self, disk: Disk, owner: object, path: str, options: dict[str, Any]) -> None:
+        """Take the options of ``Backend.SQLite``; raises ``BackendFailure`` for others."""
+        self._disk, self._owner, self._path = disk, owner, path
+        self._file = RecordFile(disk, owner, path, options, "a log in SQLite")
+        self._state = _State()
+
+    def load(self) -> LoadedLogReplica:
+        """Open the file, and read all records that are whole."""
+        self._state = state = _State()
+        for record in self._file.load():
+            state.take_in(record)
+        return LoadedLogReplica(state.meta, state.entries, state.parts(), ())
+
+    def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
+        """Note of which group the journal is, with the founder's entries."""
+        self._append({"group": group, "runs": _packed(1, entries)})
+
+    def persist(self, write: Persist, *, forced_after: int = -1) -> None:
+        """Append one record for a change of the journal, and sync."""
+        snapshot = write.snapshot
+        record: Record = {"keep": write.keep, "runs": _packed(write.keep + 1, write.entries)}
+        if snapshot is not None:
+            at = snapshot.position
+            record["point"] = _point(Checkpoint(at, snapshot.times, at, snapshot.voters))
+            record["installed"] = [_CODEC.encode_part(part) for part in snapshot.parts]
+            record["after"] = snapshot.after
+        else:
+            self._keep_lost(write.keep, forced_after)
+        self._append(record)
+
+    def checkpoint(self, point: Checkpoint, parts: Sequence[Part]) -> None:
+        """Append one record with what is small, and sync."""
+        small = [_CODEC.encode_part(part) for part in parts]
+        self._append({"small": small, "point": _point(point), "runs": []})
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        self._file.close()
+
+    def _append(self, record: Record) -> None:
+        self._file.append(record)
+        self._state.take_in(record)
+
+    def _keep_lost(self, keep: int, forced_after: int) -> None:
+        """Put entries that a lead by force takes back into a file of their own."""
+        lost = self._state.entries[max(0, keep - self._state.meta.floor.index) :]
+        if lost and lost[-1].term <= forced_after:
+            path = f"{self._path}{LOST}{lost[-1].term}"
+            file = RecordFile(self._disk, self._owner, path, {}, "what was lost")
+            for _ in file.load():
+                pass
+            file.append({"runs": _packed(keep + 1, lost)}, is_synced=True)
+            file.close()
+
+
+class _State:
+    """What the records so far add up to."""
+
+    def __init__(self) -> None:
+        self.meta = Meta()
+        self.entries: list[Entry] = []
+        self._small: list[Part] = []
+        self._runs: list[KeptRun] = []
+
+    def parts(self) -> list[Part]:
+        """Give what a machine installs, of the state that ``meta`` names."""
+        if not self._small:
+            return []
+        head, *others = self._small
+        assert isinstance(head, HeadPart), head
+        applied = self.meta.applied.index
+        runs = [
+            run
+            for run in self._runs
+            if run.position.index <= applied and run.end > head.spans[run.partition].start
+        ]
+        runs.sort(key=lambda run: (run.partition, run.first_offset))
+        return [replace(head, after=0), RunsPart(tuple(runs)), *others]
+
+    def take_in(self, record: Record) -> None:
+        if "group" in record:
+            self.meta = replace(self.meta, group=record["group"])
+        if "installed" in record:
+            self._install(record)
+        elif "keep" in record:
+            del self.entries[record["keep"] - self.meta.floor.index :]
+            self._runs = [run for run in self._runs if run.position.index <= record["keep"]]
+        for run in record["runs"]:
+            for entry in EntryRun.unpack(*run).entries(_CODEC):
+                self._extend(entry)
+        if "small" in record:
+            floor = self.meta.floor.index
+            self._go_to(record["point"], [_CODEC.decode_part(data) for data in record["small"]])
+            del self.entries[: self.meta.floor.index - floor]
+
+    def _install(self, record: Record) -> None:
+        parts = [_CODEC.decode_part(data) for data in record["installed"]]
+        self.entries = []
+        self._runs = [run for run in self._runs if run.position.index <= record["after"]]
+        for part in parts:
+            if isinstance(part, RunsPart):
+                self._runs += part.runs
+        self._go_to(record["point"], [part for part in parts if not isinstance(part, RunsPart)])
+
+    def _extend(self, entry: Entry) -> None:
+        self.entries.append(entry)
+        if isinstance(entry, ActionEntry) and isinstance(entry.body, Performed):
+            at = Position(entry.term, self.meta.floor.index + len(self.entries))
+            body = entry.body
+            self._runs += [KeptRun.of(run, at, body.elapsed_ns) for run in body.runs]
+
+    def _go_to(self, point: Record, small: list[Part]) -> None:
+        """Have what is small of another state, and let the runs go that it has no more."""
+        applied = Position(*point["applied"])
+        voters = tuple(MemberId(*voter) for voter in point["voters"])
+        floor, times = Position(*point["floor"]), Times(*point["times"])
+        self.meta = Meta(self.meta.group, floor, voters, applied, times, applied.index)
+        self._small = small
+        head = small[0]
+        assert isinstance(head, HeadPart), head
+        self._runs = [
+            run
+            for run in self._runs
+            if run.position.index > floor.index or run.end > head.spans[run.partition].start
+        ]
+
+
+def _packed(first: int, entries: Sequence[Entry]) -> list[tuple[int, int, int, bytes]]:
+    return [
+        (run.first, run.term, len(run.bodies), run.pack())
+        for run in runs_of(first, entries, _CODEC)
+    ]
+
+
+def _point(point: Checkpoint) -> Record:
+    return {
+        "applied": _pair(point.applied),
+        "times": list(point.times),
+        "floor": _pair(point.floor),
+        "voters": [list(voter) for voter in point.voters],
+    }
+
+
+def _pair(position: Position) -> list[int]:
+    return [position.term, position.index]

@@ -1,0 +1,39 @@
+"""What a log replica's file does, whichever keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from stores.disk.lazy_rows import Checkpoint
+from stores.group.effects import Persist
+from stores.group.entries import Entry
+from stores.log.parts import Part
+
+if TYPE_CHECKING:
+    from stores.disk.log_replica import LoadedLogReplica
+
+
+class LogReplicaRows(Protocol):
+    """The journal of one replica, with the runs that its entries brought, and what is small.
+
+    Every method may block, and may raise ``BackendFailure``: then it is of no more use.
+    """
+
+    def load(self) -> LoadedLogReplica:
+        """Open or create the file, and give all that it has."""
+
+    def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
+        """Note of which group the journal is, once for ever, and with it the founder's entries."""
+
+    def persist(self, write: Persist, *, forced_after: int = -1) -> None:
+        """Make a change of the journal durable, with the runs of its entries.
+
+        Entries that are dropped are put aside, if none of them is of a term after ``forced_after``.
+        """
+
+    def checkpoint(self, point: Checkpoint, parts: Sequence[Part]) -> None:
+        """Make durable what is small of a state: ``LogMachine.beside_runs`` gives the parts."""
+
+    def close(self) -> None:
+        """Let go of the file."""

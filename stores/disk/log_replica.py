@@ -1,0 +1,280 @@
+"""A log replica's file: the journal of its group, its runs once each, and what is small.
+
+What is small follows at checkpoints: cursors, named producers, writers, quota and retention, and
+where partitions begin and end. The runs are there as soon as the journal is. So a checkpoint moves
+no entries, and a snapshot brings those alone that the file lacks.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from os import PathLike
+from typing import Final, Unpack
+
+from stores.disk import marks
+from stores.disk.journal_entries import runs_of
+from stores.disk.journal_rows import JOURNAL_SCHEMA, JournalRows
+from stores.disk.lazy_rows import Checkpoint
+from stores.disk.machine_meta import META_SCHEMA, Meta, read_meta, write_meta
+from stores.disk.placed_runs import PLACED_RUNS_SCHEMA, PlacedRuns, ReferringBodies
+from stores.disk.replica import LOST, REMEDY, VERSION
+from stores.disk.rows import PLAIN, Codec, Head, RecordTable, RowDamaged
+from stores.disk.sqlite import FileOptions, Format, SQLiteFile, free_name
+from stores.group.clock import NO_TIMES
+from stores.group.effects import Persist, Snapshot
+from stores.group.entries import ActionEntry, Entry
+from stores.group.positions import Position
+from stores.log.bodies import Performed
+from stores.log.codec import LogCodec
+from stores.log.kept_runs import KeptRun, KeptRuns
+from stores.log.parts import HeadPart, Part, RunsPart, thaw
+from wire.errors import DecodeError
+
+_BODIES: Final = ReferringBodies()
+_CODEC: Final = LogCodec()
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedLogReplica:
+    """All that a file has."""
+
+    meta: Meta
+    entries: list[Entry]
+    """The journal above the floor."""
+    parts: Sequence[Part]
+    """What the machine installs, of the state that the meta names; nothing of a new file."""
+    exposed: tuple[str, ...]
+    """Files that others could read until now, a sentence for each."""
+
+
+class SQLiteLogReplica:
+    """A log replica's file. Use it from one thread at a time; it need not always be the same.
+
+    Every method may block, and may raise ``BackendFailure``: then it is of no more use.
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str],
+        codec: Codec = PLAIN,
+        name: str | None = None,
+        **options: Unpack[FileOptions],
+    ) -> None:
+        """Remember the options; nothing is opened before ``load``.
+
+        ``name`` is that of the log: a file is refused that belongs to another one.
+        """
+        self._codec = codec
+        self._name = name
+        self._books = RecordTable(codec, "books")
+        self._head = Head(codec, {"books": self._books})
+        tables = (self._books.schema, PLACED_RUNS_SCHEMA, JOURNAL_SCHEMA, META_SCHEMA)
+        schema = ";".join([codec.schema, *tables])
+        mark = marks.SEALED_LOG if codec.is_sealed else marks.LOG
+        self.file = SQLiteFile(
+            path, Format("log", "replica", mark, VERSION, schema, REMEDY), **options
+        )
+        self._journal = JournalRows(codec)
+        self._runs = PlacedRuns(codec)
+        self._meta = Meta()
+        self._written: dict[bytes, bytes] = {}
+        """By name of a record in the books: a hash of what it holds."""
+
+    def load(self) -> LoadedLogReplica:
+        """Open or create the file.
+
+        Raises ``BackendFailure`` if it is no log of a replica, in use, or damaged.
+        """
+        with self.file.loading() as connection:
+            if self.file.is_new:
+                self._head.create(connection)
+            self._head.load(connection)
+            self._head.check_name(self.file.path, self._name)
+            self._codec.begin(connection)
+            if self.file.is_new:
+                write_meta(connection, self._codec, Meta())
+            records = dict(self._books.load(connection))
+            self._head.check()
+            self._written = {name: _hash(body) for name, body in records.items()}
+            self._take_meta(read_meta(connection, self._codec))
+            entries = self._load_journal(connection)
+            parts = self._load_parts(connection, [records[name] for name in sorted(records)])
+            self._head.save(connection)
+        return LoadedLogReplica(self._meta, entries, parts, self.file.exposed)
+
+    def join(self, group: bytes, entries: Sequence[Entry] = ()) -> None:
+        """Note of which group the journal is, once for ever, and with it the founder's entries."""
+        assert self._meta.group in (None, group), "a file is of one group"
+        with self._committing() as connection:
+            self._write_meta(connection, replace(self._meta, group=group))
+            self._append(connection, 0, entries)
+
+    def persist(self, write: Persist, *, forced_after: int = -1) -> None:
+        """Make a change of the journal durable, with the runs of its entries, in one transaction.
+
+        Entries that are dropped are put into a file of their own before, if none of them is of a
+        term after ``forced_after``: a lead that was taken by force may take back what was
+        acknowledged.
+        """
+        journal = self._journal
+        is_cut = write.snapshot is None and write.keep < journal.end.index
+        if is_cut and journal.end.term <= forced_after:
+            self._keep_lost(write.keep)
+        with self._committing() as connection:
+            if write.snapshot is not None:
+                self._install(connection, write.snapshot)
+            elif is_cut:
+                assert write.keep >= self._meta.applied.index, "what is committed is not dropped"
+                self._runs.cut(connection, write.keep)
+                journal.truncate(connection, write.keep)
+            assert journal.end.index == write.keep, (journal.end, write.keep)
+            self._append(connection, write.keep, write.entries)
+            journal.forget(connection)
+
+    def checkpoint(self, point: Checkpoint, parts: Sequence[Part]) -> None:
+        """Make durable what is small of a state: ``LogMachine.beside_runs`` gives the parts."""
+        assert self._meta.applied <= point.applied <= self._journal.end, "parts follow the journal"
+        assert self._meta.floor <= point.floor <= point.applied, (self._meta.floor, point)
+        with self._committing() as connection:
+            at, group = point.applied, self._meta.group
+            meta = Meta(group, point.floor, point.voters, at, point.times, at.index)
+            self._write_meta(connection, meta)
+            self._write_parts(connection, parts)
+            self._journal.forget(connection)
+
+    def close(self) -> None:
+        """Close the file, which moves the log into it and takes the lock off."""
+        self.file.close()
+
+    # -- steps: reading --------------------------------------------------------------------------
+
+    def _load_journal(self, connection: sqlite3.Connection) -> list[Entry]:
+        entries: list[Entry] = []
+        for run in self._journal.load(connection):
+            for index, entry in enumerate(run.entries(_BODIES), run.first):
+                entries.append(self._filled(connection, index, entry))
+        applied, end = self._meta.applied, self._journal.end
+        if applied.index > end.index:
+            raise RowDamaged(f"table journal: entries after {end.index} are missing")
+        later = entries[applied.index - self._meta.floor.index :]
+        if _count_runs(later) != self._runs.count_above(connection, applied.index):
+            raise RowDamaged("table runs: some are of no entry")
+        return entries
+
+    def _load_parts(self, connection: sqlite3.Connection, bodies: list[bytes]) -> list[Part]:
+        if not bodies:
+            return []
+        head, *others = map(_CODEC.decode_part, bodies)
+        if not isinstance(head, HeadPart) or head.position > self._meta.applied:
+            raise RowDamaged("table books: it is of another state")
+        runs = [
+            run
+            for run in self._runs.up_to(connection, self._meta.applied.index)
+            if _is_in(run, head)
+        ]
+        parts: list[Part] = [replace(head, after=0), RunsPart(tuple(runs)), *others]
+        try:
+            thaw(parts, KeptRuns())
+        except DecodeError as error:
+            raise RowDamaged(f"table runs: {error}") from error
+        return parts
+
+    def _filled(self, connection: sqlite3.Connection, index: int, entry: Entry) -> Entry:
+        if not isinstance(entry, ActionEntry) or not isinstance(entry.body, Performed):
+            return entry
+        position = Position(entry.term, index)
+        return ActionEntry(entry.term, self._runs.filled(connection, position, entry.body))
+
+    # -- steps: writing --------------------------------------------------------------------------
+
+    @contextmanager
+    def _committing(self) -> Iterator[sqlite3.Connection]:
+        with self.file.committing() as connection, self.file.damage_explained():
+            self._codec.begin(connection)
+            yield connection
+            self._head.save(connection)
+
+    def _append(self, connection: sqlite3.Connection, keep: int, entries: Sequence[Entry]) -> None:
+        self._journal.append(connection, runs_of(keep + 1, entries, _BODIES))
+        for index, entry in enumerate(entries, keep + 1):
+            if isinstance(entry, ActionEntry) and isinstance(entry.body, Performed):
+                self._runs.write(connection, Position(entry.term, index), entry.body)
+
+    def _install(self, connection: sqlite3.Connection, snapshot: Snapshot) -> None:
+        """Take another member's state; the runs that it leaves out are here."""
+        at = snapshot.position
+        self._journal.clear(connection)
+        self._runs.cut(connection, snapshot.after)
+        beside: list[Part] = []
+        for part in snapshot.parts:
+            if isinstance(part, RunsPart):
+                self._runs.add(connection, part.runs)
+            else:
+                assert isinstance(part, Part), part
+                beside.append(part)
+        group, times = self._meta.group, snapshot.times
+        self._write_meta(connection, Meta(group, at, snapshot.voters, at, times, at.index))
+        self._write_parts(connection, beside)
+
+    def _write_parts(self, connection: sqlite3.Connection, parts: Sequence[Part]) -> None:
+        """Write those that changed, and let go the runs that are before the partitions' starts."""
+        head = parts[0]
+        assert isinstance(head, HeadPart), head
+        records = {b"%08d" % at: _CODEC.encode_part(part) for at, part in enumerate(parts)}
+        hashes = {name: _hash(body) for name, body in records.items()}
+        changed = [name for name in records if self._written.get(name) != hashes[name]]
+        self._books.put(connection, [(name, records[name]) for name in changed])
+        self._books.remove(connection, [name for name in self._written if name not in records])
+        self._written = hashes
+        starts = [span.start for span in head.spans]
+        self._runs.forget(connection, starts, self._meta.floor.index)
+
+    def _write_meta(self, connection: sqlite3.Connection, meta: Meta) -> None:
+        write_meta(connection, self._codec, meta)
+        self._take_meta(meta)
+
+    def _take_meta(self, meta: Meta) -> None:
+        self._meta = meta
+        self._journal.group, self._journal.floor = meta.group, meta.floor
+        if meta.group is not None:
+            self._runs.group = meta.group
+
+    def _keep_lost(self, keep: int) -> None:
+        """Put the entries above an index into a file that can be loaded as this one is."""
+        journal, group = self._journal, self._meta.group
+        assert group is not None, "a journal with entries is of a group"
+        # There may be one of the same term, or of an attempt that was cut off.
+        path = free_name(f"{self.file.path}{LOST}{journal.end.term}")
+        entries: list[Entry] = []
+        with self.file.failures_explained(), self.file.damage_explained():
+            connection = self.file.connection
+            for run in journal.above(connection, keep):
+                for index, entry in enumerate(run.entries(_BODIES), run.first):
+                    entries.append(self._filled(connection, index, entry))
+        at = journal.position(keep)
+        snapshot = Snapshot(at, self._meta.voters, NO_TIMES, (HeadPart(position=at),))
+        with closing(SQLiteLogReplica(path, self._codec.beside(path), self._name)) as lost:
+            lost.load()
+            lost.join(group)
+            lost.persist(Persist(0, snapshot, keep, tuple(entries)))
+
+
+def _hash(body: bytes) -> bytes:
+    return blake2b(body, digest_size=16).digest()
+
+
+def _is_in(run: KeptRun, head: HeadPart) -> bool:
+    """Tell whether a run has entries that are not let go; one of no partition is for a check."""
+    return run.partition >= len(head.spans) or run.end > head.spans[run.partition].start
+
+
+def _count_runs(entries: Sequence[Entry]) -> int:
+    return sum(
+        len(entry.body.runs)
+        for entry in entries
+        if isinstance(entry, ActionEntry) and isinstance(entry.body, Performed)
+    )

@@ -1,0 +1,76 @@
+"""What readers of one member see of a log: what is committed and applied there."""
+
+from __future__ import annotations
+
+from stores.actions import WriterId
+from stores.group.positions import Position
+from stores.log.kept_runs import KeptRun, KeptRuns
+from stores.log.messages import Cursors
+from stores.log.partitions import Partitions, Retention
+from stores.table.lineage import Lineage, Standing
+from stores.table.writers import Writers
+
+
+class AppliedReads:
+    """The reads of a member. Which moment they are of is for the group: see ``Member.read``."""
+
+    partitions: Partitions
+    """Where each begins and ends; none before the log has begun."""
+    cursors: dict[str, dict[int, int]]
+    """Where every named consumer is."""
+    retention: Retention
+    """What the log keeps at least."""
+    _runs: KeptRuns
+    _lineage: Lineage
+    _writers: Writers
+    _used: tuple[int, int]
+
+    @property
+    def position(self) -> Position:
+        """The last entry that is applied."""
+        return self._lineage.position
+
+    def has_done(self, writer: WriterId, request: int) -> bool:
+        """Tell whether readers see what came of a writer's requests up to this one."""
+        return self._writers.has_done(writer, request)
+
+    @property
+    def is_blank(self) -> bool:
+        """True before the log has begun."""
+        return not len(self.partitions)
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """Entries, and their bytes as stored, in whole blocks of the index."""
+        return self._used
+
+    def read(self, partition: int, offset: int, size_max: int) -> list[KeptRun]:
+        """Give runs from the one with an offset on, one at least if it is there.
+
+        A run may begin before the offset, and before the partition's start. Raises
+        ``NoSuchPartition``.
+        """
+        span = self.partitions[partition].span
+        if not span.start <= offset < span.end:
+            return []
+        return self._runs.read(partition, offset, size_max)
+
+    def find(self, partition: int, timestamp_ns: int) -> int:
+        """Give the first offset of a time or later, which may be the end.
+
+        Raises ``NoSuchPartition``.
+        """
+        span = self.partitions[partition].span
+        found = self._runs.find(partition, timestamp_ns)
+        return span.end if found is None else max(found, span.start)
+
+    def all_cursors(self) -> Cursors:
+        """Give where every named consumer is, in order."""
+        return tuple((name, tuple(sorted(at.items()))) for name, at in self.cursors.items())
+
+    def standing(self, position: Position) -> Standing:
+        """Tell whether the entry of a run that a reader has seen is part of this history.
+
+        If it is not, offsets that come after it mean other entries than they would have.
+        """
+        return self._lineage.standing(position)

@@ -1,0 +1,75 @@
+"""Logs that groups keep, from the command line: nodes that vote, and one of them killed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from peermesh.blocking import Endpoint
+from peermesh.cli.exits import ExitCode
+from peermesh.testing.time_limits import limit
+from tests.peermesh.test_cli_groups import COMMAND, ENVIRONMENT, port_of, start, tell
+
+
+@pytest.fixture
+def nodes(monkeypatch, tmp_path: Path) -> Iterator[dict[str, subprocess.Popen[str]]]:
+    """Three nodes whose replicas of ``trips`` vote, in files, and one that has none."""
+    with ExitStack() as stack:
+        found, ports = {}, []
+        for name in "abc":
+            ways = [argument for port in ports for argument in ("--peer", str(port))]
+            what = ["trips", "--voters", "a,b,c", "--path", str(tmp_path / f"{name}.db")]
+            command = [*COMMAND, "log", "replica", *what, "--name", name, "--listen", "0", "--json"]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [*command, *ways], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+                )
+            )
+            stack.callback(process.kill)
+            found[name] = process
+            ports.append(port_of(process.stdout))
+        _, port = start(stack, "d", ports)
+        monkeypatch.setenv("PEERMESH_PEER", f"127.0.0.1:{port}")
+        yield found
+
+
+def members(capsys) -> dict[str, dict[str, object]]:
+    lines = tell(capsys, "log", "members", "trips", "--json").splitlines()
+    return {found["name"]: found for found in map(json.loads, lines)}
+
+
+def test_the_log_of_a_group_goes_on_without_its_leader(capsys, nodes) -> None:
+    assert tell(capsys, "log", "append", "trips", "first") == "0 0\n"
+    found = members(capsys)
+    assert set(found) == {"a", "b", "c"}
+    assert all(each["voter"] for each in found.values())
+    (leader,) = (name for name, each in found.items() if each["leader"])
+    assert tell(capsys, "log", "watch", "trips", "--consumer", "w", "--earliest", "--count", "1")
+    nodes[leader].kill()
+    nodes[leader].wait()
+    assert tell(capsys, "log", "append", "trips", "second") == "0 1\n"
+    assert tell(capsys, "log", "read", "trips") == '0 "first"\n1 "second"\n'
+    assert tell(capsys, "log", "offsets", "trips") == "0 0 2\n"
+    assert tell(capsys, "log", "consumers", "trips") == "1 w\n"
+    assert leader not in {name for name, each in members(capsys).items() if each["leader"]}
+
+
+def test_a_log_with_a_keeper_has_no_members(capsys, monkeypatch) -> None:
+    with Endpoint() as endpoint, endpoint.attach_log("trips"):
+        monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
+        err = tell(capsys, "log", "members", "trips", code=ExitCode.FAILED)
+        assert "has a keeper, and no group" in err
+
+
+def test_the_logs_of_groups_are_known(capsys) -> None:
+    with Endpoint(name="a") as a, Endpoint() as b:
+        log = a.attach_log_replica("trips", voters=["a"])
+        log.await_leader(limit())
+        assert b.peer("127.0.0.1", a.listen())
+        assert b.known_log_groups() == b.known_logs() == ("trips",)
+        assert b.known_groups() == ()

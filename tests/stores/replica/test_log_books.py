@@ -1,0 +1,217 @@
+"""What a log's replica has in its file, and when: at every write a crash may come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from endpoint.replicas.group_logs.files import LogReplicaFiles
+from peermesh.testing.simulation.disk import Disk
+from peermesh.testing.simulation.log_replica_file import DiskLogReplica
+from peermesh.testing.simulation.medium import DiskMedium
+from stores.disk.ballot import SUFFIX
+from stores.effects import ToProxy
+from stores.group.effects import WriteMark
+from stores.group.positions import MemberId
+from stores.log.bodies import ChangeRetention
+from stores.log.limits import BLOCK_COUNT_MAX
+from stores.log.machine import LogMachine
+from stores.log.partitions import Retention
+from stores.replica.beginning import Beginning, World
+from stores.replica.logs import books
+from stores.replica.logs.books import CHECKPOINT_TICKS, BookKeeper
+from stores.replica.logs.core import LogCore
+from stores.replica.roster import Roster
+from tests.stores.replica.log_mesh import LogMesh
+from wire.identifiers import EntityId
+
+
+class FileMesh(LogMesh):
+    """A group whose members have files, each of which may lose its member at any moment."""
+
+    partitions = 1
+
+    def __init__(self, folder: Path, disk: Disk | None, names: str = "a") -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder = folder
+        self.disk = disk
+        self.files: dict[str, LogReplicaFiles] = {}
+        super().__init__(names, dict.fromkeys(names, names))
+
+    def _make(
+        self, entity: EntityId, roster: Roster, beginning: Beginning, world: World
+    ) -> LogCore:
+        name = roster.own.name
+        path = self.folder / f"{name}.db"
+        opener = None if self.disk is None else self._open
+        files = self.files[name] = LogReplicaFiles("l", {"path": path}, opener)
+        opened = files.load(MemberId(name, 1))
+        machine = LogMachine("log l", self.partitions)
+        if opened.parts:
+            machine.install(opened.parts)
+        core = LogCore(entity, roster, machine, self.codec, opened.beginning, world)
+        core.carrier.keeper = BookKeeper(machine, opened.beginning.stored.applied)
+        return core
+
+    def _open(self, path: str, options: dict) -> tuple[DiskLogReplica, DiskMedium]:
+        assert self.disk is not None
+        rows = DiskLogReplica(self.disk, self, path, options)
+        return rows, DiskMedium(self.disk, path + SUFFIX)
+
+    def take(self, name: str, effects: list) -> None:
+        for effect in effects:
+            if isinstance(effect, WriteMark):
+                self.files[name].write_mark(effect)
+        super().take(name, [each for each in effects if not isinstance(each, WriteMark | ToProxy)])
+
+    def write(self, name: str) -> None:
+        """Have a disk do what it was asked."""
+        while self.writes[name]:
+            done = self.writes[name].pop(0)
+            self.files[name].write(done)
+            self.take(name, self.cores[name].persisted(done.token))
+
+    def crash(self, name: str) -> LogCore:
+        """Lose a member, and give the one that its files make."""
+        self.files[name].close()
+        self.writes[name].clear()
+        self.told[name].clear()
+        core = self.cores[name] = self.core(0, name, "".join(self.cores), durable=True)
+        return core
+
+    def start_again(self, name: str) -> None:
+        self.take(name, self.cores[name].start())
+        self.work()
+        self.ticks_until(lambda: self.cores[name].is_leader)
+
+    def close(self) -> None:
+        for files in self.files.values():
+            files.close()
+
+
+@pytest.fixture(params=["sqlite", "simulated"])
+def mesh(request, tmp_path):
+    mesh = FileMesh(tmp_path, Disk() if request.param == "simulated" else None)
+    yield mesh
+    mesh.close()
+
+
+def test_what_was_acknowledged_outlives_a_crash_at_any_time(mesh):
+    mesh.lead()
+    for value in range(30):
+        mesh.offset("a", mesh.append("a", value))
+        mesh.move("a", "worker", (0, value))
+        if value % 3 == 0:
+            mesh.tick()
+        mesh.work()
+        if value % 5 == 0:
+            before = mesh.cores["a"].machine.digest()
+            mesh.crash("a")
+            mesh.start_again("a")
+            mesh.work()
+            assert mesh.entries("a") == {each: each for each in range(value + 1)}
+            assert dict(mesh.cores["a"].machine.all_cursors())["worker"] == ((0, value),)
+            assert mesh.cores["a"].machine.digest() == before
+
+
+def test_a_restart_applies_what_came_since_the_last_checkpoint_alone(mesh):
+    mesh.lead()
+    for value in range(20):
+        mesh.offset("a", mesh.append("a", value))
+    for _ in range(2 * CHECKPOINT_TICKS):
+        mesh.tick()
+        mesh.work()
+    commit = mesh.cores["a"].member.state.commit
+    mesh.offset("a", mesh.append("a", "later"))
+    core = mesh.crash("a")
+    assert core.machine.position.index == commit
+    assert core.machine.partitions[0].end == 20
+    mesh.start_again("a")
+    assert list(mesh.entries("a").values()) == [*range(20), "later"]
+
+
+def test_what_retention_let_go_is_not_in_the_file_for_long(mesh):
+    mesh.lead()
+    core = mesh.cores["a"]
+    for value in range(2 * BLOCK_COUNT_MAX + 1):
+        mesh.append("a", value)
+    mesh.work()
+    mesh.take("a", core.begin_ask(1, ChangeRetention(Retention(count=10))))
+    mesh.ticks_until(lambda: core.machine.partitions[0].start)
+    for _ in range(2 * CHECKPOINT_TICKS):
+        mesh.tick()
+        mesh.work()
+    span = core.machine.partitions[0].span
+    again = mesh.crash("a")
+    assert again.machine.partitions[0].span == span
+    assert again.machine.read(0, span.start, 1)[0].first_offset > 0
+
+
+def test_a_checkpoint_waits_until_all_that_it_has_is_durable(monkeypatch):
+    monkeypatch.setattr(books, "CHECKPOINT_TICKS", 1)
+    mesh = LogMesh()
+    leader = mesh.lead()
+    core = mesh.cores[leader]
+    mesh.ticks_until(lambda: not core.carrier.is_writing)
+    mesh.slow = {leader}
+    mesh.offset(leader, mesh.append(leader, "the others have it"))
+    member, keeper = core.member, BookKeeper(core.machine, 0)
+    assert member.journal.durable < member.state.commit
+    keeper.tick(member, 0)
+    assert keeper.take(member.state.commit) is None
+    mesh.slow = set()
+    mesh.work()
+    keeper.tick(member, 0)
+    found = keeper.take(member.state.commit)
+    assert found.checkpoint.applied.index == member.state.commit
+    assert keeper.take(member.state.commit) is None, "once"
+
+
+def test_a_member_that_was_away_has_a_snapshot_in_its_file(request, mesh, tmp_path, monkeypatch):
+    monkeypatch.setattr("stores.replica.kept.KEPT_ENTRIES", 5)
+    group = FileMesh(tmp_path / "group", mesh.disk, "abc")
+    request.addfinalizer(group.close)
+    leader = group.lead()
+    late = next(name for name in "abc" if name != leader)
+    for value in range(10):
+        group.offset(leader, group.append(leader, value))
+    group.ticks_until(group.level)
+    group.cut = {late}
+    for value in range(10, 40):
+        group.offset(leader, group.append(leader, value))
+    group.offset(leader, group.move(leader, "worker", (0, 30)))
+    group.ticks_until(lambda: group.cores[leader].member.journal.floor.index > 30)
+    group.cut = set()
+    group.ticks_until(group.level)
+    before = group.cores[late].machine.digest()
+    for _ in range(2 * CHECKPOINT_TICKS):
+        group.tick()
+        group.work()
+    again = group.crash(late)
+    assert again.machine.digest() == before
+    assert group.entries(late) == {value: value for value in range(40)}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_what_was_acknowledged_outlives_a_power_cut_in_the_middle_of_anything(tmp_path, seed):
+    chance, mesh = Random(seed), FileMesh(tmp_path, Disk())
+    mesh.lead()
+    acknowledged: dict[int, int] = {}
+    for value in range(40):
+        number = mesh.append("a", value)
+        for _ in range(chance.randrange(4)):
+            mesh.tick()
+        if chance.random() < 0.2:
+            if mesh.writes["a"]:
+                mesh.files["a"].write(mesh.writes["a"].pop(0))  # It may be on the disk, or not.
+            mesh.disk.cut_power(chance)
+            mesh.crash("a")
+            mesh.start_again("a")
+        else:
+            acknowledged[mesh.offset("a", number)] = value
+        entries = mesh.entries("a")
+        assert {offset: entries.get(offset) for offset in acknowledged} == acknowledged
+        assert len(set(entries.values())) == len(entries), "nothing is there twice"
+    mesh.close()
