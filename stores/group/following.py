@@ -79,8 +79,6 @@ class Following:
         self._tickets: dict[object, int] = {}
         self._reads: list[tuple[int, object]] = []
         self._collected: list[Effect] = []
-        self.is_parted = False
-        """True while it keeps what its leader lacks, and so follows it no further."""
 
     @property
     def is_joined(self) -> bool:
@@ -94,7 +92,6 @@ class Following:
         self._consumer = self._receiving = self._leader = self._goal = None
         self._join_ticks = 0
         self._echoed = -1
-        self.is_parted = False
         callers = [*self._asked.values(), *(caller for _, caller in self._reads)]
         self._asked, self._tickets, self._reads = {}, {}, []
         return [Failed(caller, Setback.NOT_LEADER, None) for caller in callers]
@@ -248,7 +245,6 @@ class Following:
         """Keep what is here, although the leader lacks it, and follow it no further."""
         assert self._leader is not None
         self._join_ticks = CONFLICT_TICKS
-        self.is_parted = True
         return [HistoryConflict(self._leader, message.agreed, self._keeps)]
 
     def _install(self, snapshot: Snapshot, end: int) -> list[Effect]:
@@ -266,7 +262,7 @@ class Following:
     def _begin(self, agreed: int, end: int) -> list[Effect]:
         """Open the channel after what both journals have."""
         term = self._ballot.term
-        self._goal, self.is_parted = end, False
+        self._goal = end
         self._acknowledged = -1
         self._consumer = Consumer(self, config=JOURNAL_CHANNEL, epoch_min=term)
         interval_ticks = JOURNAL_CHANNEL.heartbeat_interval_ticks

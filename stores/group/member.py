@@ -143,11 +143,6 @@ class Member:
         return max(0, self._following.heard_end - self.journal.end.index)
 
     @property
-    def is_parted(self) -> bool:
-        """True while no entries come, as this member keeps what its leader lacks."""
-        return self._following.is_parted
-
-    @property
     def journal(self) -> Journal:
         """Its journal."""
         return self.state.journal

@@ -348,7 +348,6 @@ class GroupCore(Life):
         if leader == self._leader:
             return
         before, self._leader = self._leader, leader
-        self._desk.release()
         self.outbox.rewind()
         if leader is None:
             where = self.entity_of(before or self.own)

@@ -176,7 +176,6 @@ class Life(Facts, ABC):
             promises = replace(stored.promises, starts=starts)
             self._beginning = replace(self._beginning, stored=replace(stored, promises=promises))
         self.member = None
-        self._desk.reveal()
         self._machine.begin_anew()
         self.carrier.restart()
 

@@ -17,8 +17,8 @@ from stores.replica.roster import SILENT_TICKS
 from wire.errors import ErrorCode
 
 HELD_TICKS: Final = 10
-"""Ticks that an answer waits at most until this replica shows what it is about: a second. A lead by
-force may have taken that back."""
+"""Ticks that an answer waits at most until this replica shows what it is about: a second. A leader
+that is lost, or one that leads by force, may never bring that here."""
 
 
 class Desk:
@@ -74,14 +74,12 @@ class Desk:
     def reveal(self) -> None:
         """Tell what came of requests, once readers here see it: answers may overtake entries."""
         standing, held = self._standing, self._standing.outbox.held
-        if standing.member is None or standing.member.is_parted:
-            self.release()
         while held and standing.shows(held[0]):
             self._held_ticks = 0
             standing.tell(Resolve(held.popleft()))
 
     def release(self) -> None:
-        """Tell all that came of requests: what the leader that said so has comes here no more."""
+        """Tell all that came of requests, seen here or not."""
         held = self._standing.outbox.held
         self._standing.tell(*map(Resolve, held))
         held.clear()
