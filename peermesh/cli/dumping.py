@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from tempfile import TemporaryFile
 from typing import IO, BinaryIO, Final
 
@@ -25,7 +24,7 @@ from peermesh.cli.numbers import counted
 from peermesh.cli.output import Output, refuse_terminal
 from peermesh.cli.running import run
 from stores.dumps import DumpReader, Header, dumped
-from stores.lives import instant_of, session_of
+from stores.lives import session_of
 from stores.table import Entry
 from wire.decoding import decode
 
@@ -63,7 +62,8 @@ async def _dump(mesh: Mesh, name: str, path: str) -> int:
         part = clone.part
         revision, columns = part.core.revision, part.table.snapshot()
         found = ((key, columns.entry(key)) for key in columns)
-        entries = ((key, _of_unix(entry, part.epoch_ns)) for key, entry in found if entry)
+        # Another group counts from elsewhere, so that expiries are times of Unix in a file.
+        entries = ((key, entry.dated(part.epoch_ns)) for key, entry in found if entry)
         with _opened(path) as file:
             for number, record in enumerate(dumped(Header(name, revision), entries)):
                 file.write(record)
@@ -71,12 +71,6 @@ async def _dump(mesh: Mesh, name: str, path: str) -> int:
                     await trio.lowlevel.checkpoint()
             file.flush()  # A full disk is to be known before we say that all is there.
         return len(columns)
-
-
-def _of_unix(entry: Entry, epoch_ns: int) -> Entry:
-    """Give an entry with its expiry as a time of Unix: another group counts from elsewhere."""
-    at_ns = instant_of(entry.expires_at_ns, epoch_ns)
-    return entry if at_ns is None else replace(entry, expires_at_ns=at_ns)
 
 
 def _opened(path: str) -> AbstractContextManager[IO[bytes]]:

@@ -45,6 +45,7 @@ PROMISE_SLOTS: Final = 2
 """They are written in turn, each with a sync."""
 
 SLOTS: Final = PROMISE_SLOTS + SLOT_COUNT
+_UNUSED: Final = NEW_SLOTS[0]
 
 FILE_SIZE: Final = SLOTS * SLOT_SIZE
 """It never grows, so that no write of a promise finds the disk full."""
@@ -107,6 +108,8 @@ class BallotFile:
             slots = tuple(None if row is None else _slot_of(row) for row in records[PROMISE_SLOTS:])
         except DAMAGE as error:
             raise self._unreadable() from error
+        if self._group is None and any(slot not in (None, _UNUSED) for slot in slots):
+            raise self._unreadable()  # A mark is of a group: the record that names it is lost.
         self._replace(slots)
         return LoadedBallot(self._group, self._promises, slots, tuple(damaged))
 

@@ -6,7 +6,7 @@ A master and its clones apply the same actions with the same code, which is what
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import compress
 from typing import Protocol
@@ -20,6 +20,7 @@ from stores.actions import (
     PutCommand,
 )
 from stores.index import KeyIndex
+from stores.lives import instant_of
 from wire.public import public
 
 
@@ -33,7 +34,12 @@ class Entry:
     revision: int
     """Which mutation set it."""
     expires_at_ns: int | None
-    """When the master removes it, by the master's clock."""
+    """When the leader removes it, as its group counts time; or the session that it lives with."""
+
+    def dated(self, epoch_ns: int) -> Entry:
+        """Give it with its expiry as a time of Unix, where the group counts from ``epoch_ns``."""
+        at_ns = instant_of(self.expires_at_ns, epoch_ns)
+        return self if at_ns is None else replace(self, expires_at_ns=at_ns)
 
 
 class Columns:

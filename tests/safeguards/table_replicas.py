@@ -250,6 +250,22 @@ REPLICAS = [
         ("tests/stores/replica/test_clone.py",),
     ),
     Safeguard(
+        "a leader is not overdue to itself",
+        "a master whose disk is slow refuses what it goes on to write",
+        "stores/replica/asked/desk.py",
+        "        is_overdue = is_late and not standing.is_leader  # It waits for its disk, or steps down.\n",
+        "        is_overdue = is_late\n",
+        ("tests/stores/replica/test_core.py",),
+    ),
+    Safeguard(
+        "a ballot that has lost its group is damaged",
+        "a member joins as one that has promised nothing, under its old name",
+        "stores/disk/ballot.py",
+        "        if self._group is None and any(slot not in (None, _UNUSED) for slot in slots):\n",
+        "        if False:\n",
+        ("tests/stores/disk/test_ballot_file.py",),
+    ),
+    Safeguard(
         "idle: what was asked is to be seen",
         "a read after await_idle does not find what the same handle wrote before",
         "stores/replica/asked/outbox.py",

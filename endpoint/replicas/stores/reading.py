@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol
 
 import trio
 
@@ -26,8 +26,6 @@ from wire.encoding import encode
 from wire.errors import InvalidData, NoSuchKey, StaleData
 from wire.public import public
 from wire.values import Timestamp, Value
-
-_StoredT = TypeVar("_StoredT", Stored, Stored | None)
 
 READ_SECONDS: Final = 5.0
 """How long a read waits for a clone's first snapshot, or for the freshness that was asked for:
@@ -212,7 +210,8 @@ class CopySource:
     async def entry(self, key: bytes, *, has_value: bool = True) -> Stored | None:
         """Look it up."""
         await self._freshness()
-        return self._dated(self._part.table.entry(key))
+        stored = self._part.table.entry(key)
+        return None if stored is None else stored.dated(self._part.epoch_ns)
 
     async def keys(self) -> Sequence[bytes]:
         """Copy them, as of one moment."""
@@ -230,17 +229,11 @@ class CopySource:
         await self._freshness()
         await self._part.prepare_scan()
         page = self._part.table.scan(span, limit)
-        if not self._part.epoch_ns:
-            return page
-        return replace(page, entries=[(key, self._dated(each)) for key, each in page.entries])
-
-    def _dated(self, stored: _StoredT) -> _StoredT:
-        """Give the expiry as a time of Unix."""
         epoch_ns = self._part.epoch_ns
-        if stored is None or not epoch_ns:
-            return stored
-        at_ns = instant_of(stored.expires_at_ns, epoch_ns)
-        return stored if at_ns is None else replace(stored, expires_at_ns=at_ns)
+        if not epoch_ns:
+            return page
+        dated = [(key, each.dated(epoch_ns)) for key, each in page.entries]
+        return replace(page, entries=dated)
 
 
 @public

@@ -302,6 +302,20 @@ def test_without_a_readable_promise_it_is_refused(ring: StorageKeys | None) -> N
         BallotFile(TornMedium(content=content), ring).load()
 
 
+def test_a_ballot_that_has_lost_its_group_is_refused(ring: StorageKeys | None) -> None:
+    medium = TornMedium()
+    file = BallotFile(medium, ring)
+    file.create(A, None)
+    file.join(GROUP)
+    file.write_mark(0, 1, Position(1, 4))
+    file.sync_marks()
+    assert medium.content is not None
+    lost = 1 * SLOT_SIZE  # of the record that names the group
+    content = medium.content[:lost] + bytes(SLOT_SIZE) + medium.content[lost + SLOT_SIZE :]
+    with pytest.raises(BackendFailure, match="is damaged"):
+        BallotFile(TornMedium(content=content), ring).load()
+
+
 def test_a_ballot_without_a_mac_is_not_taken_for_a_sealed_one(keys: StorageKeys) -> None:
     for written_with, read_with in ((None, keys), (keys, None), (StorageKeys((OLD,)), keys)):
         content = written(written_with)
