@@ -202,8 +202,8 @@ REGIONS: Final[dict[str, Callable[[], str]]] = {
     "table-bodies": lambda: messages_table(table_bodies.Body),
     "session-limits": lambda: limits_table(
         "stores.table.sessions",
-        "endpoint.replicas.groups.session",
-        "endpoint.replicas.groups.locks",
+        "endpoint.replicas.stores.session",
+        "endpoint.replicas.stores.locks",
     ),
     "table-limits": lambda: limits_table(
         "stores.table.writers", "stores.table.pins", "stores.table.lineage"

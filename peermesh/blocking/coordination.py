@@ -12,8 +12,8 @@ from stores.batch import Batch
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.replicas.groups.locks import FencingToken, Lock as CoreLock
-    from endpoint.replicas.groups.session import Session as CoreSession
+    from endpoint.replicas.stores.locks import FencingToken, Lock as CoreLock
+    from endpoint.replicas.stores.session import Session as CoreSession
 
 
 class Session(Bound):
@@ -24,7 +24,7 @@ class Session(Bound):
     """
 
     def __init__(self, passage: Passage, core: CoreSession) -> None:
-        """Use ``ReplicaStore.session``."""
+        """Use ``session`` of a store."""
         self._passage = passage
         self._core = core
 
@@ -86,7 +86,7 @@ class Lock(Session):
     """A name that one holds at a time; see ``peermesh.Lock``."""
 
     def __init__(self, passage: Passage, core: CoreLock) -> None:
-        """Use ``ReplicaStore.lock`` or ``ReplicaStore.elect``."""
+        """Use ``lock`` or ``elect`` of a store."""
         super().__init__(passage, core)
         self._lock = core
 

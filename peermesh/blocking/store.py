@@ -7,19 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import ORDER_SECONDS, TTL_SECONDS, Backend
+from endpoint.replicas.attaching import ORDER_SECONDS, Backend
 from endpoint.replicas.receipts import Receipt
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.store import VERIFY_SECONDS, Store as Core
 from endpoint.replicas.stores.store_proxy import StoreProxy as CoreProxy
 from endpoint.replicas.stores.verifying import Verification
-from peermesh.blocking.coordination import Lock, Session
+from peermesh.blocking.coordinating import Coordinating
 from peermesh.blocking.living import Passage
 from peermesh.blocking.membership import GroupHandle
 from peermesh.blocking.observing import ObservedStore
 from peermesh.blocking.reading import Reader
 from peermesh.blocking.store_handle import StoreHandle
-from peermesh.blocking.watching import Elections
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from wire.decoding import decode
@@ -27,11 +26,10 @@ from wire.encoding import encode
 from wire.values import Value
 
 if TYPE_CHECKING:
-    from endpoint.replicas.groups.locks import Elected
     from endpoint.replicas.groups.replica import ReplicaStore as CoreReplica
 
 
-class Store(ObservedStore):
+class Store(ObservedStore, Coordinating):
     """A replicated table of typed keys and values; see ``peermesh.Store``.
 
     All methods may be called from any thread. Mutations of one thread keep their order.
@@ -40,6 +38,7 @@ class Store(ObservedStore):
     def __init__(self, passage: Passage, core: Core) -> None:
         """Use ``Endpoint.attach_master`` or ``Endpoint.attach_clone``."""
         super().__init__(passage, core)
+        Coordinating.__init__(self, passage, core)
         self._core: Core = core
         self._use_core()
         core.runner.on_swap.append(self._use_core)
@@ -134,13 +133,14 @@ class StoreProxy(StoreHandle):
         return Reader(self._passage, self._proxy.at_master())
 
 
-class ReplicaStore(GroupHandle, ObservedStore):
+class ReplicaStore(GroupHandle, ObservedStore, Coordinating):
     """A replica of a store whose group elects its leader; see ``peermesh.ReplicaStore``."""
 
     def __init__(self, passage: Passage, core: CoreReplica) -> None:
         """Use ``Endpoint.attach_replica``."""
         ObservedStore.__init__(self, passage, core)
         GroupHandle.__init__(self, passage, core)
+        Coordinating.__init__(self, passage, core)
         self._replica = core
 
     def inside(self) -> tuple[Passage, CoreReplica]:
@@ -158,36 +158,6 @@ class ReplicaStore(GroupHandle, ObservedStore):
     def set_quota(self, timeout: Seconds = ORDER_SECONDS, **limits: Unpack[QuotaLimits]) -> None:
         """Change the group's quota; see ``peermesh.ReplicaStore.set_quota``."""
         self._passage.call(partial(self._replica.set_quota, timeout, **limits))
-
-    def session(self, ttl: float = TTL_SECONDS) -> Session:
-        """Have keys that die with this process; see ``peermesh.ReplicaStore.session``."""
-        begin = partial(self._replica.session, ttl)
-        return Session(self._passage, self._passage.call_sync(begin))
-
-    def lock(self, name: str, *, ttl: float = TTL_SECONDS, timeout: Seconds = None) -> Lock:
-        """Hold a name alone; see ``peermesh.ReplicaStore.lock``."""
-        begin = partial(self._replica.lock, name, ttl=ttl, timeout=timeout)
-        return Lock(self._passage, self._passage.call_sync(begin))
-
-    def elect(
-        self,
-        name: str,
-        value: Value = None,
-        *,
-        ttl: float = TTL_SECONDS,
-        timeout: Seconds = None,
-    ) -> Lock:
-        """Stand for election; see ``peermesh.ReplicaStore.elect``."""
-        begin = partial(self._replica.elect, name, value, ttl=ttl, timeout=timeout)
-        return Lock(self._passage, self._passage.call_sync(begin))
-
-    def elected(self, name: str) -> Elected | None:
-        """Give who is elected; see ``peermesh.ReplicaStore.elected``."""
-        return self._passage.call(self._replica.elected, name)
-
-    def elections(self, name: str) -> Elections:
-        """Follow who is elected; see ``peermesh.ReplicaStore.elections``."""
-        return Elections(self._passage, self._passage.call_sync(self._replica.elections, name))
 
     def statistics(self) -> StoreStatistics:
         """Count what this replica has."""

@@ -9,8 +9,8 @@ from typing import Generic, Protocol, TypeVar
 from endpoint.barriers import Seconds
 from endpoint.closing import Closing
 from endpoint.pubsub.messages import Missed
-from endpoint.replicas.groups.locks import Elected
 from endpoint.replicas.stores.events import StoreEvent
+from endpoint.replicas.stores.locks import Elected
 from endpoint.replicas.stores.watching import Watch as CoreWatch, WatchItem
 from peermesh.blocking.living import FAILURES, Passage
 from wire.errors import RequestTimeout, StoreClosed

@@ -9,8 +9,8 @@ _HANDLES = "tests/endpoint/replicas/groups/test_sessions.py"
 _CLOCK = "tests/endpoint/replicas/groups/test_session_clock.py"
 _SIMULATED = "tests/endpoint/replicas/groups/test_locks_in_simulation.py"
 _SESSIONS = "stores/table/sessions.py"
-_SESSION = "endpoint/replicas/groups/session.py"
-_LOCKS = "endpoint/replicas/groups/locks.py"
+_SESSION = "endpoint/replicas/stores/session.py"
+_LOCKS = "endpoint/replicas/stores/locks.py"
 
 
 def _guard(name: str, why: str, file: str, text: str, replacement: str, *tests: str) -> Safeguard:

@@ -5,25 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
-from itertools import count
 from typing import Final, Unpack
 
 from endpoint.barriers import Seconds
-from endpoint.replicas.attaching import ORDER_SECONDS, TTL_SECONDS
-from endpoint.replicas.groups.locks import (
-    ELECTION,
-    LOCK,
-    Elected,
-    Elections,
-    Lock,
-    Wanted,
-    elected,
-    prefix_of,
-)
+from endpoint.replicas.attaching import ORDER_SECONDS
 from endpoint.replicas.groups.membership import GroupHandle, order_seconds
-from endpoint.replicas.groups.session import Session
 from endpoint.replicas.groups.table_part import TablePart
+from endpoint.replicas.stores.coordinating import Coordinating
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.reading import READ_SECONDS, CopySource, Reader
 from endpoint.replicas.stores.store import VERIFY_SECONDS
@@ -32,7 +20,6 @@ from endpoint.replicas.stores.verifying import Verification
 from stores.quota import QuotaLimits
 from stores.statistics import StoreStatistics
 from stores.table.bodies import ChangeQuota
-from stores.table.codec import NONCE_SIZE
 from wire.decoding import decode
 from wire.encoding import encode
 from wire.errors import InvalidData
@@ -43,7 +30,7 @@ CONSISTENCIES: Final = ("local", "linear")
 
 
 @public
-class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore):
+class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore, Coordinating):
     """A replica of a store whose group elects its leader.
 
     A mutation's receipt is given once a majority of the voters has it, on the disk where they keep
@@ -56,10 +43,10 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore):
         """Use ``Endpoint.attach_replica``."""
         self.part = part
         GroupHandle.__init__(self, part)
-        self._nonces = count()
         ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(part.await_state, READ_SECONDS)))
         StoreHandle.__init__(self, part.runner, part.core.requests, close)
+        Coordinating.__init__(self, part, self, self._ask)
 
     def __repr__(self) -> str:
         """Show the store's name, what this replica is, and the revision that readers see."""
@@ -93,61 +80,6 @@ class ReplicaStore(GroupHandle, StoreHandle, Reader, ObservedStore):
     def at_master(self) -> Reader:
         """Read as ``read("linear")`` does: so a ``Store`` is asked for what its master has."""
         return self.read("linear")
-
-    # Sessions, and what stands on them.
-
-    def session(self, ttl: float = TTL_SECONDS) -> Session:
-        """Have keys that die with this process: ``async with store.session(ttl=10) as session``.
-
-        Without a renewal the group ends it, with all that was put in it, after ``ttl`` seconds: 2
-        to 3,600. Opening it raises ``NoQuorum``, ``NotAllowed`` and ``QuotaExceeded``.
-        """
-        return Session(self.part, self._ask, self._new_nonce(), ttl)
-
-    def lock(self, name: str, *, ttl: float = TTL_SECONDS, timeout: Seconds = None) -> Lock:
-        """Hold a name alone: ``async with store.lock("name") as lock``; first come, first served.
-
-        Waits for ``timeout`` seconds, then raises ``RequestTimeout``. A holder that dies holds it
-        for ``ttl`` seconds more. The block is cancelled, and raises ``SessionExpired``, before
-        another one can hold it; but a process that is paused goes on for a moment when it wakes:
-        see ``Lock.token`` and ``Lock.guard``.
-        """
-        return self._lock((LOCK, name), None, ttl, timeout)
-
-    def elect(
-        self,
-        name: str,
-        value: Value = None,
-        *,
-        ttl: float = TTL_SECONDS,
-        timeout: Seconds = None,
-    ) -> Lock:
-        """Stand for election: ``async with store.elect("name", value="me") as lead``.
-
-        The block begins once this one is elected, and ends as that of a ``lock`` does; leaving it
-        resigns. ``elected`` and ``elections`` tell others the value.
-        """
-        return self._lock((ELECTION, name), value, ttl, timeout)
-
-    async def elected(self, name: str) -> Elected | None:
-        """Give who is elected, as far as this replica knows; ``None`` if none is.
-
-        It may be over as soon as this is read.
-        """
-        return await elected(self, prefix_of(ELECTION, name))
-
-    def elections(self, name: str) -> Elections:
-        """Follow who is elected: ``async for elected in store.elections("name")``."""
-        return Elections(self.part, self, name)
-
-    def _lock(self, prefix: tuple[str, str], value: Value, ttl: float, timeout: Seconds) -> Lock:
-        wanted = Wanted(self, prefix_of(*prefix), value, timeout)
-        return Lock(self.part, self._ask, self._new_nonce(), ttl, wanted)
-
-    def _new_nonce(self) -> bytes:
-        """Make a nonce that no other handle makes, nor this one a second time."""
-        writer = self.part.core.requests.writer
-        return sha256(b"%b%d" % (writer, next(self._nonces))).digest()[:NONCE_SIZE]
 
     # Comparison.
 

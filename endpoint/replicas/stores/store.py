@@ -11,6 +11,7 @@ from endpoint.barriers import Seconds
 from endpoint.replicas.attaching import Backend, backend_of
 from endpoint.replicas.backends import take_quota
 from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.stores.coordinating import Coordinating
 from endpoint.replicas.stores.observing import ObservedStore
 from endpoint.replicas.stores.promoting import Promotion
 from endpoint.replicas.stores.reading import (
@@ -23,6 +24,7 @@ from endpoint.replicas.stores.reading import (
     reached,
     readable,
 )
+from endpoint.replicas.stores.session import SessionPart, SessionTable
 from endpoint.replicas.stores.store_handle import StoreHandle
 from endpoint.replicas.stores.verifying import Verification
 from endpoint.replicas.stores.watching import WatchedPart
@@ -38,11 +40,11 @@ VERIFY_SECONDS: Final = 10.0
 """How long a comparison of all replicas may take: clones are waited for for five seconds."""
 
 
-class SharedTable(CopyTable, Source, Protocol):
-    """What is read, and watched, of a copy."""
+class SharedTable(CopyTable, Source, SessionTable, Protocol):
+    """What is read, watched, and looked at by sessions, of a copy."""
 
 
-class MasterOrClone(StoreCopy, WatchedPart, Protocol):
+class MasterOrClone(StoreCopy, WatchedPart, SessionPart, Protocol):
     """The part of a master or a clone."""
 
     @property
@@ -67,7 +69,7 @@ Promote = Callable[[Wanted], Awaitable[Promotion]]
 
 
 @public
-class Store(StoreHandle, Reader, ObservedStore):
+class Store(StoreHandle, Reader, ObservedStore, Coordinating):
     """A replicated table of typed keys and values (design section 10).
 
     Reads are local: at the master what is committed, at a clone some earlier state of the master,
@@ -84,6 +86,7 @@ class Store(StoreHandle, Reader, ObservedStore):
         ObservedStore.__init__(self, part)
         Reader.__init__(self, CopySource(part, partial(readable, part)))
         StoreHandle.__init__(self, part.runner, part.core.requests, close)
+        Coordinating.__init__(self, part, self, self._ask)
 
     def __repr__(self) -> str:
         """Show the store's name, its role here, and the revision that readers see."""

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from endpoint.replicas.groups.session import Session
+from endpoint.replicas.stores.session import Session
 from stores.table.bodies import OpenSession, SessionGranted, SessionHeard
 from wire.errors import NoQuorum, NotAllowed, SessionExpired
 

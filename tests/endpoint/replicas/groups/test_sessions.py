@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from endpoint.replicas.groups.locks import Elected
+from endpoint.replicas.stores.locks import Elected
 from peermesh.testing.time_limits import limit
 from stores.batch import Batch
 from stores.table import sessions

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Protocol, Self
 
 import trio
 
 from endpoint.bound import Bound
 from endpoint.replicas.receipts import Receipt
+from endpoint.replicas.runner import Runner
+from endpoint.replicas.stores.reading import CopyCore
+from net.wakeup import Wakeup
+from stores.group.positions import Position
 from stores.lives import life_of
 from stores.table.bodies import (
     EndSession,
@@ -26,9 +30,6 @@ from wire.errors import InvalidData, QuotaExceeded, SessionExpired, StoreError
 from wire.public import public
 from wire.values import Value
 
-if TYPE_CHECKING:
-    from endpoint.replicas.groups.table_part import TablePart
-
 OPEN_SECONDS: Final = 10.0
 """How long opening a session waits for a majority."""
 
@@ -40,6 +41,39 @@ RENEWALS: Final = 3
 
 Ask = Callable[[Callable[[], int]], Awaitable[Receipt]]
 """Has a handle ask for a mutation."""
+
+
+class SessionTable(Protocol):
+    """What is looked at of a copy; keys are encoded."""
+
+    def position_of(self, revision: int) -> Position | None:
+        """Give the journal entry that a revision was made by, if it is known."""
+
+    def revisions(self, keys: Sequence[bytes]) -> Iterable[int | None]:
+        """Give the revisions of keys; ``None`` for those that are missing."""
+
+
+class SessionPart(Protocol):
+    """The part of a master, a clone, or a group's replica, as far as sessions need it."""
+
+    @property
+    def runner(self) -> Runner:
+        """What it is run by."""
+
+    @property
+    def core(self) -> CopyCore:
+        """What decides; another one after a change of the role."""
+
+    @property
+    def table(self) -> SessionTable:
+        """What it holds; another one after a change of the role."""
+
+    @property
+    def moved(self) -> Wakeup:
+        """Woken when there may be something new."""
+
+    async def ask(self, request: object, seconds: float) -> object:
+        """Have the leader do what no writer asks for; raises ``NoQuorum`` and ``NotAllowed``."""
 
 
 def ttl_of(ttl: float) -> float:
@@ -59,8 +93,8 @@ class Session(Bound):
     learns of it before the group ends the session. The end of the block ends the session.
     """
 
-    def __init__(self, part: TablePart, ask: Ask, nonce: bytes, ttl: float) -> None:
-        """Use ``ReplicaStore.session``."""
+    def __init__(self, part: SessionPart, ask: Ask, nonce: bytes, ttl: float) -> None:
+        """Use ``session`` of a store."""
         self._part = part
         self._ask = ask
         self._nonce = nonce

@@ -7,23 +7,20 @@ first holds it. The next one watches that key alone, so that its end wakes one w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 import trio
 
 from endpoint import arguments
 from endpoint.barriers import Seconds
 from endpoint.closing import EitherClosing
-from endpoint.replicas.groups.session import Ask, Session
 from endpoint.replicas.stores.reading import Entry, Reader
+from endpoint.replicas.stores.session import Ask, Session, SessionPart
 from stores.batch import Batch
 from wire.encoding import encode
 from wire.errors import InvalidData, RequestTimeout, StoreClosed
 from wire.public import public
 from wire.values import Value
-
-if TYPE_CHECKING:
-    from endpoint.replicas.groups.table_part import TablePart
 
 LOCK: Final = "peermesh/lock"
 ELECTION: Final = "peermesh/election"
@@ -93,13 +90,13 @@ class Lock(Session):
 
     def __init__(
         self,
-        part: TablePart,
+        part: SessionPart,
         ask: Ask,
         nonce: bytes,
         ttl: float,
         wanted: Wanted,
     ) -> None:
-        """Use ``ReplicaStore.lock`` or ``ReplicaStore.elect``."""
+        """Use ``lock`` or ``elect`` of a store."""
         super().__init__(part, ask, nonce, ttl)
         self._reader = wanted.reader
         self._prefix = wanted.prefix
@@ -186,7 +183,7 @@ class Lock(Session):
         return f"its key {self._key} was erased or put by others"
 
 
-def _revision(part: TablePart, key: bytes) -> int | None:
+def _revision(part: SessionPart, key: bytes) -> int | None:
     (revision,) = part.table.revisions([key])
     return revision
 
@@ -199,8 +196,8 @@ class Elections(EitherClosing):
     changes that follow each other closely, the last one.
     """
 
-    def __init__(self, part: TablePart, reader: Reader, name: str) -> None:
-        """Use ``ReplicaStore.elections``."""
+    def __init__(self, part: SessionPart, reader: Reader, name: str) -> None:
+        """Use ``elections`` of a store."""
         self._part = part
         self._reader = reader
         self._prefix = prefix_of(ELECTION, name)
