@@ -6,9 +6,14 @@ from heapq import heapify, heappop, heappush
 from typing import Final
 
 from stores.work import SLICE_COUNT
+from wire.limits import MIB
 
 SLACK_COUNT: Final = 1_024
 """Outdated appointments that are tolerated on top of as many as there are valid ones."""
+
+DUE_SIZE_MAX: Final = MIB
+"""Bytes of keys after which no more are given at once: they become one entry of a journal, which is
+sent and written as a whole."""
 
 
 class ExpiryQueue:
@@ -36,12 +41,17 @@ class ExpiryQueue:
     def take_due(
         self, now_ns: int, expiries: dict[bytes, int], count: int = SLICE_COUNT
     ) -> list[bytes]:
-        """Give the keys whose time has come, each once, earliest first; so many at most."""
+        """Give the keys whose time has come, each once, earliest first; so many at most.
+
+        Fewer if they are long: what comes after ``DUE_SIZE_MAX`` bytes is due the next time.
+        """
         due: dict[bytes, None] = {}
-        while self.is_due(now_ns) and len(due) < count:
+        size = 0
+        while self.is_due(now_ns) and len(due) < count and size < DUE_SIZE_MAX:
             expires_at_ns, key = heappop(self._heap)
-            if expiries.get(key) == expires_at_ns:
+            if expiries.get(key) == expires_at_ns and key not in due:
                 due[key] = None
+                size += len(key)
         return list(due)
 
     def _rebuild(self, expiries: dict[bytes, int]) -> None:

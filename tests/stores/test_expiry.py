@@ -46,6 +46,13 @@ def test_a_key_that_is_moved_again_and_again_does_not_fill_memory():
     assert queue.take_due(10**9, expiries) == [b"a"]
 
 
+def test_long_keys_come_a_megabyte_at_a_time():
+    expiries = {bytes([number]) * 65_536: 10 for number in range(40)}
+    queue = ExpiryQueue(expiries)
+    taken = [queue.take_due(10, expiries) for _ in range(4)]
+    assert list(map(len, taken)) == [16, 16, 8, 0]
+
+
 @given(st.lists(st.tuples(st.sampled_from([b"a", b"b", b"c"]), st.integers(0, 20))))
 def test_the_queue_agrees_with_looking_at_every_key(appointments):
     expiries: dict[bytes, int] = {}

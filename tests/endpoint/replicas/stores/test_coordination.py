@@ -5,7 +5,6 @@ from __future__ import annotations
 import trio
 
 from peermesh import blocking
-from peermesh.testing.time_limits import limit
 from tests.endpoint.replicas.stores.test_promotion import two_endpoints
 
 
