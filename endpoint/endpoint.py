@@ -38,6 +38,7 @@ from endpoint.replicas.attaching import (
     Attaching,
     Backend,
     backend_of,
+    declared_voters,
     first_use,
     topics_of,
 )
@@ -735,7 +736,8 @@ class Endpoint(Bound):
         self,
         name: str,
         *,
-        voters: Iterable[str] = (),
+        voters: Iterable[str] | int = (),
+        found: bool = False,
         backend: Backend | str = Backend.Memory,
         **options: object,
     ) -> Attaching[ReplicaStore]:
@@ -744,16 +746,24 @@ class Endpoint(Bound):
         ``voters`` are names of endpoints (``Endpoint(name=...)``), the same in the same order at
         all. The first one founds the group once all have been heard. An endpoint that is not among
         them has a learner: a replica without a vote. Without ``voters`` it is a learner of
-        whichever group of this name there is. ``Backend.SQLite`` needs ``path``. Raises
+        whichever group of this name there is.
+
+        ``voters`` may be a number instead: the group's leader makes replicas that were attached so
+        voters until it has as many, each once it is level and was in touch for ten seconds. One of
+        them, and no other, is given ``found=True``: it founds the group once more than half of that
+        number, itself included, have answered that they know of none. Until the second voter is
+        there it alone has what is acknowledged.
+
+        ``Backend.SQLite`` needs ``path``. Raises
         ``MasterExists`` if the store has a master, ``InvalidData``, ``NotAllowed`` without the
         right ``vote``, of a learner ``read``, and ``BackendFailure``.
         """
         name = arguments.text("name", name)
-        names = [arguments.text("voters", each) for each in voters]
+        declared = declared_voters(voters, is_founder=found)
         backend = backend_of(backend)
         self._check_open()
         attach = self._groups().attach
-        return Attaching(partial(attach, name, names, backend, options))
+        return Attaching(partial(attach, name, declared, backend, options))
 
     def attach_proxy(
         self, name: str, *, mutation_buffer_interval: Seconds = BUFFER_SECONDS

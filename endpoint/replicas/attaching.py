@@ -10,7 +10,8 @@ from typing import Final, Generic, TypeVar
 
 from endpoint import arguments
 from endpoint.closing import AsyncClosing
-from wire.errors import BackendFailure
+from stores.group.membership import Declared
+from wire.errors import BackendFailure, InvalidData
 from wire.public import public
 
 STALE_SECONDS: Final = 300.0
@@ -56,6 +57,20 @@ def backend_of(value: Backend | str) -> Backend:
     if text not in names:
         raise ValueError(f"backend={value!r}: there are {' and '.join(names)}")
     return Backend(text)
+
+
+def declared_voters(voters: Iterable[str] | int, *, is_founder: bool) -> Declared:
+    """Check the names of voters, or their number; raises as ``arguments`` does."""
+    if isinstance(voters, int):
+        return Declared((), arguments.count("voters", voters), is_founder)
+    if isinstance(voters, str):
+        raise TypeError(f"voters={voters!r}: give a list of names, or a number")
+    names = tuple(arguments.text("voters", each) for each in voters)
+    if is_founder:
+        raise InvalidData(
+            "found=True goes with a number, voters=3; of voters with names, the first one founds"
+        )
+    return Declared(names)
 
 
 def topics_of(topics: str | Iterable[str]) -> list[str]:

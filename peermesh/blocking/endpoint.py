@@ -298,12 +298,13 @@ class Endpoint(Bound):
         self,
         name: str,
         *,
-        voters: Iterable[str] = (),
+        voters: Iterable[str] | int = (),
+        found: bool = False,
         backend: Backend | str = Backend.Memory,
         **options: object,
     ) -> ReplicaStore:
         """Attach a replica of an electing group; see ``peermesh.Endpoint.attach_replica``."""
-        rest: dict[str, Any] = {"voters": voters, "backend": backend, **options}
+        rest: dict[str, Any] = {"voters": voters, "found": found, "backend": backend, **options}
         passage = self._open_passage()
         replica = passage.call(_attach, partial(self._core.attach_replica, name, **rest))
         return ReplicaStore(passage.of(f"store {replica.name()}"), replica)

@@ -16,7 +16,7 @@ from peermesh.cli.output import Output
 from peermesh.cli.quotas import given_quota, quota_options
 from peermesh.cli.running import run
 from peermesh.cli.values import on_a_line
-from peermesh.cli.voters import split_voters
+from peermesh.cli.voters import voters_of
 
 
 @command()
@@ -35,8 +35,13 @@ from peermesh.cli.voters import split_voters
     " in memory. It has a vote if --voters names this node (--name). May be repeated.",
 )  # fmt: skip
 @click.option(
-    "--voters", metavar="NAME,NAME,...",
-    help="The nodes whose replicas vote, by their names: the same line at each of them.",
+    "--voters", metavar="NAME,NAME,...|NUMBER",
+    help="The nodes whose replicas vote, by their names: the same line at each of them. Or how many"
+    " are to vote: the first that come.",
+)  # fmt: skip
+@click.option(
+    "--found", is_flag=True,
+    help="Found the group of each --replica, if there is none: at one node, with --voters NUMBER.",
 )  # fmt: skip
 @click.option(
     "--forward", "topics", multiple=True, metavar="TOPIC",
@@ -52,6 +57,8 @@ def node(  # noqa: PLR0913 - one for each option
     topics: tuple[str, ...],
     mesh: Mesh,
     output: Output,
+    *,
+    found: bool,
     **limits: int | None,
 ) -> None:
     """Be an endpoint of the mesh until Ctrl-C, and write what happens.
@@ -61,8 +68,10 @@ def node(  # noqa: PLR0913 - one for each option
     """
     if voters is not None and not replicas:
         raise click.UsageError("--voters is about replicas: add --replica NAME")
-    names = () if voters is None else split_voters(voters)
-    stores = _Stores(masters, clones, replicas, names)
+    wanted = () if voters is None else voters_of(voters)
+    if found and not isinstance(wanted, int):
+        raise click.UsageError("--found goes with a number: --voters 3; of names the first founds")
+    stores = _Stores(masters, clones, replicas, wanted, found)
     run(_Node(mesh, output, given_quota(limits)).live, stores, topics)
 
 
@@ -72,7 +81,8 @@ class _Stores(NamedTuple):
     masters: tuple[str, ...]
     clones: tuple[str, ...]
     replicas: tuple[str, ...]
-    voters: tuple[str, ...]
+    voters: tuple[str, ...] | int
+    is_founder: bool
 
 
 class _Node:
@@ -117,7 +127,8 @@ class _Node:
         for replica in stores.replicas:
             name, _, path = replica.partition(":")
             place: dict[str, Any] = {"backend": Backend.SQLite, "path": path} if path else {}
-            await endpoint.attach_replica(name, voters=stores.voters, **place)
+            voters, found = stores.voters, stores.is_founder
+            await endpoint.attach_replica(name, voters=voters, found=found, **place)
 
     def _tell_attached(self, stores: _Stores) -> None:
         for master in stores.masters:

@@ -10,6 +10,11 @@ def split_voters(text: str) -> tuple[str, ...]:
     return tuple(each.strip() for each in text.split(","))
 
 
+def voters_of(text: str) -> tuple[str, ...] | int:
+    """Take the names of ``--voters`` apart; a number alone is how many there are to be."""
+    return int(text) if text.isdecimal() else split_voters(text)
+
+
 def refuse_replicas(context: click.Context, parameter: click.Parameter, given: str | None) -> None:
     """Say what stands in the place of ``--replicas``; raises ``UsageError``."""
     del context, parameter

@@ -116,6 +116,7 @@ class Feeding:
         follower = self._followers.find(sender)
         if follower is None or message.session <= follower.session:
             return
+        follower.wants_vote = message.wants_vote
         common = self._journal.agreed(message.ends)
         self._producer.discard(sender)
         follower.begin(message.session, common, self._producer.sequence)

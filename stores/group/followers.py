@@ -36,6 +36,7 @@ class Follower:
     match: int = 0
     """All up to it is durable there. Only acknowledgements of a whole member raise it."""
     is_whole: bool = False
+    wants_vote: bool = False
     sending: SnapshotSending | None = None
     next_index: int = 0
     """The next entry of the journal to send ahead of acknowledgements."""
@@ -135,11 +136,12 @@ class Followers:
         return follower is not None and follower.is_whole and self.is_in_touch(member, ticks)
 
     def settled(self, level: int) -> list[MemberId]:
-        """Give the members that are whole, level, and in touch long enough to become voters."""
+        """Give the members that ask for a vote, are whole, level, and in touch for long enough."""
         return [
             member
             for member, follower in self._known.items()
-            if self.is_healthy(member, BREAK_TICKS)
+            if follower.wants_vote
+            and self.is_healthy(member, BREAK_TICKS)
             and follower.match >= level
             and self.tick - follower.touched_tick >= IN_TOUCH_TICKS
         ]

@@ -58,14 +58,20 @@ class Following:
     the method that caused it.
     """
 
-    def __init__(self, ballot: Ballot, state: AppliedState, ack_entries: int) -> None:
-        """Follow no leader yet; acknowledge every ``ack_entries``, and what is there at a round."""
+    def __init__(
+        self, ballot: Ballot, state: AppliedState, ack_entries: int, *, wants_vote: bool
+    ) -> None:
+        """Follow no leader yet; acknowledge every ``ack_entries``, and what is there at a round.
+
+        One that ``wants_vote`` tells its leader that it is to be a voter.
+        """
         self._ballot = ballot
         self._state = state
         self._leader: MemberId | None = None
         self.heard_end = 0
         """The end of the journal of the leader that was heard last."""
         self._ack_entries = ack_entries
+        self._wants_vote = wants_vote
         self._session = ballot.starts << 32
         self._echoed = self._acknowledged = -1
         """The last round of this leader, and the last entry of this session, that were told."""
@@ -215,7 +221,7 @@ class Following:
         self._session += 1
         self._join_ticks = JOIN_TICKS
         ends = self._state.journal.ends()
-        return Send(self._leader, Join(self._ballot.term, self._session, ends))
+        return Send(self._leader, Join(self._ballot.term, self._session, ends, self._wants_vote))
 
     def _receive_parts(self) -> list[Effect]:
         assert self._receiving is not None

@@ -50,6 +50,16 @@ class Founding:
         return next(iter(groups)) if len(groups) == 1 else None
 
     @property
+    def knows_none(self) -> bool:
+        """True if no group is known; several are worse than none."""
+        return all(known.group is None for known in self._known.values())
+
+    @property
+    def answers(self) -> int:
+        """How many replicas have told what they know, this one included."""
+        return len({self._own.name, *(known.member.name for known in self._known.values())})
+
+    @property
     def founders(self) -> Voters | None:
         """The first voters, if this replica is to found the group now."""
         if self.refusal is not None or self._voters[:1] != (self._own.name,):

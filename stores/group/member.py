@@ -86,8 +86,8 @@ class Member:
         """Open what the disk has.
 
         ``draw`` gives random numbers, for timeouts and for terms taken by force. ``wanted`` are the
-        voters that it adds as a leader by itself. One that waits for ``ack_entries`` before it
-        acknowledges them, or for the next round, is not to become a voter.
+        voters that it adds as a leader by itself, and asks to be one of. One that waits for
+        ``ack_entries`` before it acknowledges them, or for the next round, is not to be a voter.
         """
         journal = Journal(
             stored.floor, stored.voters, stored.entries, is_volatile=stored.is_volatile
@@ -97,7 +97,8 @@ class Member:
         self.election = Election(self.ballot, self.state, timing, draw)
         self._timing = timing
         self._wanted = wanted
-        self._following = Following(self.ballot, self.state, ack_entries)
+        wants_vote = wanted.wants(self.id.name)
+        self._following = Following(self.ballot, self.state, ack_entries, wants_vote=wants_vote)
         self.leading: Leading | None = None
         """What it does as the leader; ``None`` while it does not lead."""
         self._moment = Moment(0, 0)

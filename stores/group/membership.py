@@ -25,11 +25,29 @@ class Wanted:
     count: int = 0
     """How many voters, where none are declared."""
 
+    def wants(self, name: str) -> bool:
+        """Tell whether a member of this name asks for a vote."""
+        return name in self.names or bool(self.count)
+
     def admits(self, name: str, voters: Voters) -> bool:
         """Tell whether a member of this name is to be added."""
         if self.names:
             return name in self.names
         return len(voters) < self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What one replica was given: which voters its group is to have, and how it begins."""
+
+    names: tuple[str, ...] = ()
+    count: int = 0
+    is_founder: bool = False
+    """True if it founds the group alone, where there is none."""
+
+    def wants(self, name: str) -> bool:
+        """Tell whether a replica of this name is to be a voter."""
+        return name in self.names or bool(self.count)
 
 
 NO_VOTERS_WANTED: Final = Wanted()
@@ -54,8 +72,9 @@ def next_voters(
 ) -> Voters | None:
     """Give the voters after the next change, or ``None`` if all is as wanted.
 
-    ``settled`` are the members that were in touch for ``IN_TOUCH_TICKS``, whole and level; ``gone``
-    are voters that are out of touch. One that is there is not replaced: its name is in use twice.
+    ``settled`` are the members that ask for a vote, and were in touch for ``IN_TOUCH_TICKS``, whole
+    and level; ``gone`` are voters that are out of touch. One that is there is not replaced: its
+    name is in use twice.
     """
     candidates = sorted(set(settled) - set(voters))
     lives = {voter.name for voter in voters}

@@ -92,6 +92,8 @@ class Join:
     term: int
     session: int
     ends: tuple[Position, ...]
+    wants_vote: bool = False
+    """True if I am to be a voter, as soon as one is wanted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ MESSAGES: Final[dict[int, tuple[Callable[..., Message], Accepts]]] = {
     6: (TimeoutNow, (_count,)),
     7: (Keepalive, (_count, _count, _count, _count, read_times)),
     8: (Echo, (_count, _count)),
-    9: (Join, (_count, _count, read_ends)),
+    9: (Join, (_count, _count, read_ends, _flag)),
     10: (Admitted, (_count, _count, _count, _count, read_head)),
     11: (SnapshotAck, (_count, _count, _count)),
     12: (ReadIndex, (_count, _count)),
@@ -104,7 +104,8 @@ PACKERS: Final[dict[type[Message], Callable[[Any], list[object]]]] = {
     ],
     Echo: lambda value: [8, value.term, value.round],
     Join: lambda value: [
-        *(9, value.term, value.session, [*map(pack_position, value.ends[-TERMS_MAX:])])
+        *(9, value.term, value.session, [*map(pack_position, value.ends[-TERMS_MAX:])]),
+        value.wants_vote,
     ],
     Admitted: lambda value: [
         *(10, value.term, value.session, value.agreed, value.end, pack_head(value.snapshot))

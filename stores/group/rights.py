@@ -134,6 +134,8 @@ def right_to(letter: Letter, is_voter: IsVoter, right_of: RightOf) -> Right | No
         return right_of(content.request)
     if isinstance(content, Greeting) and content.aim is not Aim.JOIN:
         return Right.VOTE
+    if isinstance(content, Join) and content.wants_vote:
+        return Right.VOTE
     wanted = RIGHTS[type(content)]
     if wanted is Right.READ and is_voter(letter.sender):
         return Right.VOTE

@@ -16,6 +16,10 @@ from wire.identifiers import EndpointId
 GREETING_TICKS: Final = 5
 """Ticks between two questions to all who else there is, while a voter's endpoint is unknown."""
 
+FOUNDING_TICKS: Final = 10
+"""Ticks for which a founder listens whether there is a group already: a second, in which all that
+can be reached answer."""
+
 CONFLICT_TICKS: Final = 20
 """Ticks for which another group of the name is borne where it may yet be taken over: two seconds,
 as a claim takes one."""
@@ -49,8 +53,8 @@ class Arrival:
         """Ask an endpoint what it knows."""
         self._standing.send_to(endpoint, self._greeting(is_question=True))
 
-    def tick(self) -> None:
-        """Let a tick pass: what is lacking is asked for again."""
+    def tick(self) -> Begin | None:
+        """Let a tick pass: what is lacking is asked for again. A founder may begin now."""
         self._ticks += 1
         standing = self._standing
         is_lacking = standing.group is None or standing.roster.lacks(standing.voters)
@@ -59,6 +63,10 @@ class Arrival:
         self._conflict_ticks += 1
         if self._conflict and self._conflict_ticks >= CONFLICT_TICKS:
             self._tell_conflict()
+        is_due = self._manner.is_founder and self._ticks >= FOUNDING_TICKS
+        if is_due and standing.group is None and not self._is_beginning:
+            return self.found() if standing.roster.may_found else None
+        return None
 
     def _tell_conflict(self) -> None:
         self._is_conflict_told = True
@@ -104,7 +112,7 @@ class Arrival:
         return Begin(group, entries)
 
     def found(self) -> Begin:
-        """Found a group of this replica alone."""
+        """Found a group of this replica alone; others join it."""
         self._is_beginning = True
         return Begin(self._new_group(), (VotersEntry(1, (self._standing.own,)),))
 

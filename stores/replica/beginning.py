@@ -31,6 +31,8 @@ class Manner:
     """After so long without a leader reads are refused; ``None`` is never."""
     aim: Aim = Aim.JOIN
     """Of a master: whether it leads what clones hold already."""
+    is_founder: bool = False
+    """True if it founds the group alone, where none is heard; others become voters later."""
     announced: frozenset[EndpointId] = frozenset()
     """Of a master: where clones are known to be when it starts."""
 

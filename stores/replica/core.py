@@ -136,7 +136,7 @@ class GroupCore(Life):
             self._machine.tick()
             self.look_at_quota()
             self.carrier.tend_journal(self.member)
-        self._arrival.tick()
+        self._begin(self._arrival.tick())
         self.adoption.tick()
         self._desk.tick()
         self._waits.tick()

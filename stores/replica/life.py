@@ -15,7 +15,6 @@ from stores.group.clock import Moment
 from stores.group.codec import GroupCodec
 from stores.group.effects import Snapshot
 from stores.group.member import Member, Stored
-from stores.group.membership import Wanted
 from stores.group.positions import START, MemberId
 from stores.group.words import Aim, Cede, Differs, Farewell
 from stores.replica.adopting import Adoption
@@ -102,9 +101,10 @@ class Life(Facts, ABC):
             self._arrival.greet()
 
     def _make_member(self, stored: Stored) -> Member:
-        wanted = Wanted(frozenset(self.roster.declared))
         draw, ack_entries = self._world.draw, self._manner.ack_entries
-        member = Member(stored, self._machine, draw, wanted=wanted, ack_entries=ack_entries)
+        member = Member(
+            stored, self._machine, draw, wanted=self.roster.wanted, ack_entries=ack_entries
+        )
         if self._beginning.reached > stored.applied:
             member.state.advance(self._beginning.reached)
             # The rows had some of it already, so that its changes cannot all be told.

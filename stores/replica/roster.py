@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from stores.group.founding import Founding, Known
+from stores.group.membership import Wanted
 from stores.group.positions import MemberId, Voters
 from stores.group.quorum import majority
 from stores.group.roles import DEFAULT_TIMING
@@ -22,9 +23,16 @@ SILENT_TICKS: Final = 2 * DEFAULT_TIMING.timeout_ticks_max
 class Roster:
     """The members of a group that were heard at one endpoint."""
 
-    def __init__(self, own: MemberId, endpoint: EndpointId, voters: Sequence[str]) -> None:
-        """Know the replica of this ``endpoint``, and the declared names."""
+    def __init__(
+        self, own: MemberId, endpoint: EndpointId, voters: Sequence[str], count: int = 0
+    ) -> None:
+        """Know the replica of this ``endpoint``, and the declared names.
+
+        Where none are, ``count`` may say how many voters the group is to have.
+        """
         self.own = own
+        self.wanted = Wanted(frozenset(voters), count)
+        """The voters that this replica has its group have, as far as it leads."""
         self.declared = tuple(voters)
         self._founding = Founding(own, voters)
         self._where: dict[MemberId, EndpointId] = {own: endpoint}
@@ -79,6 +87,15 @@ class Roster:
         return self._founding.group
 
     @property
+    def may_found(self) -> bool:
+        """True if no group is known to as many as are its majority later, this one included.
+
+        So one that has lost what it had finds the group that it was of, and founds no other.
+        """
+        is_enough = self._founding.answers > self.wanted.count // 2
+        return is_enough and self._founding.knows_none
+
+    @property
     def founders(self) -> Voters | None:
         """The first voters, if this replica is to found the group now."""
         return self._founding.founders
@@ -91,6 +108,12 @@ class Roster:
     def explain_founding(self) -> str:
         """Say in a sentence why there is no group here yet."""
         refusal = self._founding.refusal
+        if self.wanted.count and self._founding.knows_none:
+            answers, least = self._founding.answers, self.wanted.count // 2 + 1
+            return (
+                f"no group of this name was heard: {answers} of {least} replicas have answered that"
+                " one begins with, and one of them has to be given found=True"
+            )
         if refusal is None and self.declared[:1] != (self.own.name,):
             return f"{self.declared[0]} has not founded the group yet"
         return refusal or "the group is being founded"

@@ -101,6 +101,19 @@ def test_a_replica_that_came_later_is_given_a_vote_and_loses_it(capsys) -> None:
         assert "a leader, level\n" in human
 
 
+def test_a_group_begins_with_a_number_of_voters(capsys) -> None:
+    with ExitStack() as stack:
+        options = ("--replica", "cities", "--voters", "2")
+        _, port = start(stack, "a", [], *options, "--found")
+        start(stack, "b", [port], *options)
+        stack.enter_context(pytest.MonkeyPatch.context()).setenv("PEERMESH_PEER", str(port))
+        tell(capsys, "store", "put", "cities", "rome", "3")
+        found = members(capsys)
+        assert {name for name, each in found.items() if each["voter"]} >= {"a"}
+        assert found["a"]["leader"]
+        assert "b" in found
+
+
 def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkeypatch) -> None:
     with Endpoint() as endpoint, endpoint.attach_master("cities"):
         monkeypatch.setenv("PEERMESH_PEER", str(endpoint.listen()))
@@ -119,6 +132,8 @@ def test_what_is_for_groups_alone_says_so_and_the_other_way_round(capsys, monkey
             assert other.known_groups() == other.known_stores() == ("cities",)
     err = tell(capsys, "node", "--voters", "a,b", "--listen", "0", code=ExitCode.USAGE)
     assert "add --replica NAME" in err
+    err = tell(capsys, "node", "--replica", "s", "--voters", "a,b", "--found", code=ExitCode.USAGE)
+    assert "--voters 3" in err
 
 
 HELD = ("store", "lock", "cities", "it", "--ttl", "2", *WAIT)

@@ -135,7 +135,7 @@ DRIVER = [
         "attached replica: it needs the right to vote",
         "who may only write has a replica that no other one hears, and waits for ever",
         "endpoint/replicas/groups/attachments.py",
-        'check("vote" if own_name in voters else "read")',
+        'check("read" if is_learner else "vote")',
         'check("read")',
         _RIGHTS,
     ),

@@ -202,5 +202,29 @@ GROUP_CORE = [
         "False:",
         ("tests/stores/group/test_member.py",),
     ),
+    Safeguard(
+        "group core: only who asks for a vote is given one by itself",
+        "an observer that leaves takes a vote along, and a majority with it",
+        "stores/group/followers.py",
+        "            if follower.wants_vote\n            and self.is_healthy(member, BREAK_TICKS)\n",
+        "            if self.is_healthy(member, BREAK_TICKS)\n",
+        ("tests/endpoint/replicas/groups/test_counted_voters.py",),
+    ),
+    Safeguard(
+        "group core: to ask for a vote takes the right to vote",
+        "a reader becomes a voter whose votes are refused, and the group stands still",
+        "stores/group/rights.py",
+        "    if isinstance(content, Join) and content.wants_vote:\n",
+        "    if False:\n",
+        ("tests/stores/group/test_group_rights.py",),
+    ),
+    Safeguard(
+        "group core: a founder has heard more than half of the number",
+        "one that lost its memory founds a second group before it meets its own",
+        "stores/replica/roster.py",
+        "        return is_enough and self._founding.knows_none\n",
+        "        return self._founding.knows_none\n",
+        ("tests/endpoint/replicas/groups/test_counted_voters.py",),
+    ),
 ]
 """What no schedule of the model shows, and tests of the core do."""

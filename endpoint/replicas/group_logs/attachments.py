@@ -21,6 +21,7 @@ from endpoint.surroundings import Surroundings
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.member import Stored
+from stores.group.membership import Declared
 from stores.group.positions import START, MemberId
 from stores.log.codec import LogCodec
 from stores.log.machine import LogMachine
@@ -54,7 +55,7 @@ class GroupLogAttachments:
         options: dict[str, object],
     ) -> ReplicaLog:
         """Start a replica; raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``."""
-        own_name = self._making.check_names("log", name, voters)
+        own_name = self._making.check_names("log", name, Declared(tuple(voters)))
         self._attachment.guarding(name).check("vote" if own_name in voters else "read")
         self._check_free(name)
         own = self._making.new_member(own_name)

@@ -27,6 +27,7 @@ from stores.disk.founding import Founding
 from stores.group.ballot import NEW_SLOTS, new_promises
 from stores.group.codec import GroupCodec
 from stores.group.member import Stored
+from stores.group.membership import Declared
 from stores.group.positions import START
 from stores.quota import STORE_QUOTA
 from stores.replica.beginning import ELECTED, Beginning, Manner
@@ -66,24 +67,26 @@ class GroupAttachments:
         self._attachment = Attachment(host, around, 1 << 32)
 
     async def attach(
-        self, name: str, voters: Sequence[str], backend: Backend, options: dict[str, object]
+        self, name: str, declared: Declared, backend: Backend, options: dict[str, object]
     ) -> ReplicaStore:
         """Start a replica; raises ``InvalidData``, ``MasterExists`` and ``BackendFailure``."""
-        own_name = self._making.check_names("store", name, voters)
-        self._attachment.guarding(name).check("vote" if own_name in voters else "read")
+        own_name = self._making.check_names("store", name, declared)
+        is_learner = not declared.wants(own_name)
+        self._attachment.guarding(name).check("read" if is_learner else "vote")
         self._check_free(name)
+        manner = Manner(is_founder=declared.is_founder)
         if backend is Backend.Memory:
-            core = self.in_memory(name, own_name, voters, options)
+            core = self.in_memory(name, own_name, declared.names, options, manner, declared.count)
             part = TablePart(core, None)
             return ReplicaStore(part, self.run(name, part))
         from endpoint.replicas.groups.files import ReplicaFiles
 
         files = ReplicaFiles(name, options, self._around.open_replica)
         founding = self.founding(own_name)
-        load_files = partial(files.load, founding, is_learner=own_name not in voters)
+        load_files = partial(files.load, founding, is_learner=is_learner)
         async with reading(partial(restore, name, load_files), files.close) as load:
             opened, machine = await load()
-            core = self.on_disk(name, voters, opened, machine)
+            core = self.on_disk(name, declared.names, opened, machine, manner, declared.count)
             self._check_free(name)
             part = TablePart(core, files)
             store = ReplicaStore(part, self.run(name, part))
@@ -121,6 +124,7 @@ class GroupAttachments:
         voters: Sequence[str],
         options: dict[str, object],
         manner: Manner = ELECTED,
+        count: int = 0,
     ) -> TableCore:
         """Make a replica without files; raises ``BackendFailure`` for an option."""
         if options:
@@ -128,7 +132,7 @@ class GroupAttachments:
         promises = new_promises(self._making.new_member(own_name))
         stored = Stored(promises, NEW_SLOTS, START, (), (), 0, is_volatile=True)
         machine = TableMachine(f"store {name}", STORE_QUOTA)
-        return self._core(name, voters, machine, Beginning(stored, None, manner=manner))
+        return self._core(name, voters, count, machine, Beginning(stored, None, manner=manner))
 
     def on_disk(
         self,
@@ -137,9 +141,10 @@ class GroupAttachments:
         opened: Opened,
         machine: TableMachine,
         manner: Manner = ELECTED,
+        count: int = 0,
     ) -> TableCore:
         """Make the replica that the files have, with what they were restored to."""
-        core = self._core(name, voters, machine, replace(opened.beginning, manner=manner))
+        core = self._core(name, voters, count, machine, replace(opened.beginning, manner=manner))
         core.carrier.keeper = RowKeeper(machine, opened.columns, opened.beginning.stored.applied)
         return core
 
@@ -155,10 +160,16 @@ class GroupAttachments:
         return close
 
     def _core(
-        self, name: str, voters: Sequence[str], machine: TableMachine, beginning: Beginning
+        self,
+        name: str,
+        voters: Sequence[str],
+        count: int,
+        machine: TableMachine,
+        beginning: Beginning,
     ) -> TableCore:
         entity = self._attachment.entity()
-        roster = Roster(beginning.stored.promises.member, entity.endpoint, voters)
+        own = beginning.stored.promises.member
+        roster = Roster(own, entity.endpoint, voters, count)
         codec = GroupCodec(TableCodec())
         return TableCore(entity, roster, machine, codec, beginning, self._making.world(name))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -14,6 +13,7 @@ from endpoint.replicas.parts import Kind
 from endpoint.surroundings import Surroundings
 from handshake.principals import ANONYMOUS
 from stores.disk.founding import Founding
+from stores.group.membership import Declared
 from stores.group.packed_fields import NAME_SIZE_MAX, VOTERS_MAX
 from stores.group.positions import MemberId
 from stores.replica.beginning import World
@@ -43,16 +43,19 @@ class Making:
         """Give what a new file, or one of an earlier release, becomes a group with."""
         return Founding(self._new_group(), self.new_member(own_name), self._around.now_ns())
 
-    def check_names(self, kind: Kind, name: str, voters: Sequence[str]) -> str:
+    def check_names(self, kind: Kind, name: str, declared: Declared) -> str:
         """Give the name of the member that is here; raises ``InvalidData`` for bad ones."""
         store_topics(name)
-        if not voters:
+        voters = declared.names
+        if not voters and not declared.count:
             return self.own_name or ANONYMOUS
         if not self.own_name:
             raise InvalidData(
                 f"{kind} {name}: voters are known by the names of their endpoints, and this one has"
                 " none of its own: give Endpoint(name=...)"
             )
+        if declared.count > VOTERS_MAX:
+            raise InvalidData(f"voters={declared.count}: a group has up to {VOTERS_MAX}")
         if len(voters) > VOTERS_MAX or len(set(voters)) != len(voters):
             raise InvalidData(
                 f"voters={tuple(voters)!r}: give up to {VOTERS_MAX} different names of endpoints"

@@ -83,3 +83,6 @@ def _set_aside() -> Iterator[None]:
         for name in names():
             del sys.modules[name]
         sys.modules.update(before)
+        for name, module in before.items():
+            parent, _, own = name.rpartition(".")
+            setattr(sys.modules[parent], own, module)  # An import names it there, too.

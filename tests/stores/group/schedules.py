@@ -321,7 +321,7 @@ def replaces_the_living():
     stage = Stage("abcd", wanted=Wanted(names=frozenset("abcd")))
     stage.settle_in()
     leader, double = stage.members["a"], MemberId("b", 7)
-    stage.deliver(double, leader.id, Join(1, 1, (Position(0, 0),)))
+    stage.deliver(double, leader.id, Join(1, 1, (Position(0, 0),), wants_vote=True))
     for _ in range(120):
         stage.tick("abcd", links=["abcd"], sync="abcd")
         done = CumulativeAck(1, leader.journal.end.index)

@@ -8,8 +8,8 @@ import pytest
 
 from handshake.access import Right
 from handshake.roles import ALL_RIGHTS, VOTERS_RIGHTS, Rights
-from stores.group.messages import ElectionMessage, FollowerMessage, LeaderMessage, Message
-from stores.group.positions import MemberId
+from stores.group.messages import ElectionMessage, FollowerMessage, Join, LeaderMessage, Message
+from stores.group.positions import START, MemberId
 from stores.group.rights import RIGHTS, GroupGuard, right_to
 from stores.group.words import Aim, Ask, Barred, Farewell, Greeting, Letter, Looked, Seek, Word
 from stores.table.bodies import ChangeQuota, Compare, Read, Register, TableRequest, Write
@@ -69,6 +69,13 @@ def test_a_reader_says_what_followers_say_and_asks_for_no_change(content: object
     else:
         assert barred == Barred(Right.VOTE, None, "'d' (role some) may not vote s", 7)
         assert isinstance(content, (*get_args(ElectionMessage | LeaderMessage), *get_args(Word)))
+
+
+def test_to_ask_for_a_vote_takes_the_right_to_vote() -> None:
+    join = Join(3, 4, (START,), wants_vote=True)
+    barred = guard(WRITING).examine(letter(join), is_voter, right_of)
+    assert barred == Barred(Right.VOTE, None, "'d' (role some) may not vote s", 7)
+    assert guard(VOTERS_RIGHTS).examine(letter(join), is_voter, right_of) is None
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=repr)

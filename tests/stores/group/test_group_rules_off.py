@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+
 import pytest
 
 from tests.stores.group.product import load
@@ -27,3 +30,10 @@ def test_random_worlds_notice_a_rule_that_is_off(rule):
 
 def test_every_schedule_belongs_to_a_rule():
     assert {schedule.__name__ for schedule in SCHEDULES} == {rule.schedule for rule in RULES}
+
+
+def test_a_core_without_a_rule_leaves_the_one_with_all_rules_in_its_place() -> None:
+    before = import_module("stores.group.member")
+    load("tests.stores.group.schedules", ())
+    assert sys.modules["stores.group.member"] is before
+    assert sys.modules["stores.group"].member is before, "what patches it by name finds it there"

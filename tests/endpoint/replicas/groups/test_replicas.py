@@ -256,11 +256,11 @@ async def test_the_same_file_with_another_name_or_no_ballot_is_refused(groups, t
         path = tmp_path / "a.db"
         async with Endpoint(name="b") as wrong:
             with pytest.raises(BackendFailure, match="is the replica of a, and this endpoint is b"):
-                await wrong.attach_replica("s", voters="abc", backend="sqlite", path=path)
+                await wrong.attach_replica("s", voters=tuple("abc"), backend="sqlite", path=path)
         (tmp_path / "a.db.ballot").unlink()
         async with Endpoint(name="a") as bare:
             with pytest.raises(BackendFailure, match=r"ballot .* is missing"):
-                await bare.attach_replica("s", voters="abc", backend="sqlite", path=path)
+                await bare.attach_replica("s", voters=tuple("abc"), backend="sqlite", path=path)
 
 
 async def test_what_cannot_be_attached_is_refused() -> None:
