@@ -67,7 +67,7 @@ def group(mesh):
             for voter in "abc":
                 endpoint = stack.enter_context(Endpoint(name=voter))
                 endpoint.peer("127.0.0.1", int(mesh[1].rpartition(":")[2]))
-                store = endpoint.attach_replica(name, voters="abc")
+                store = endpoint.attach_replica(name, voters=tuple("abc"))
             store.await_leader(timeout=limit())
             return store
 
